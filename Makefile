@@ -1,0 +1,71 @@
+# Needs Python 3.11 or later, make and pip; everything else goes into .venv and build/.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+BUILD  := build
+# What `make test` hands to pytest, for example ARGS="tests/solver -k banks".
+ARGS   ?=
+JSON   ?= $(BUILD)/networks.json
+
+MODEL    := $(BUILD)/resnet50.onnx
+COMPILED := $(BUILD)/resnet50.girih
+REPORT   := $(BUILD)/resnet50.report.txt
+
+# pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
+INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
+
+.PHONY: help demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## list these tasks
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, run and check it, explain the schedule
+	@echo "== 1/4  build $(MODEL)"
+	@$(BIN)/girih models resnet50 -o $(MODEL)
+	@echo "== 2/4  compile: at most 60 s of solving"
+	@$(BIN)/girih compile $(MODEL) -o $(COMPILED) --target stcp920 --precision fp16 --batch 32 --solver-timeout 60
+	@echo "== 3/4  simulate 32 images and check them against a reference"
+	@$(BIN)/girih run $(COMPILED) --check
+	@echo "== 4/4  explain the schedule"
+	@$(BIN)/girih explain $(COMPILED) --format text -o $(REPORT)
+	@head -n 25 $(REPORT)
+	@echo "== done: the rest of the report is in $(REPORT), the compiled network in $(COMPILED)"
+
+test: $(VENV)/.installed-dev ## run the tests; ARGS="..." goes to pytest
+	$(PY) -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(PY)
+
+format: $(VENV)/.installed-dev ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
+	$(PY) benchmarks/networks.py --json $(JSON)
+
+clean: ## delete what these tasks made
+	rm -rf $(VENV) $(BUILD) girih.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml | $(PY)
+	@echo "installing girih into $(VENV)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(PY)
+	@echo "installing girih and its development tools into $(VENV)"
+	@$(INSTALL) -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
+	@$(PYTHON) -m venv --without-pip $(VENV)
+
+$(BUILD):
+	@mkdir -p $@

@@ -1,0 +1,77 @@
+"""Girih compiles neural networks for domain-specific accelerators, and simulates the result.
+
+import girih
+compiled = girih.compile("resnet50.onnx", target="stcp920", batch=32, precision="fp16", solver_timeout=60)
+result = compiled.run(check=True)  # seeded random inputs; or run({"input": array})
+print(result.cycles, compiled.explain())
+compiled.save("resnet50.girih")
+again = girih.load("resnet50.girih")
+
+Everything is imported on first use, so that ``import girih`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .api.compile import Compiled as Compiled
+    from .api.compile import compile as compile
+    from .api.compile import load as load
+    from .api.run import Result as Result
+    from .explain.report import Report as Report
+    from .ir.errors import CheckError as CheckError
+    from .ir.errors import GirihError as GirihError
+    from .ir.errors import InfeasibleError as InfeasibleError
+    from .ir.errors import UnsupportedError as UnsupportedError
+    from .ir.errors import UsageError as UsageError
+    from .ir.graph import Graph as Graph
+    from .ir.load_machine import load_machine as load_machine
+    from .ir.load_machine import machine_names as machine_names
+    from .ir.machine import Machine as Machine
+    from .ir.plan import Plan as Plan
+    from .ir.program import Program as Program
+    from .ir.trace import Trace as Trace
+    from .solver.options import Progress as Progress
+
+    __version__: str
+
+_FROM = {
+    "compile": ".api.compile",
+    "load": ".api.compile",
+    "Compiled": ".api.compile",
+    "Result": ".api.run",
+    "Report": ".explain.report",
+    "Progress": ".solver.options",
+    "load_machine": ".ir.load_machine",
+    "machine_names": ".ir.load_machine",
+    "Machine": ".ir.machine",
+    "Graph": ".ir.graph",
+    "Plan": ".ir.plan",
+    "Program": ".ir.program",
+    "Trace": ".ir.trace",
+    "GirihError": ".ir.errors",
+    "UsageError": ".ir.errors",
+    "UnsupportedError": ".ir.errors",
+    "InfeasibleError": ".ir.errors",
+    "CheckError": ".ir.errors",
+}
+
+__all__ = [*_FROM]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("girih")
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_FROM[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_FROM, "__version__"])

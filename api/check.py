@@ -1,0 +1,90 @@
+"""Is the result right? A comparison with the network in float32, computed without any of our code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir.graph import Graph
+
+TOLERANCE = {"float32": 1e-4, "float16": 2e-2}
+"""The largest relative error of a whole output, by the narrowest float dtype that the network is computed in."""
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """One output ``y`` against its reference ``r``, over the samples that were compared.
+
+    rel_err: ``|y - r| / |r|`` with Euclidean norms, which decides. max_abs_err: the largest ``|y[i] - r[i]|``.
+    max_rel_err: the largest ``|y[i] - r[i]| / max(|r[i]|, root mean square of r)``.
+    """
+
+    name: str
+    rel_err: float
+    max_abs_err: float
+    max_rel_err: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """All outputs of one run; ``samples`` of the batch were compared (``None``: everything)."""
+
+    outputs: tuple[OutputCheck, ...]
+    tolerance: float
+    samples: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        # Written so that NaN fails.
+        return all(o.rel_err <= self.tolerance for o in self.outputs)
+
+    @property
+    def rel_err(self) -> float:
+        return _worst(o.rel_err for o in self.outputs)
+
+    @property
+    def max_abs_err(self) -> float:
+        return _worst(o.max_abs_err for o in self.outputs)
+
+    @property
+    def max_rel_err(self) -> float:
+        return _worst(o.max_rel_err for o in self.outputs)
+
+
+def _worst(values: Iterable[float]) -> float:
+    """The largest, or NaN if there is one."""
+    return float(np.max(np.fromiter(values, np.float64), initial=0.0))
+
+
+def tolerance(graph: Graph) -> float:
+    """What a run of this graph may differ from float32."""
+    narrow = any(t.dtype in ("float16", "int8") for t in graph.tensors)
+    return TOLERANCE["float16" if narrow else "float32"]
+
+
+def compare(name: str, output: np.ndarray, reference: np.ndarray) -> OutputCheck:
+    """Compare one output; a NaN or infinity that the reference does not have gives an error of NaN or infinity."""
+    if output.shape != reference.shape:
+        raise ValueError(f"output {name!r} has shape {output.shape}, its reference {reference.shape}")
+    y, r = output.astype(np.float64).ravel(), reference.astype(np.float64).ravel()
+    if not y.size:
+        return OutputCheck(name, 0.0, 0.0, 0.0)
+    with np.errstate(all="ignore"):
+        distance = np.where((y == r) | (np.isnan(y) & np.isnan(r)), 0.0, np.abs(y - r))
+        finite = np.where(np.isfinite(r), r, 0.0)
+        norm = np.linalg.norm(finite)
+        scale = np.maximum(np.abs(finite), norm / np.sqrt(r.size))
+        relative = np.where(distance == 0, 0.0, distance / scale)
+        apart = np.linalg.norm(distance)
+        error = np.divide(apart, norm) if apart != 0 else 0.0
+        return OutputCheck(name, float(error), float(distance.max()), float(relative.max()))
+
+
+def check(
+    graph: Graph, outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], samples: int | None
+) -> Check:
+    """Compare each output of the graph with the reference."""
+    found = tuple(compare(p.name, outputs[p.name], reference[p.name]) for p in graph.outputs)
+    return Check(found, tolerance(graph), samples)

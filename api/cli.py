@@ -1,0 +1,113 @@
+"""The command line: its commands, and what happens to their errors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from ..ir.errors import GirihError
+from .cli_compile import compile_command
+from .cli_inspect import disasm_command, explain_command, models_command, ops_command, targets_command
+from .cli_run import run_command
+from .output import dump
+
+INTERRUPTED = 130
+_STATUS = {1: "internal_error", 2: "usage_error", 3: "unsupported", 4: "infeasible", 5: "check_failed"}
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="girih", prog_name="girih")
+def cli() -> None:
+    """Compile neural networks for domain-specific accelerators, and simulate the result.
+
+    \b
+    A first tour:
+      girih models resnet50 -o resnet50.onnx
+      girih compile resnet50.onnx -o resnet50.girih --precision fp16 --batch 32
+      girih run resnet50.girih --check
+      girih explain resnet50.girih
+
+    Exit codes: 0 done, 1 internal error, 2 wrong usage or input, 3 unsupported, 4 infeasible, 5 check failed.
+    """
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+def completion_command(shell: str) -> None:
+    """Print the script that completes girih's commands and options in SHELL.
+
+    \b
+    Examples:
+      eval "$(girih completion bash)"          # in ~/.bashrc
+      eval "$(girih completion zsh)"           # in ~/.zshrc
+      girih completion fish | source           # in config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "girih", "_GIRIH_COMPLETE").source())
+
+
+for _command in (
+    compile_command, run_command, explain_command, disasm_command, targets_command, models_command, ops_command,
+    completion_command,
+):  # fmt: skip
+    cli.add_command(_command)
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code; every error becomes a short message."""
+    words = list(sys.argv[1:] if args is None else args)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        result = cli.main(words, prog_name="girih", standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else 0)
+    except click.ClickException as error:
+        _debug()
+        error.show()
+        _fail(words, 2, error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        # Leaving takes a moment, in which another Ctrl-C would change the exit code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        click.echo("girih: interrupted; no file is half-written", err=True)
+        if "--json" in words:
+            click.echo(dump({"status": "interrupted", "error": "interrupted"}))
+        sys.exit(INTERRUPTED)
+    except GirihError as error:
+        _debug()
+        click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {error}", err=True)
+        _fail(words, error.exit_code, str(error))
+    except Exception as error:
+        _debug()
+        message = f"{type(error).__name__}: {error}".strip()
+        click.echo(
+            f"girih: internal error: {message}\n"
+            "This is a bug in Girih. Please report this message, the command and, if you can, the model; "
+            "GIRIH_DEBUG=1 shows where it happened.",
+            err=True,
+        )
+        _fail(words, 1, message)
+
+
+def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:
+    if "--json" in words:
+        click.echo(dump({"status": _STATUS[code], "error": message}))
+    sys.exit(code)
+
+
+def _debug() -> None:
+    if os.environ.get("GIRIH_DEBUG"):
+        traceback.print_exc()
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    # As an exception, so that temporary files are removed on the way out.
+    sys.exit(128 + number)

@@ -1,0 +1,180 @@
+"""``girih compile``: from an ONNX file to a ``.girih`` file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..ir.errors import UsageError
+from .options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
+from .output import JSON_OPTION, emit, reserved_stdout
+
+if TYPE_CHECKING:
+    from ..solver.options import Strategy
+    from .compile import Compiled
+
+
+def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ..ir.load_machine import machine_names
+
+    names = [CompletionItem(n) for n in machine_names() if n.startswith(incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
+    """``NAME=N`` words as a dictionary; switches may be written as true or false."""
+    found: dict[str, int] = {}
+    for word in words:
+        name, _, value = word.rpartition("=")
+        if not name:
+            raise UsageError(f"{option} {word}: write it as NAME=N")
+        if name in found:
+            raise UsageError(f"{option} {word}: {name!r} is given twice")
+        try:
+            found[name] = value.lower() == "true" if value.lower() in ("true", "false") else int(value)
+        except ValueError as error:
+            raise UsageError(f"{option} {word}: {value!r} is not a whole number") from error
+    return found
+
+
+@click.command("compile")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The .girih file to write.")
+@click.option(
+    "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME|FILE.toml", shell_complete=_complete_target,
+    help="A machine: see `girih targets`.",
+)  # fmt: skip
+@click.option(
+    "--solver-timeout", "--timeout", "solver_timeout", type=float, default=60.0, show_default=True, metavar="SECONDS",
+    help="For all constraint models together.",
+)  # fmt: skip
+@click.option(
+    "--strategy", type=click.Choice(STRATEGIES), default="solver", show_default=True,
+    help="layerwise: one layer after the other through main memory, to compare with.",
+)  # fmt: skip
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), default="as-is", show_default=True, help="What to compute in."
+)
+@click.option("--batch", type=int, metavar="N", help="Size of a batch that the network leaves open.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
+@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Threads of the solver.")
+@JSON_OPTION
+def compile_command(
+    model: Path,
+    output: Path,
+    target: str,
+    solver_timeout: float,
+    strategy: Strategy,
+    precision: Precision,
+    batch: int | None,
+    dims: tuple[str, ...],
+    seed: int,
+    workers: int,
+    as_json: bool,
+) -> None:
+    """Compile the ONNX network MODEL for a machine.
+
+    Progress is live on standard error. Ctrl-C while the solver works keeps the best plan so far and goes on; a
+    second one gives up. OUTPUT is written whole or not at all.
+
+    \b
+    Examples:
+      girih compile resnet50.onnx -o resnet50.girih --precision fp16 --batch 32
+      girih compile bert.onnx -o bert.girih --dim seq=128 --batch 8 --solver-timeout 120
+      girih compile tiny.onnx -o tiny.girih --target tiny --batch 1 --json
+      girih compile net.onnx -o net.girih --target my-machine.toml --strategy layerwise
+
+    \b
+    Keys of the JSON object:
+      status              ok; else usage_error, unsupported, infeasible, ... with the key error
+      cycles_predicted, lower_bound_cycles, lower_bound_reason
+      models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
+      solver_status       done, timeout or interrupted (the plan is then the best so far)
+      plan_sha256, program_sha256
+      seconds             wall time of import, plan, lower, save and total
+      segments, steps, operators, host_operators, instructions
+      model, output, output_bytes, and the options: target, strategy, precision, batch, dims, seed, ...
+    """
+    from ..ir.load_machine import load_machine
+    from .files import check_writable
+    from .progress import live_progress
+
+    started = time.perf_counter()
+    sizes = parse_assignments(dims, "--dim")
+    options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed, workers)
+    machine = load_machine(target)
+    check_writable(output)
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"{output} is the model itself; choose another place with -o")
+    with reserved_stdout(as_json), live_progress() as progress:
+        from .compile import compile_for
+
+        compiled = compile_for(model, machine, options, progress)
+        saving = time.perf_counter()
+        compiled.save(output)
+    seconds = {**compiled.seconds, "save": time.perf_counter() - saving, "total": time.perf_counter() - started}
+    emit(as_json, summary(compiled, model, output, seconds), _text(compiled, output, seconds))
+
+
+def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, float]) -> dict[str, object]:
+    """The JSON object of ``girih compile``."""
+    from ..explain.solves import model_rows
+
+    graph, plan, program = compiled.graph, compiled.plan, compiled.program
+    models = {
+        row.model: {
+            "status": row.status, "objective": row.objective, "bound": row.bound, "gap": row.gap, "unit": row.unit,
+            "runs": row.runs, "seconds": row.seconds,
+        }
+        for row in model_rows(plan, compiled.log)
+    }  # fmt: skip
+    options = compiled.options
+    return {
+        "status": "ok",
+        "cycles_predicted": plan.cycles_predicted,
+        "lower_bound_cycles": plan.lower_bound_cycles,
+        "lower_bound_reason": plan.lower_bound_reason,
+        "models": models,
+        "solver_status": compiled.log.status,
+        "plan_sha256": compiled.plan_sha256,
+        "program_sha256": compiled.program_sha256,
+        "seconds": seconds,
+        "segments": len(plan.segments),
+        "steps": len(plan.steps),
+        "operators": len(graph.ops),
+        "host_operators": sum(1 for op in graph.ops if op.host),
+        "instructions": program.instructions,
+        "clusters_used": graph.replicas,
+        "model": str(model),
+        "output": str(output),
+        "output_bytes": output.stat().st_size,
+        "target": compiled.machine.name,
+        "strategy": options.strategy,
+        "precision": options.precision,
+        "batch": graph.batch,
+        "dims": options.dims,
+        "seed": options.seed,
+        "workers": options.workers,
+        "solver_timeout": options.solver_timeout,
+    }
+
+
+def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
+    plan = compiled.plan
+    ratio = plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
+    stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
+    hosts = sum(1 for op in compiled.graph.ops if op.host)
+    lines = [
+        f"{len(compiled.graph.ops)} operators ({hosts} on the host), {len(plan.segments)} segments, "
+        f"{compiled.program.instructions:,} instructions",
+        f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
+        f"solver: {compiled.log.status}; seconds: {stages}",
+        f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "
+        f"{ratio:.2f} x the lower bound, compiled in {seconds['total']:.1f} s",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,197 @@
+"""Commands that look: explain, disasm, targets, models and ops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..ir.errors import UsageError
+from .cli_compile import parse_assignments
+from .output import JSON_OPTION, emit, reserved_stdout, table
+
+if TYPE_CHECKING:
+    from .compile import Compiled
+
+_FILE = click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
+_OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead.")
+
+
+@click.command("explain")
+@_FILE
+@click.option("--format", "kind", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@_OUTPUT
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def explain_command(compiled: Path, kind: str, output: Path | None, as_json: bool) -> None:
+    """Say why the schedule of FILE.girih looks as it does.
+
+    What each constraint model answered and proved, the segments and what limits them, how full each memory gets,
+    what crosses to main memory and why, how each operator is tiled, and what the host runs.
+
+    \b
+    Examples:
+      girih explain resnet50.girih
+      girih explain resnet50.girih -o report.txt
+      girih explain resnet50.girih --format json | jq .segments
+    """
+    from .files import check_writable, write_text
+
+    if output is not None:
+        check_writable(output)
+    report = _load(compiled).explain()
+    text = report.to_json().decode() if as_json or kind == "json" else str(report)
+    if output is None:
+        click.echo(text)
+        return
+    write_text(output, f"{text}\n")
+    click.echo(f"{report.summary.line}\n{output}: written", err=as_json or kind == "json")
+
+
+@click.command("disasm")
+@_FILE
+@click.option("--queue", metavar="NAME", help="Only this queue, such as MME0.")
+@_OUTPUT
+def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> None:
+    """Print the instructions of FILE.girih, queue by queue.
+
+    \b
+    Examples:
+      girih disasm tiny.girih
+      girih disasm resnet50.girih --queue DMR
+      girih disasm resnet50.girih -o resnet50.s
+    """
+    from dataclasses import replace
+
+    from ..ir.program import disassemble
+    from .files import check_writable, write_text
+
+    if output is not None:
+        check_writable(output)
+    package = _load(compiled)
+    program = package.program
+    if queue is not None:
+        chosen = [i for i, q in enumerate(program.queues) if str(q) == queue]
+        if not chosen:
+            known = ", ".join(map(str, program.queues))
+            raise UsageError(f"there is no queue {queue!r}; the queues are {known}")
+        queues, streams = program.queues, program.streams
+        program = replace(program, queues=tuple(queues[i] for i in chosen), streams=tuple(streams[i] for i in chosen))
+    text = disassemble(program, tuple(m.name for m in package.machine.memories))
+    summary = f"{program.instructions:,} instructions in {len(program.queues)} queues for {program.machine}"
+    if output is None:
+        click.echo(f"{text}\n{summary}")
+        return
+    write_text(output, f"{text}\n{summary}\n")
+    click.echo(f"{output}: {summary}")
+
+
+@click.command("targets")
+@click.argument("name", required=False)
+@JSON_OPTION
+def targets_command(name: str | None, as_json: bool) -> None:
+    """List the built-in machines, or describe NAME (which can be a TOML file: then it is checked as well).
+
+    \b
+    Examples:
+      girih targets
+      girih targets stcp920
+      girih targets my-machine.toml --json
+    """
+    from ..ir.codec import to_json
+    from ..ir.load_machine import load_machine, machine_names
+
+    if name is not None:
+        machine = load_machine(name)
+        click.echo(to_json(machine).decode() if as_json else f"{machine}\n{machine.description}")
+        return
+    machines = {n: load_machine(n) for n in machine_names()}
+    data = {n: {"description": m.description, "clusters": m.clusters, "cores": m.cores} for n, m in machines.items()}
+    emit(as_json, {"targets": data}, table([(n, m.description) for n, m in machines.items()]))
+
+
+def _complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ..models import names
+
+    return [CompletionItem(n) for n in names() if n.startswith(incomplete)]
+
+
+@click.command("models")
+@click.argument("name", required=False, shell_complete=_complete_model)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.onnx", help="Build the network.")
+@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the network; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the random weights.")
+@JSON_OPTION
+def models_command(name: str | None, output: Path | None, params: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """List the networks that can be built, describe NAME, or write it to FILE.onnx with -o.
+
+    \b
+    Examples:
+      girih models
+      girih models bert-base
+      girih models bert-base -o bert.onnx --param seq=128 --param embeddings=true
+    """
+    from ..models import MODELS, build, names
+    from .files import check_writable, written_whole
+
+    if name is None:
+        if output is not None or params:
+            raise UsageError("say which network: girih models NAME -o FILE.onnx")
+        data = {m.name: {"description": m.description, "params": dict(m.params)} for m in MODELS.values()}
+        emit(as_json, {"models": data}, table([(m.name, m.description) for m in MODELS.values()]))
+        return
+    values = parse_assignments(params, "--param")
+    if output is None:
+        if values:
+            raise UsageError("say where to write the network, with -o FILE.onnx")
+        if name not in MODELS:
+            raise UsageError(f"unknown model {name!r}; choose one of {', '.join(names())}")
+        model = MODELS[name]
+        defaults = " ".join(f"{k}={v}" for k, v in model.params.items())
+        text = f"{model.name}: {model.description}\n  {model.paper}\n  parameters: {defaults}"
+        data = {"name": name, "description": model.description, "paper": model.paper, "params": dict(model.params)}
+        emit(as_json, data, text)
+        return
+    check_writable(output)
+    network = build(name, seed=seed, **values)
+    with written_whole(output) as file:
+        file.write(network.SerializeToString(deterministic=True))
+    size = output.stat().st_size
+    inputs = [v.name for v in network.graph.input]
+    data = {"status": "ok", "name": name, "output": str(output), "output_bytes": size, "inputs": inputs}
+    emit(as_json, data, f"{output}: {name}, {len(network.graph.node)} nodes, {size / 1e6:.1f} MB")
+
+
+@click.command("ops")
+@click.option("--coverage", is_flag=True, help="Also those that are not supported, and how many are.")
+@JSON_OPTION
+def ops_command(coverage: bool, as_json: bool) -> None:
+    """List the ONNX operators that can be compiled.
+
+    \b
+    Examples:
+      girih ops
+      girih ops --coverage
+    """
+    with reserved_stdout(as_json):
+        from .operators import operators
+
+        rows = operators()
+    supported = [row for row in rows if row.how]
+    shown = rows if coverage else supported
+    data = {
+        "supported": len(supported),
+        "all": len(rows),
+        "operators": {row.name: {"since": row.since, "how": row.how} for row in shown},
+    }
+    lines = table([(row.name, f"since {row.since}", row.how or "not supported") for row in shown])
+    emit(as_json, data, f"{lines}\n{len(supported)} of {len(rows)} ONNX operators are supported")
+
+
+def _load(path: Path) -> Compiled:
+    """Nouns only: neither constants nor the network are needed to look at them."""
+    from .compile import Compiled
+    from .container import read
+
+    return read(path, Compiled, data=False)

@@ -1,0 +1,138 @@
+"""``girih run``: simulate a compiled network, and check what comes out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .output import JSON_OPTION, emit, reserved_stdout
+
+if TYPE_CHECKING:
+    from .compile import Compiled
+    from .run import Result
+
+_VIOLATIONS_SHOWN = 5
+
+
+@click.command("run")
+@click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
+@click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Arrays by the names of the inputs.")
+@click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Where to write the outputs.")
+@click.option("--check", is_flag=True, help="Compare with the network in float32, computed on the host.")
+@click.option("--trace", type=click.Path(path_type=Path), metavar="T.json", help="What ran when, for Perfetto.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
+@JSON_OPTION
+@click.pass_context
+def run_command(
+    ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, trace: Path | None,
+    seed: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
+
+    \b
+    Examples:
+      girih run resnet50.girih --check
+      girih run resnet50.girih --inputs images.npz --outputs scores.npz
+      girih run resnet50.girih --trace trace.json --json       # open trace.json in ui.perfetto.dev
+
+    \b
+    Keys of the JSON object:
+      status              ok, or check_failed (exit code 5, with the key error)
+      cycles, cycles_predicted, lower_bound_cycles
+      seconds_at_clock, items_per_second
+      npu_fraction        macs, elements: shares that engines of the machine executed, not the host
+      violations          how many the simulator found; violation_list has the first
+      rel_err             with --check: |y - reference| / |reference|, Euclidean, of the worst output;
+                          it must not exceed tolerance
+      max_abs_err, max_rel_err   with --check: largest errors of a single element
+      counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes
+      outputs             for each: name, dtype, shape, and its own errors with --check
+      seconds             wall time of load, simulate, check and total
+    """
+    from ..ir.errors import CheckError, UsageError
+    from .files import check_writable
+
+    if seed < 0:
+        raise UsageError(f"seed {seed} is negative; give 0 or more")
+    for place in (outputs, trace):
+        if place is not None:
+            check_writable(place)
+    started = time.perf_counter()
+    with reserved_stdout(as_json):
+        from .compile import load
+        from .inputs import load_inputs
+        from .run import run
+
+        arrays = load_inputs(inputs) if inputs is not None else None
+        package = load(compiled)
+        loading = time.perf_counter() - started
+        result = run(package, arrays, check=check, seed=seed)
+        if outputs is not None:
+            result.save_outputs(outputs)
+        if trace is not None:
+            result.save_trace(trace)
+    seconds = {"load": loading, **result.seconds, "total": time.perf_counter() - started}
+    data = summary(package, result, seconds)
+    try:
+        result.verify()
+    except CheckError as error:
+        emit(as_json, {**data, "error": str(error)}, _text(package, result, seconds))
+        click.echo(f"girih: check failed: {error}", err=True)
+        ctx.exit(error.exit_code)
+    emit(as_json, data, _text(package, result, seconds))
+
+
+def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> dict[str, object]:
+    """The JSON object of ``girih run``; what was not asked for is null."""
+    found, check, graph = result.trace.summary, result.check, compiled.graph
+    errors = {o.name: o for o in check.outputs} if check else {}
+    outputs: list[dict[str, object]] = []
+    for port in graph.outputs:
+        row: dict[str, object] = {"name": port.name, "dtype": port.dtype, "shape": port.shape}
+        if port.name in errors:
+            error = errors[port.name]
+            row |= {"rel_err": error.rel_err, "max_abs_err": error.max_abs_err, "max_rel_err": error.max_rel_err}
+        outputs.append(row)
+    return {
+        "status": "ok" if result.passed else "check_failed",
+        "cycles": found.cycles,
+        "cycles_predicted": compiled.plan.cycles_predicted,
+        "lower_bound_cycles": found.lower_bound_cycles,
+        "seconds_at_clock": found.seconds,
+        "items_per_second": found.items_per_second,
+        "npu_fraction": {"macs": found.npu.macs, "elements": found.npu.elements},
+        "violations": found.violation_count,
+        "violation_list": [str(v) for v in found.violations],
+        "rel_err": check.rel_err if check else None,
+        "max_abs_err": check.max_abs_err if check else None,
+        "max_rel_err": check.max_rel_err if check else None,
+        "tolerance": check.tolerance if check else None,
+        "samples_checked": check.samples if check else None,
+        "instructions": found.instructions,
+        "counters": found.counters,
+        "busy": found.busy,
+        "outputs": outputs,
+        "target": compiled.machine.name,
+        "batch": graph.batch,
+        "seconds": seconds,
+    }
+
+
+def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
+    found, check = result.trace.summary, result.check
+    share = found.npu
+    lines = [f"engines ran {share.macs:.1%} of MACs and {share.elements:.1%} of element operations"]
+    lines += [f"violation: {v}" for v in found.violations[:_VIOLATIONS_SHOWN]]
+    if check:
+        lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {check.tolerance:g}" for o in check.outputs]
+    ratio = f", {found.cycles / found.lower_bound_cycles:.2f} x the lower bound" if found.lower_bound_cycles else ""
+    rate = f", {found.items_per_second:,.1f} items/s" if found.items_per_second else ""
+    verdict = "" if check is None and result.passed else " passed;" if result.passed else " FAILED;"
+    lines.append(
+        f"{compiled.graph.name} on {found.machine}:{verdict} {found.cycles:,} cycles{ratio}, "
+        f"{found.seconds * 1e3:.3f} ms{rate}, {found.violation_count} violations, simulated in {seconds['total']:.1f} s"
+    )
+    return "\n".join(lines)

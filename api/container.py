@@ -1,0 +1,204 @@
+"""The ``.girih`` file: a compiled network as a ZIP archive that any tool opens.
+
+    graph.json plan.json machine.json log.json   the nouns, as canonical JSON
+    program.bin                                  the program, as the simulator reads it
+    constants/0000.npy ...                       the data of the constants, in the order of ``graph.constants``
+    model.onnx                                   the network that ``run --check`` compares with
+    meta.json                                    versions, options, and the SHA-256 of every other entry
+
+Order and time stamps of the entries are fixed: equal contents give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from ..ir.codec import from_json, to_json
+from ..ir.errors import UsageError
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from ..ir.plan import Plan
+from ..ir.program import Program
+from ..solver.options import SolveLog
+from .files import written_whole
+from .options import CompileOptions
+
+FORMAT = 1
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
+
+
+@dataclass(frozen=True)
+class Package:
+    """Everything that a compilation made. ``model`` holds the bytes of the ONNX network with dimensions bound.
+
+    ``seconds`` tells the wall time of each stage. ``graph.data`` and ``model`` are empty after a partial read.
+    """
+
+    graph: Graph
+    plan: Plan
+    program: Program
+    machine: Machine
+    log: SolveLog
+    options: CompileOptions
+    seconds: dict[str, float]
+    model: bytes
+
+    @cached_property
+    def program_bytes(self) -> bytes:
+        return self.program.to_bytes()
+
+    @cached_property
+    def plan_sha256(self) -> str:
+        """Of ``plan.json``."""
+        return _digest(to_json(self.plan))
+
+    @cached_property
+    def program_sha256(self) -> str:
+        """Of ``program.bin``."""
+        return _digest(self.program_bytes)
+
+
+P = TypeVar("P", bound=Package)
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The contents of ``meta.json``; ``entries`` maps the name of each other entry to its SHA-256."""
+
+    format: int
+    versions: dict[str, str]
+    options: CompileOptions
+    seconds: dict[str, float]
+    entries: dict[str, str]
+
+
+def save(package: Package, path: str | Path) -> None:
+    """Write the package; raises :class:`UsageError` if it cannot be written, and then leaves nothing behind."""
+    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        writer = _Writer(archive)
+        writer.add("graph.json", to_json(replace(package.graph, data={})))
+        writer.add("plan.json", to_json(package.plan))
+        writer.add("program.bin", package.program_bytes)
+        writer.add("machine.json", to_json(package.machine))
+        writer.add("log.json", to_json(package.log))
+        for index, constant in enumerate(package.graph.constants):
+            writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
+        writer.add("model.onnx", package.model, compressed=False)
+        meta = Meta(FORMAT, _versions(), package.options, package.seconds, writer.digests)
+        writer.add("meta.json", to_json(meta))
+
+
+def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
+    """Read what :func:`save` wrote; without ``data`` the constants and the ONNX network are left out.
+
+    Raises :class:`UsageError` that names the entry which is missing, damaged or does not fit.
+    """
+    place = Path(path)
+    try:
+        with zipfile.ZipFile(place) as archive:
+            reader = _Reader(archive)
+            graph = from_json(reader.get("graph.json"), Graph)
+            if data:
+                graph.data.update(_constants(reader, graph))
+            return kind(
+                graph=graph,
+                plan=from_json(reader.get("plan.json"), Plan),
+                program=Program.from_bytes(reader.get("program.bin")),
+                machine=from_json(reader.get("machine.json"), Machine),
+                log=from_json(reader.get("log.json"), SolveLog),
+                options=reader.meta.options,
+                seconds=reader.meta.seconds,
+                model=reader.get("model.onnx") if data else b"",
+            )
+    except UsageError as error:
+        raise UsageError(f"cannot read {place}: {error}") from error
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {place}; `girih compile` makes one") from error
+    except _DAMAGE as error:
+        advice = "compile the model again" if zipfile.is_zipfile(place) else "it is no complete .girih file"
+        raise UsageError(f"cannot read {place}: {error}; {advice}") from error
+
+
+class _Writer:
+    """Adds entries with a fixed time stamp, and remembers their digests."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.digests: dict[str, str] = {}
+
+    def add(self, name: str, data: bytes, *, compressed: bool = True) -> None:
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.external_attr = 0o644 << 16
+        info.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+        self._archive.writestr(info, data, compresslevel=1)
+        self.digests[name] = _digest(data)
+
+
+class _Reader:
+    """Hands out entries whose digests are right."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.meta = from_json(self._entry("meta.json"), Meta)
+        if self.meta.format != FORMAT:
+            raise UsageError(f"its format is {self.meta.format}, this is version {FORMAT}; compile the model again")
+
+    def get(self, name: str) -> bytes:
+        data = self._entry(name)
+        if _digest(data) != self.meta.entries.get(name):
+            raise UsageError(f"the SHA-256 of {name} is not the one in meta.json; compile the model again")
+        return data
+
+    def _entry(self, name: str) -> bytes:
+        try:
+            return self._archive.read(name)
+        except KeyError as error:
+            raise UsageError(f"it has no entry {name}; compile the model again") from error
+
+
+def _constants(reader: _Reader, graph: Graph) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for index, constant in enumerate(graph.constants):
+        array = np.load(io.BytesIO(reader.get(_constant(index))), allow_pickle=False)
+        tensor = graph.tensor[constant.tensor]
+        if array.shape != tensor.shape or array.dtype != tensor.dtype:
+            expected = f"{tensor.dtype}{list(tensor.shape)}"
+            raise UsageError(f"{_constant(index)} is {array.dtype}{list(array.shape)}, the graph says {expected}")
+        found[constant.tensor] = array
+    return found
+
+
+def _constant(index: int) -> str:
+    return f"constants/{index:04}.npy"
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in _VERSIONED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found

@@ -1,0 +1,93 @@
+"""Files that are either written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from ..ir.errors import UsageError
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise :class:`UsageError` if :func:`written_whole` could not write here: to be called before long work."""
+    with _explained(path):
+        place = Path(path).resolve()
+        if place.is_dir():
+            raise IsADirectoryError(None, "it is a directory")
+        if place.exists() and not os.access(place, os.W_OK):
+            raise PermissionError(None, "the file there is read-only")
+        if _is_replaceable(place):
+            # Permissions tell too little (read-only file systems, quotas): only trying tells.
+            handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
+            os.close(handle)
+            os.unlink(temporary)
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Generator[IO[bytes]]:
+    """A binary file that appears at ``path`` when the block ends well.
+
+    Until then, and for good if the block raises or the process dies, the file that was there before stays as it was.
+    Devices and pipes are written directly.
+    """
+    with _explained(path):
+        place = Path(path).resolve()
+        if not _is_replaceable(place):
+            with place.open("wb") as direct:
+                yield direct
+            return
+        with tempfile.NamedTemporaryFile(
+            dir=place.parent, prefix=f".{place.name}.", suffix=".part", delete=False
+        ) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.chmod(file.name, _mode(place))
+                os.replace(file.name, place)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(file.name)
+                raise
+        _sync_folder(place.parent)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file whole."""
+    with written_whole(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def _explained(path: str | Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place with -o") from error
+
+
+def _is_replaceable(place: Path) -> bool:
+    return place.is_file() or not place.exists()
+
+
+def _mode(place: Path) -> int:
+    """The permissions of the file that is replaced, or those that a new file gets."""
+    if place.exists():
+        return place.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming durable, where the system lets folders be synchronised."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,92 @@
+"""The inputs of a run: the user's, checked against what the network expects, or seeded random ones."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ..ir.errors import UsageError
+from ..ir.graph import Port
+
+RANDOM_INTEGERS = 100
+"""Random integers are below this: valid indices of most embeddings."""
+
+
+def describe(ports: Sequence[Port]) -> str:
+    """What the network expects, in one line: ``image float32[1, 3, 224, 224], ...``."""
+    return ", ".join(f"{p.name} {_spec(p.dtype, p.shape)}" for p in ports)
+
+
+def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file, by name."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise UsageError(f"{path} holds one array without a name; save with numpy.savez(path, name=array)")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, BadZipFile, EOFError) as error:
+        raise UsageError(f"cannot read inputs from {path}: {error}; it must be an .npz file") from error
+
+
+def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same arrays in the order of the ports; raises :class:`UsageError` that says what is expected."""
+    expected = {p.name: p for p in ports}
+    unknown = [name for name in inputs if name not in expected]
+    missing = [name for name in expected if name not in inputs]
+    if unknown or missing:
+        parts = [f"there is no input {name!r}" for name in unknown] + [f"input {name!r} is missing" for name in missing]
+        raise UsageError(f"{'; '.join(parts)}; the network expects {describe(ports)}")
+    arrays = {name: np.asarray(inputs[name]) for name in expected}
+    for name, array in arrays.items():
+        port = expected[name]
+        if array.dtype != port.dtype or array.shape != port.shape:
+            got, wanted = _spec(str(array.dtype), array.shape), _spec(port.dtype, port.shape)
+            raise UsageError(f"input {name!r} is {got}, the network expects {wanted}")
+    return arrays
+
+
+def random_inputs(ports: Sequence[Port], seed: int, limits: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """Seeded arrays: floats from N(0, 1), integers from 0 to below ``limits[name]``, Booleans by a fair coin.
+
+    Each input has a generator of its own, so that its values depend on its name and the seed alone.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for port in ports:
+        rng = np.random.Generator(np.random.PCG64([seed, zlib.crc32(port.name.encode())]))
+        dtype = np.dtype(port.dtype)
+        if dtype.kind == "f":
+            arrays[port.name] = rng.standard_normal(port.shape, dtype=np.float32).astype(dtype)
+        else:
+            high = 2 if dtype.kind == "b" else (limits or {}).get(port.name, RANDOM_INTEGERS)
+            arrays[port.name] = rng.integers(0, high, port.shape).astype(dtype)
+    return arrays
+
+
+def index_limits(model: bytes) -> dict[str, int]:
+    """For each input of an ONNX network that looks up rows of a constant table: how many rows there are, at most 100.
+
+    A larger index would be no valid input. Only look-ups directly by the input (or through a cast) are known.
+    """
+    import onnx
+
+    graph = onnx.load_from_string(model).graph
+    rows = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    source = {value.name: value.name for value in graph.input}
+    limits: dict[str, int] = {}
+    for node in graph.node:
+        if node.op_type in ("Cast", "Identity") and node.input[0] in source:
+            source[node.output[0]] = source[node.input[0]]
+        if node.op_type == "Gather" and node.input[0] in rows and node.input[1] in source:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            name = source[node.input[1]]
+            limits[name] = min(limits.get(name, RANDOM_INTEGERS), rows[node.input[0]][axis])
+    return limits
+
+
+def _spec(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{dtype}{list(shape)}"

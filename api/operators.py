@@ -1,0 +1,42 @@
+"""Which ONNX operators can be compiled, and what makes it possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx.defs
+
+from ..frontend.convert import importable
+from ..frontend.prepare import HANDLED
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of ONNX's default domain, in its newest version ``since``. ``how`` is empty if it is unsupported.
+
+    imported: becomes loop nests, or a kernel for the host where they are beyond the engines. folded: rewritten or
+    computed while importing. decomposed: replaced by the operators that ONNX defines it with.
+    """
+
+    name: str
+    since: int
+    how: str
+
+
+def operators() -> tuple[Operator, ...]:
+    """All of them, by name."""
+    newest: dict[str, onnx.defs.OpSchema] = {}
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain == "" and not schema.deprecated:
+            newest[schema.name] = schema
+    return tuple(Operator(name, newest[name].since_version, _how(newest[name])) for name in sorted(newest))
+
+
+def _how(schema: onnx.defs.OpSchema) -> str:
+    if schema.name in HANDLED:
+        return "folded"
+    if importable(schema.name):
+        return "imported"
+    # Two flags that the type stubs of onnx lack.
+    defined = getattr(schema, "has_function") or getattr(schema, "has_context_dependent_function")  # noqa: B009
+    return "decomposed" if defined else ""

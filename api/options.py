@@ -1,0 +1,55 @@
+"""What a user can ask of ``compile``, and the one place that says which values make sense."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..ir.errors import UsageError
+from ..solver.options import STRATEGIES, Options, Strategy
+
+Precision = Literal["as-is", "fp16"]
+PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16")
+DEFAULT_TARGET = "stcp920"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """``solver_timeout`` in seconds for all models together; ``batch`` and ``dims`` bind what the network leaves open.
+
+    strategy: "solver" decides everything by constraint models; "layerwise" runs one layer after the other through
+    main memory, to compare with. precision: "as-is" keeps the dtypes of the network, "fp16" computes in half
+    precision. The same options and seed give the same plan and program to the byte.
+    """
+
+    target: str = DEFAULT_TARGET
+    solver_timeout: float = 60.0
+    strategy: Strategy = "solver"
+    precision: Precision = "as-is"
+    batch: int | None = None
+    dims: dict[str, int] = field(default_factory=dict[str, int])
+    seed: int = 0
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.solver_timeout) and self.solver_timeout >= 0):
+            raise UsageError(f"solver timeout {self.solver_timeout:g} makes no sense; give seconds, 0 or more")
+        if self.strategy not in STRATEGIES:
+            raise UsageError(f"there is no strategy {self.strategy!r}; choose one of {', '.join(STRATEGIES)}")
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"there is no precision {self.precision!r}; choose one of {', '.join(PRECISIONS)}")
+        if self.batch is not None and self.batch < 1:
+            raise UsageError(f"batch {self.batch} makes no sense; give 1 or more")
+        for name, extent in self.dims.items():
+            if extent < 1:
+                raise UsageError(f"dimension {name!r} cannot be {extent}; give 1 or more")
+        if not 0 <= self.seed < 2**31:
+            raise UsageError(f"seed {self.seed} is outside of 0 to {2**31 - 1}")
+        if self.workers < 1:
+            raise UsageError(f"{self.workers} workers make no sense; give 1 or more")
+
+    @property
+    def for_solver(self) -> Options:
+        """What of it concerns the solver."""
+        return Options(self.solver_timeout, self.strategy, self.seed, self.workers)

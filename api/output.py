@@ -1,0 +1,61 @@
+"""Standard output: one JSON object for programs, or short text for people; everything else goes to standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import click
+
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout."
+)
+
+
+def emit(as_json: bool, data: Mapping[str, object], text: str) -> None:
+    """Print the object or the text."""
+    click.echo(dump(data) if as_json else text)
+
+
+def dump(data: Mapping[str, object]) -> str:
+    """JSON of an object, in the order of its keys; NaN and infinity, which JSON lacks, become null."""
+    return json.dumps(_plain(data), indent=2, allow_nan=False)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines)
+
+
+@contextmanager
+def reserved_stdout(active: bool) -> Generator[None]:
+    """Send what libraries print (from C++ too) to standard error, so that only our object reaches standard output."""
+    if not active:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in cast("Mapping[Any, object]", value).items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in cast("Sequence[object]", value)]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

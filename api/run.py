@@ -1,0 +1,122 @@
+"""Run a compiled network on the simulator, and compare what comes out with the network itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+
+from ..ir.chrome import chrome_trace
+from ..ir.errors import CheckError
+from ..ir.program import Program
+from ..ir.trace import NpuShare, Trace, Violation
+from .check import Check, check
+from .container import Package
+from .files import write_text, written_whole
+from .inputs import check_inputs, index_limits, random_inputs
+
+Arrays = Mapping[str, np.ndarray]
+"""Arrays by the name of the input or output."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave. ``check`` is ``None`` unless it was asked for; ``seconds`` is the wall time of each stage."""
+
+    outputs: dict[str, np.ndarray] = field(repr=False)
+    trace: Trace
+    check: Check | None
+    program: Program = field(repr=False)
+    seconds: dict[str, float]
+
+    @property
+    def cycles(self) -> int:
+        return self.trace.cycles
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self.trace.counters
+
+    @property
+    def npu_fraction(self) -> NpuShare:
+        """The shares of MACs and of element operations that ran on engines of the machine, not on the host."""
+        return self.trace.summary.npu
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """The first violations that the simulator found; ``trace.summary.violation_count`` counts all."""
+        return self.trace.violations
+
+    @property
+    def passed(self) -> bool:
+        """No violation, and outputs close enough to the reference if they were compared."""
+        return not self.trace.summary.violation_count and (self.check is None or self.check.passed)
+
+    def verify(self) -> None:
+        """Raise :class:`CheckError` that says what is wrong, unless the run passed."""
+        wrong: list[str] = []
+        if count := self.trace.summary.violation_count:
+            wrong.append(f"{count} violations, the first is {self.violations[0]}")
+        if self.check is not None and not self.check.passed:
+            bad = [o for o in self.check.outputs if not o.rel_err <= self.check.tolerance]
+            errors = ", ".join(f"{o.name!r} by {o.rel_err:.3g}" for o in bad)
+            wrong.append(f"outputs differ from the reference more than {self.check.tolerance:g}: {errors}")
+        if wrong:
+            raise CheckError("; ".join(wrong))
+
+    def save_outputs(self, path: str | Path) -> None:
+        """Write the outputs as an ``.npz`` file."""
+        # Not by numpy.savez, to which an output named "file" would be an argument.
+        with written_whole(path) as file, ZipFile(file, "w") as archive:
+            for name, array in self.outputs.items():
+                with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
+                    np.save(entry, array, allow_pickle=False)
+
+    def save_trace(self, path: str | Path) -> None:
+        """Write what ran when for Chrome's trace viewer or Perfetto."""
+        write_text(path, json.dumps(chrome_trace(self.program, self.trace), separators=(",", ":")))
+
+
+def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int) -> Result:
+    """Simulate the program on the inputs (``None``: seeded random ones), and compare if asked to."""
+    from ..simulator import simulate
+
+    graph, program = package.graph, package.program
+    arrays = make_inputs(package, seed) if inputs is None else check_inputs(graph.inputs, inputs)
+    started = time.perf_counter()
+    host = None
+    if program.kernels:
+        # Brings TVM, which most programs do without.
+        from ..lowering.host import run_kernel as host
+    # An input that nothing reads is the user's, but not the program's.
+    used = {port.name: arrays[port.name] for port in program.inputs}
+    trace = simulate(program, package.machine, graph.data, used, host=host)
+    seconds = {"simulate": time.perf_counter() - started}
+    started = time.perf_counter()
+    verdict = compare_with_network(package, arrays, trace.outputs) if check else None
+    if check:
+        seconds["check"] = time.perf_counter() - started
+    return Result(trace.outputs, trace, verdict, program, seconds)
+
+
+def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:
+    """Seeded random inputs that are valid for the network."""
+    ports = package.graph.inputs
+    has_integers = any(np.dtype(p.dtype).kind in "iu" for p in ports)
+    return random_inputs(ports, seed, index_limits(package.model) if has_integers else None)
+
+
+def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
+    """Run the ONNX network in float32 through TVM's LLVM build, and compare."""
+    from ..frontend.reference import reference_outputs
+
+    graph = package.graph
+    batched = {p.name for p in graph.inputs if p.batch_axis == 0}
+    reference = reference_outputs(package.model, inputs, batched=batched)
+    compared = {n: o if reference.samples is None else o[: reference.samples] for n, o in outputs.items()}
+    return check(graph, compared, reference.outputs, reference.samples)

@@ -1,0 +1,236 @@
+"""Compile, run and check whole networks, and print what came out.
+
+    python benchmarks/networks.py                          # 15 networks at batch 1
+    python benchmarks/networks.py --only resnet50 vgg19 --json rows.json
+    python benchmarks/networks.py --large --json large.json  # ResNet-50 and BERT-base at batch 32, by two strategies
+
+Everything goes through the command line of girih, each step in a process of its own, so that memory is freed. With
+``--json`` every finished row is kept in that file at once: after an interrupt the same command goes on where it
+stopped (``--again`` begins anew). The exit code is 1 if a row failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+GIRIH = (sys.executable, "-c", "from girih.api.cli import main; main()")
+LIGHT = (
+    sys.executable,
+    "-c",
+    "import sys; from girih.models.light import light; "
+    "open(sys.argv[2], 'wb').write(light(sys.argv[1]).SerializeToString())",
+)
+BUILT = ("tiny-cnn", "tiny-transformer", "mobilenet-v2", "resnet50", "vit-b16", "bert-base")
+TINY = ("tiny-cnn", "tiny-transformer")
+LIGHTS = (
+    "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
+    "zfnet512",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a network, how it is compiled, and for what."""
+
+    name: str
+    light: bool = False
+    batch: int | None = 1
+    target: str = "stcp920"
+    precision: str = "fp16"
+    strategy: str = "solver"
+    timeout: float = 60.0
+    params: tuple[str, ...] = field(default=())
+
+    @property
+    def title(self) -> str:
+        return f"light/{self.name}" if self.light else self.name
+
+    @property
+    def key(self) -> str:
+        parts = (self.title, *self.params, f"batch={self.batch}", self.target, self.precision, self.strategy)
+        return " ".join((*parts, f"{self.timeout:g}s"))
+
+
+def batch_one(timeout: float) -> list[Case]:
+    """The networks that have to work at batch 1."""
+    cases = [Case(name, target="tiny", precision="as-is", timeout=timeout) for name in TINY]
+    cases += [Case(name, timeout=timeout) for name in BUILT]
+    # The light networks have a fixed batch of 1.
+    return cases + [Case(name, light=True, batch=None, timeout=timeout) for name in LIGHTS]
+
+
+def large(timeout: float) -> list[Case]:
+    """Throughput: eight items on each of four clusters, against one layer after the other."""
+    cases = [Case("resnet50", batch=32, timeout=timeout)]
+    cases.append(Case("bert-base", batch=32, timeout=timeout, params=("seq=128",)))
+    return [replace(c, strategy=strategy) for c in cases for strategy in ("solver", "layerwise")]
+
+
+def measure(case: Case, folder: Path, limit: float) -> dict[str, Any]:
+    """Build, compile and run; the row says ``status`` and, where something failed, ``error``."""
+    network, compiled = folder / "network.onnx", folder / "network.girih"
+    row: dict[str, Any] = asdict(case) | {"status": "ok"}
+    build = (*LIGHT, case.name, str(network))
+    if not case.light:
+        build = (*GIRIH, "models", case.name, "-o", str(network), *(w for p in case.params for w in ("--param", p)))
+    options = ["--target", case.target, "--precision", case.precision, "--strategy", case.strategy]
+    options += ["--solver-timeout", str(case.timeout), *(["--batch", str(case.batch)] if case.batch else [])]
+    steps = {
+        "build": build,
+        "compile": (*GIRIH, "compile", str(network), "-o", str(compiled), *options, "--json"),
+        "run": (*GIRIH, "run", str(compiled), "--check", "--json"),
+    }
+    for name, command in steps.items():
+        started = time.perf_counter()
+        code, out, err = call(command, limit)
+        row[f"{name}_seconds"] = time.perf_counter() - started
+        found: dict[str, Any] = json.loads(out) if name != "build" and out else {}
+        row |= {name: found} if found else {}
+        if code:
+            last = err.strip().splitlines()[-1:] or [f"exit code {code}"]
+            return row | {"status": f"{name} failed ({code})", "error": found.get("error") or last[0]}
+    row["bytes"] = compiled.stat().st_size
+    return row
+
+
+def call(command: tuple[str, ...], limit: float) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a process, which ends with us in any case."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=limit)
+            return process.returncode, out, err
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return -signal.SIGKILL, "", f"not done after {limit:g} s"
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+class Rows:
+    """Finished rows by key, kept in a file if there is one."""
+
+    def __init__(self, file: Path | None, again: bool) -> None:
+        self._file = file
+        self._rows: dict[str, dict[str, Any]] = {}
+        if file is not None and file.exists() and not again:
+            self._rows = json.loads(file.read_text())["rows"]
+
+    def get(self, case: Case) -> dict[str, Any] | None:
+        """The row of a case that passed before."""
+        row = self._rows.get(case.key)
+        return row if row and row["status"] == "ok" else None
+
+    def add(self, case: Case, row: dict[str, Any]) -> None:
+        self._rows[case.key] = row
+        if self._file is not None:
+            part = self._file.with_name(f".{self._file.name}.part")
+            where = {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
+            part.write_text(json.dumps({"where": where, "rows": self._rows}, indent=1))
+            part.replace(self._file)
+
+
+def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
+    """One line a row."""
+    table = Table(box=None, pad_edge=False)
+    heads = "network|target|batch|strategy|compile s|run s|error|violations|NPU MACs|elements|cycles|/ bound|predicted"
+    for number, head in enumerate(heads.split("|")):
+        table.add_column(head, justify="left" if number in (0, 1, 3) else "right", no_wrap=True)
+    for case, row in zip(cases, rows, strict=True):
+        run: dict[str, Any] = row.get("run", {})
+        cells = [case.title, case.target, str(case.batch or "-"), case.strategy]
+        cells += [_seconds(row.get("compile_seconds")), _seconds(row.get("run_seconds"))]
+        if run.get("cycles") is None:
+            table.add_row(*cells, f"[red]{row['status']}[/red]")
+            continue
+        share, cycles, error = run["npu_fraction"], run["cycles"], run["rel_err"]
+        bad = row["status"] != "ok"
+        cells += ["-" if error is None else f"{'[red]' if bad else ''}{error:.1e}", str(run["violations"])]
+        cells += [f"{share['macs']:.3f}", f"{share['elements']:.3f}", f"{cycles:,}"]
+        cells += [_ratio(cycles, run["lower_bound_cycles"]), _ratio(run["cycles_predicted"], cycles)]
+        table.add_row(*cells)
+    return table
+
+
+def comparison(cases: list[Case], rows: list[dict[str, Any]]) -> list[str]:
+    """How many times the cycles of the solver's plan the layerwise one takes."""
+    cycles = {c: r.get("run", {}).get("cycles") for c, r in zip(cases, rows, strict=True)}
+    lines: list[str] = []
+    for case, mine in cycles.items():
+        other = cycles.get(replace(case, strategy="layerwise"))
+        if case.strategy == "solver" and mine and other:
+            lines.append(f"{case.title}, batch {case.batch}: layerwise takes {other / mine:.2f} x the cycles of solver")
+    return lines
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _ratio(value: float, to: float) -> str:
+    return f"{value / to:.2f}" if to else "-"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as light/vgg19")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows here, and go on with what is there")
+    parser.add_argument("--again", action="store_true", help="measure again what is in the file")
+    parser.add_argument("--timeout", type=float, default=60.0, help="of the solver, in seconds")
+    parser.add_argument("--limit", type=float, default=3600.0, help="for each process, in seconds")
+    parser.add_argument("--batch-one", action="store_true", help="15 networks at batch 1 (the default)")
+    parser.add_argument("--large", action="store_true", help="ResNet-50 and BERT-base at batch 32")
+    arguments = parser.parse_args()
+    cases = large(arguments.timeout) if arguments.large else []
+    if arguments.batch_one or not arguments.large:
+        cases = batch_one(arguments.timeout) + cases
+    if arguments.only:
+        cases = [c for c in cases if c.title in arguments.only or c.name in arguments.only]
+        if not cases:
+            parser.error(f"no network is called {' or '.join(arguments.only)}")
+    kept = Rows(arguments.json, arguments.again)
+    errors = Console(stderr=True)
+    rows: list[dict[str, Any]] = []
+    try:
+        for number, case in enumerate(cases, 1):
+            row = kept.get(case)
+            if row is None:
+                errors.print(f"{number} of {len(cases)}: {case.key}", highlight=False)
+                with tempfile.TemporaryDirectory() as folder:
+                    row = measure(case, Path(folder), arguments.limit)
+                kept.add(case, row)
+                if row["status"] != "ok":
+                    errors.print(f"  {row['status']}: {row['error']}", style="red", highlight=False)
+            rows.append(row)
+    except KeyboardInterrupt:
+        errors.print("interrupted; finished rows:")
+    done = cases[: len(rows)]
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(summary(done, rows))
+    for line in comparison(done, rows):
+        console.print(line, highlight=False)
+    passed = sum(row["status"] == "ok" for row in rows)
+    console.print(f"{passed} of {len(cases)} passed", highlight=False)
+    return 0 if passed == len(cases) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""How full each memory gets and when, and what crosses to the main memory and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ..ir.box import volume
+from ..ir.graph import DTYPES, Graph, Op
+from ..ir.machine import Machine
+from ..ir.plan import LocalBuffer, Plan, SharedBuffer
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """One memory (of one core or cluster): the most bytes that are live at once, when, and the highest address used.
+
+    ``buffers`` counts those in the plan; ``at`` is the operator (and step or segment) at which the peak is reached.
+    """
+
+    memory: str
+    role: str
+    capacity: int
+    peak: int
+    share: float
+    extent: int
+    buffers: int
+    at: str
+
+
+@dataclass(frozen=True)
+class TrafficRow:
+    """One tensor that crosses between main memory and chip, in one cluster: bytes each way, and why.
+
+    kind: input, output, constant or activation. ``host`` are bytes that the host reads and writes in main memory.
+    """
+
+    tensor: str
+    kind: str
+    bytes: int
+    fetched: int
+    stored: int
+    host: int
+    reason: str
+
+
+def memory_rows(plan: Plan, machine: Machine) -> tuple[MemoryRow, ...]:
+    """One row for each memory, in the machine's order."""
+    rows: list[MemoryRow] = []
+    for memory in machine.memories:
+        shared = [b for b in plan.shared if b.memory == memory.name]
+        local = [b for b in plan.local if b.memory == memory.name]
+        peak, at = _shared_peak(plan, shared) if shared else _local_peak(plan, local)
+        extent = max((b.address + b.bytes for b in (*shared, *local)), default=0)
+        share = peak / memory.capacity
+        buffers = len(shared) + len(local)
+        rows.append(MemoryRow(memory.name, memory.role, memory.capacity, peak, share, extent, buffers, at))
+    return tuple(rows)
+
+
+def peak_of(spans: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+    """(most bytes at once, first moment of it) of half-open spans ``(start, stop, bytes)``."""
+    events = sorted(e for start, stop, size in spans for e in ((start, size), (stop, -size)))
+    now = best = moment = 0
+    for time, changes in groupby(events, key=lambda e: e[0]):
+        now += sum(size for _, size in changes)
+        if now > best:
+            best, moment = now, time
+    return best, moment
+
+
+def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow, ...]:
+    """What goes through the main memory, most bytes first."""
+    shared = machine.role("shared")
+    buffers = [b for b in plan.shared if b.memory == shared.name]
+    hosts = [op for op in graph.ops if op.host]
+    fetched: dict[str, int] = {}
+    stored: dict[str, int] = {}
+    for buffer in buffers:
+        size = volume(buffer.box) * DTYPES[graph.tensor[buffer.tensor].dtype]
+        if buffer.fetch:
+            fetched[buffer.tensor] = fetched.get(buffer.tensor, 0) + size
+        if buffer.store:
+            stored[buffer.tensor] = stored.get(buffer.tensor, 0) + size
+    by_host = _host_bytes(graph, hosts)
+    rows = [
+        TrafficRow(
+            tensor=name,
+            kind=_kind(graph, name),
+            bytes=graph.tensor[name].bytes,
+            fetched=fetched.get(name, 0),
+            stored=stored.get(name, 0),
+            host=by_host.get(name, 0),
+            reason=_reason(graph, plan, name, fetched.get(name, 0), hosts, (buffers, shared.capacity)),
+        )
+        for name in dict.fromkeys((*fetched, *stored, *by_host))
+    ]
+    return tuple(sorted(rows, key=lambda r: (-(r.fetched + r.stored + r.host), r.tensor)))
+
+
+def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]:
+    peak, slot = peak_of((*b.live, b.bytes) for b in buffers)
+    if slot >= len(plan.slots):
+        return peak, ""
+    step, op = plan.slots[slot]
+    return peak, f"{op}, step {step}"
+
+
+def _local_peak(plan: Plan, buffers: Sequence[LocalBuffer]) -> tuple[int, str]:
+    best, at = 0, ""
+    for index, segment in enumerate(plan.segments):
+        peak, position = peak_of((*b.live, b.bytes) for b in buffers if b.segment == index)
+        if peak > best:
+            name = segment.ops[min(max(position, 0), len(segment.ops) - 1)]
+            best, at = peak, f"{name}, segment {index}"
+    return best, at
+
+
+def _host_bytes(graph: Graph, hosts: Sequence[Op]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for op in hosts:
+        for name in (*dict.fromkeys(op.inputs), *op.outputs):
+            found[name] = found.get(name, 0) + graph.tensor[name].bytes
+    return found
+
+
+def _kind(graph: Graph, tensor: str) -> str:
+    if tensor in graph.constant_names:
+        return "constant"
+    if tensor in graph.input_tensors:
+        return "input"
+    return "output" if tensor in graph.output_tensors else "activation"
+
+
+def _reason(
+    graph: Graph, plan: Plan, tensor: str, fetched: int, hosts: Sequence[Op],
+    shared: tuple[Sequence[SharedBuffer], int],
+) -> str:  # fmt: skip
+    """Why this tensor crosses; ``shared`` are the buffers of the shared memory, and its capacity."""
+    size = graph.tensor[tensor].bytes
+    touching = [op.name for op in hosts if tensor in (*op.inputs, *op.outputs)]
+    if touching:
+        return f"the host runs {touching[0]}" + (f" and {len(touching) - 1} more" if touching[1:] else "")
+    times = f", fetched {fetched / size:.1f} times" if size and fetched > 1.01 * size else ""
+    kind = _kind(graph, tensor)
+    if kind == "constant":
+        return f"constants begin in main memory{times}"
+    if kind in ("input", "output"):
+        return f"{kind}s of the network are in main memory{times}"
+    if plan.barrier or plan.strategy == "layerwise":
+        return f"strategy {plan.strategy} passes every result through main memory{times}"
+    used, capacity = _use_during_life(graph, plan, tensor, shared[0]), shared[1]
+    return f"not kept on chip: other buffers take up to {used / capacity:.0%} of the shared memory meanwhile{times}"
+
+
+def _use_during_life(graph: Graph, plan: Plan, tensor: str, buffers: Sequence[SharedBuffer]) -> int:
+    """The most bytes that others use in the shared memory from the first production of a tensor to its last use."""
+    names = {graph.producer[tensor].name, *(op.name for op in graph.consumers[tensor])}
+    slots = [i for i, (_, op) in enumerate(plan.slots) if op in names]
+    if not slots:
+        return 0
+    first, last = slots[0], slots[-1] + 1
+    clipped = (
+        (max(b.live[0], first), min(b.live[1], last), b.bytes)
+        for b in buffers
+        if b.tensor != tensor and b.live[0] < last and b.live[1] > first
+    )
+    return peak_of(clipped)[0]

@@ -1,0 +1,135 @@
+"""The answer to "why does my schedule look like this?", as one frozen noun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..ir.codec import to_json
+from ..ir.errors import UsageError
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from ..ir.plan import Plan
+from ..ir.program import Program
+from ..ir.trace import Trace
+from .loads import loads
+from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
+from .schedule import HostRow, OperatorRow, SegmentRow, host_rows, operator_rows, segment_rows
+from .solves import WHOLE, Log, ModelRow, model_rows
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The whole in a few numbers. ``ratio`` is predicted cycles over the lower bound.
+
+    ``cycles`` are those of a simulated run, ``None`` if there was none. ``solver_seconds`` is wall time, ``rounds`` the
+    number of whole plans that the models made.
+    """
+
+    network: str
+    machine: str
+    strategy: str
+    clusters_used: int
+    batch: int | None
+    segments: int
+    steps: int
+    operators: int
+    host_operators: int
+    instructions: int
+    cycles_predicted: int
+    cycles: int | None
+    lower_bound_cycles: int
+    lower_bound_reason: str
+    ratio: float | None
+    seconds_at_clock: float
+    rounds: int
+    solver_status: str
+    solver_seconds: float
+
+    @property
+    def line(self) -> str:
+        """The summary line with which every long text begins and ends."""
+        cycles = self.cycles_predicted if self.cycles is None else self.cycles
+        kind = "predicted" if self.cycles is None else "simulated"
+        ratio = f", {cycles / self.lower_bound_cycles:.2f} x the lower bound" if self.lower_bound_cycles else ""
+        return (
+            f"{self.network} on {self.machine} ({self.strategy}): {cycles:,} cycles {kind}{ratio}; "
+            f"{self.operators} operators in {self.segments} segments, {self.host_operators} on the host"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tables about one compiled network; rows are documented where they are defined."""
+
+    summary: Summary
+    models: tuple[ModelRow, ...]
+    segments: tuple[SegmentRow, ...]
+    memories: tuple[MemoryRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    operators: tuple[OperatorRow, ...]
+    hosts: tuple[HostRow, ...]
+
+    def __str__(self) -> str:
+        from .text import render
+
+        return render(self)
+
+    def to_json(self) -> bytes:
+        """Canonical JSON."""
+        return to_json(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the report: JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
+        place = Path(path)
+        if place.suffix not in _FORMATS:
+            raise UsageError(f"cannot tell the format of a report from {place.name}; end it in .txt or .json")
+        content = self.to_json() if place.suffix == ".json" else f"{self}\n".encode()
+        part = place.with_name(f".{place.name}.part")
+        try:
+            part.write_bytes(content)
+            part.replace(place)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise UsageError(f"cannot write {place}: {error.strerror}") from error
+
+
+_FORMATS = ("", ".txt", ".md", ".json")
+
+
+def report(
+    graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace | None = None
+) -> Report:
+    """Explain a compilation; with a trace of a run, its cycles are told as well."""
+    load = loads(program, machine)
+    cycles = plan.cycles_predicted if trace is None else trace.cycles
+    summary = Summary(
+        network=graph.name,
+        machine=machine.name,
+        strategy=plan.strategy,
+        clusters_used=graph.replicas,
+        batch=graph.batch,
+        segments=len(plan.segments),
+        steps=len(plan.steps),
+        operators=len(graph.ops),
+        host_operators=sum(1 for op in graph.ops if op.host),
+        instructions=program.instructions,
+        cycles_predicted=plan.cycles_predicted,
+        cycles=None if trace is None else trace.cycles,
+        lower_bound_cycles=plan.lower_bound_cycles,
+        lower_bound_reason=plan.lower_bound_reason,
+        ratio=plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
+        seconds_at_clock=cycles / machine.frequency,
+        rounds=sum(1 for run in log.runs if run.model == WHOLE),
+        solver_status=log.status,
+        solver_seconds=log.seconds,
+    )
+    return Report(
+        summary=summary,
+        models=model_rows(plan, log),
+        segments=segment_rows(plan, load),
+        memories=memory_rows(plan, machine),
+        traffic=traffic_rows(graph, plan, machine),
+        operators=operator_rows(graph, plan, program, load),
+        hosts=host_rows(graph),
+    )

@@ -1,0 +1,139 @@
+"""The segments and the operators of a plan, with what they are predicted to take and what limits them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.cell import count
+from ..ir.graph import Graph
+from ..ir.plan import Plan, Split
+from ..ir.program import Program
+from .loads import Loads, busiest
+
+
+@dataclass(frozen=True)
+class SegmentRow:
+    """One segment; ``instances`` and ``cores`` as ``parts@dimension`` of its last operator's result.
+
+    ``cycles`` is the sum of the predictions of all its slots, ``share`` its part of that sum over the whole plan.
+    ``limit`` is the engine or link with the highest load, which alone would take ``limit_cycles``.
+    """
+
+    index: int
+    first: str
+    last: str
+    operators: int
+    instances: str
+    cores: str
+    cores_used: int
+    cycles: int
+    share: float
+    limit: str
+    limit_cycles: int
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One operator: how it runs, and its work in one cluster. ``engine`` is that of its main stage, or ``host``.
+
+    ``tile`` are the extents of a tile of the result, ``reduce`` those of the reduced axes; ``depth`` and
+    ``weight_depth`` tell how many versions of a tile the buffers hold. ``cycles`` are predicted, all steps together.
+    """
+
+    name: str
+    origin: tuple[str, ...]
+    segment: int
+    engine: str
+    shape: tuple[int, ...]
+    tile: tuple[int, ...]
+    reduce: tuple[int, ...]
+    depth: int
+    weight_depth: int
+    macs: int
+    elements: int
+    cycles: int
+    limit: str
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """An operator that no engine of the machine runs, and why."""
+
+    name: str
+    origin: tuple[str, ...]
+    reason: str
+
+
+def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
+    """Predicted cycles of each (segment, operator), all its instances together."""
+    cycles: dict[tuple[int, str], int] = defaultdict(int)
+    for p in plan.predictions:
+        cycles[plan.steps[p.step].segment, p.op] += p.stop - p.start
+    return cycles
+
+
+def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
+    cycles = predicted(plan)
+    whole = sum(cycles.values())
+    rows: list[SegmentRow] = []
+    for index, segment in enumerate(plan.segments):
+        mine = sum(cycles.get((index, op), 0) for op in segment.ops)
+        load: dict[str, float] = defaultdict(float)
+        for op in segment.ops:
+            for name, amount in loads.get(op, {}).items():
+                load[name] += amount
+        limit = busiest(load)
+        rows.append(
+            SegmentRow(
+                index=index,
+                first=segment.ops[0],
+                last=segment.ops[-1],
+                operators=len(segment.ops),
+                instances=_splits(segment.instances),
+                cores=_splits(segment.cores),
+                cores_used=count(segment.cores),
+                cycles=mine,
+                share=mine / whole if whole else 0.0,
+                limit=limit,
+                limit_cycles=round(load.get(limit, 0.0)),
+            )
+        )
+    return tuple(rows)
+
+
+def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> tuple[OperatorRow, ...]:
+    """In the order in which the plan runs them."""
+    cycles = predicted(plan)
+    work = {op.name: op for op in program.ops}
+    rows: list[OperatorRow] = []
+    for index, segment in enumerate(plan.segments):
+        for name in segment.ops:
+            op, tile, done = graph.op[name], segment.tile.get(name), work.get(name)
+            rows.append(
+                OperatorRow(
+                    name=name,
+                    origin=op.origin,
+                    segment=index,
+                    engine="host" if op.host else tile.engine if tile else "",
+                    shape=graph.tensor[op.output].shape,
+                    tile=tile.sizes if tile else (),
+                    reduce=tile.reduce if tile else (),
+                    depth=tile.depth if tile else 0,
+                    weight_depth=tile.weight_depth if tile and tile.reduce else 0,
+                    macs=done.macs if done else 0,
+                    elements=done.elements if done else 0,
+                    cycles=cycles.get((index, name), 0),
+                    limit=busiest(loads.get(name, {})),
+                )
+            )
+    return tuple(rows)
+
+
+def host_rows(graph: Graph) -> tuple[HostRow, ...]:
+    return tuple(HostRow(op.name, op.origin, op.host.reason) for op in graph.ops if op.host)
+
+
+def _splits(splits: tuple[Split, ...]) -> str:
+    return " ".join(f"{s.parts}@{s.dim}" for s in splits if s.parts > 1) or "1"

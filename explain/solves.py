@@ -1,0 +1,85 @@
+"""What each constraint model answered, how good that is, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..ir.plan import Plan
+
+WHOLE = "plan"
+"""What a log calls a whole plan, which all the models made together in one round."""
+
+
+class Run(Protocol):
+    """One answer of one model, as a solve log keeps it."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def objective(self) -> float | None: ...
+    @property
+    def bound(self) -> float | None: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def note(self) -> str: ...
+
+
+class Log(Protocol):
+    """All runs of all models, in order."""
+
+    @property
+    def runs(self) -> Sequence[Run]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def status(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """The answer of one model that the plan contains, and all the runs that led to it.
+
+    ``gap`` is the distance from objective to bound as a share of the objective; values are ``None`` where the model
+    has none. ``seconds`` is the wall time of all its ``runs``; ``notes`` tell what was special in them.
+    """
+
+    model: str
+    status: str
+    objective: float | None
+    bound: float | None
+    gap: float | None
+    unit: str
+    runs: int
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def gap(objective: float | None, bound: float | None) -> float | None:
+    """``|objective - bound|`` as a share of ``|objective|``; ``None`` where either is unknown."""
+    if objective is None or bound is None:
+        return None
+    return 0.0 if objective == bound else abs(objective - bound) / max(abs(objective), 1e-9)
+
+
+def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:
+    """One row for each model: first those whose answers are in the plan, then those that only ran."""
+    answers = {s.model: (s.status, s.objective, s.bound, s.unit) for s in plan.solved}
+    for run in log.runs:
+        if run.model != WHOLE:
+            answers.setdefault(run.model, (run.status, run.objective, run.bound, run.unit))
+    rows: list[ModelRow] = []
+    for model, (status, objective, bound, unit) in answers.items():
+        runs = [r for r in log.runs if r.model == model]
+        seconds = sum(r.seconds for r in runs)
+        # Cuts first: they say why the model did not get its way.
+        notes = tuple(sorted(dict.fromkeys(r.note for r in runs if r.note), key=lambda n: not n.startswith("cut")))
+        distance = gap(objective, bound)
+        rows.append(ModelRow(model, status, objective, bound, distance, unit, len(runs), seconds, notes))
+    return tuple(rows)

@@ -1,0 +1,69 @@
+"""A report as text, by the template ``templates/report.txt.j2``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+if TYPE_CHECKING:
+    from .report import Report
+
+_SHOWN = 40
+"""Rows of traffic that the text shows; the JSON has them all."""
+
+
+def render(report: Report) -> str:
+    """The whole report; its first and its last line are the summary."""
+    environment = Environment(
+        loader=PackageLoader("girih.explain", "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        autoescape=False,
+    )
+    filters = cast("dict[str, Callable[..., str]]", environment.filters)
+    filters.update(table=table, number=number, percent=percent, extents=extents, short=short)
+    return environment.get_template("report.txt.j2").render(r=report, s=report.summary, shown=_SHOWN).rstrip()
+
+
+def table(rows: Sequence[Sequence[object]], heads: str) -> str:
+    """Aligned columns under ``heads`` (separated by ``|``): numbers to the right, everything else to the left."""
+    names = [head.strip() for head in heads.split("|")]
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
+    right = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(names))]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(row, widths, right, strict=True)
+        return "  " + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in pairs).rstrip()
+
+    return "\n".join(line(row) for row in [names, *cells])
+
+
+def number(value: float | None) -> str:
+    """With thousands separated; ``-`` for an absent value."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:,.2f}"
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def extents(values: Sequence[int]) -> str:
+    return "x".join(map(str, values)) or "-"
+
+
+def short(text: str, width: int = 48) -> str:
+    """The text, with its middle left out where it is longer than ``width``."""
+    if len(text) <= width:
+        return text
+    tail = width // 3
+    return f"{text[: width - tail - 3]}...{text[-tail:]}"
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.rstrip("%").replace(",", "").replace(".", "", 1).lstrip("-").isdigit()

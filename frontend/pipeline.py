@@ -1,0 +1,160 @@
+"""ONNX → Graph, in one screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from ..ir.errors import UnsupportedError, UsageError
+from ..ir.graph import Graph, Port
+from . import dims as dimensions
+from .batching import is_independent
+from .convert import NotImportableError, importable
+from .finish import to_graph
+from .fusion import fuse
+from .importer import build_net
+from .layout import choose_layouts
+from .load import ModelSource, load_model
+from .loops import Net
+from .movement import fold_movements
+from .precision import to_float16, widen_accumulators, wrap_hosts
+from .prepare import Network, prepare
+from .products import sum_products
+from .rewrite import rewrite
+from .weights import lay_out_constants
+
+Precision = Literal["as-is", "fp16"]
+
+
+def import_onnx(
+    source: ModelSource,
+    *,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    precision: Precision = "as-is",
+    clusters: int = 1,
+) -> Graph:
+    """Read a network and return what one cluster computes of it.
+
+    ``batch`` binds the symbolic dimension that the inputs begin with, and is divided over up to ``clusters``
+    clusters; ``dims`` bind the other symbolic dimensions by name. Raises :class:`~girih.ir.errors.UsageError` for a
+    file or binding that cannot be, and :class:`~girih.ir.errors.UnsupportedError` for an operator that TVM lacks.
+    """
+    if precision not in ("as-is", "fp16"):
+        raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
+    model = load_model(source)
+    part = read(model, batch, dims or {}, clusters)
+    network, net = part.network, part.net
+    infos = dict(zip((*network.inputs, *network.outputs), (net.tensors[t] for t in ports(net)), strict=True))
+    net.drop_dead()
+    fold_movements(net, paddings_only=True)
+    choose_layouts(net)
+    fold_movements(net)
+    sum_products(net)
+    if precision == "fp16":
+        wrap_hosts(net)
+    lay_out_constants(net)
+    tidy(net)
+    fuse(net)
+    if precision == "fp16":
+        to_float16(net)
+    widen_accumulators(net)
+
+    def port(name: str, tensor: str) -> Port:
+        info = infos[name]
+        if name not in part.divided:
+            return Port(name, tensor, info.shape, info.dtype)
+        assert batch is not None
+        return Port(name, tensor, (batch, *info.shape[1:]), info.dtype, 0)
+
+    names = (*network.inputs, *network.outputs)
+    found = tuple(port(name, tensor) for name, tensor in zip(names, ports(net), strict=True))
+    count = len(network.inputs)
+    return to_graph(net, name_of(source, model), found[:count], found[count:], part.replicas, part.batch)
+
+
+def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int]) -> tuple[Network, Net]:
+    """Clean and convert; what TVM fails to convert is replaced by its definition, if ONNX has one."""
+    expanded: set[str] = set()
+    while True:
+        network = prepare(model, sizes, lambda op: op not in expanded and importable(op))
+        rewrite(network)
+        try:
+            return network, build_net(network)
+        except NotImportableError as error:
+            if error.op_type in expanded or not is_defined(error.op_type, network.opset):
+                raise
+            expanded.add(error.op_type)
+
+
+def is_defined(op_type: str, opset: int) -> bool:
+    """Whether ONNX defines the operator by others."""
+    schema = onnx.defs.get_schema(op_type, opset)
+    return bool(schema.has_function or schema.has_context_dependent_function)  # pyright: ignore
+
+
+def ports(net: Net) -> tuple[str, ...]:
+    """The tensors of inputs and outputs."""
+    return (*net.inputs, *net.outputs)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one of ``replicas`` clusters computes; the ``divided`` inputs and outputs are shared out among them."""
+
+    network: Network
+    net: Net
+    replicas: int
+    divided: frozenset[str]
+    batch: int | None
+
+
+def read(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int], clusters: int) -> Part:
+    """Convert the model, for a share of the batch if it can be divided."""
+    binding = dimensions.bind(model, batch, dims)
+
+    def convert(size: int | None) -> tuple[Network, Net]:
+        sizes = dict(binding.sizes)
+        if size is not None and binding.batch is not None:
+            sizes[binding.batch] = size
+        return convert_all(model, sizes)
+
+    if batch is None or binding.batch is None:
+        return Part(*convert(None), 1, frozenset(), batch if binding.leading else None)
+    share = -(-batch // min(clusters, batch))
+    divided = {
+        v.name
+        for v in dimensions.network_inputs(model)
+        if any(axis == 0 and s == binding.batch for axis, s in dimensions.symbols(v))
+    }
+    if share < batch:
+        try:
+            network, net = convert(share)
+            # In a batch of one, every dimension looks independent of the batch.
+            probe = net if share > 1 else convert(2)[1]
+        except (UsageError, UnsupportedError):
+            pass  # The model insists on some batch; whatever else is wrong shows below.
+        else:
+            if is_independent(probe, divided):
+                return Part(network, net, -(-batch // share), frozenset(divided | {*network.outputs}), batch)
+        return Part(*convert(None), 1, frozenset(), batch)
+    network, net = convert(None)
+    leads = all(net.tensors[o].shape[:1] == (batch,) for o in net.outputs)
+    return Part(network, net, 1, frozenset(divided | {*network.outputs}) if leads else frozenset(), batch)
+
+
+def tidy(net: Net) -> None:
+    """Drop axes of extent one, and join axes that always go together."""
+    for step in net.steps:
+        step.loops = [loop.without_unit_axes().merged() for loop in step.loops]
+
+
+def name_of(source: ModelSource, model: onnx.ModelProto) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return Path(source).stem
+    return model.graph.name or "network"

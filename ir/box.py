@@ -1,0 +1,94 @@
+"""Half-open integer intervals, boxes of them, and affine index expressions.
+
+Every interval in this project is half-open: ``Span(2, 5)`` holds 2, 3 and 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """The integers ``lo <= i < hi``; empty when ``hi <= lo``."""
+
+    lo: int
+    hi: int
+
+    @property
+    def size(self) -> int:
+        return max(0, self.hi - self.lo)
+
+
+Box = tuple[Span, ...]
+"""One span for each dimension of a tensor or each axis of a loop nest."""
+
+
+def full(shape: tuple[int, ...]) -> Box:
+    """The box that covers a whole tensor of this shape."""
+    return tuple(Span(0, extent) for extent in shape)
+
+
+def shape_of(box: Box) -> tuple[int, ...]:
+    return tuple(span.size for span in box)
+
+
+def volume(box: Box) -> int:
+    """How many points the box holds (1 for the box of a scalar)."""
+    return prod(span.size for span in box)
+
+
+def is_empty(box: Box) -> bool:
+    return any(span.hi <= span.lo for span in box)
+
+
+def intersect(a: Box, b: Box) -> Box:
+    return tuple(Span(max(x.lo, y.lo), min(x.hi, y.hi)) for x, y in zip(a, b, strict=True))
+
+
+def hull(a: Box | None, b: Box | None) -> Box | None:
+    """The smallest box that contains both; ``None`` and empty boxes add nothing."""
+    if a is None or is_empty(a):
+        return b
+    if b is None or is_empty(b):
+        return a
+    return tuple(Span(min(x.lo, y.lo), max(x.hi, y.hi)) for x, y in zip(a, b, strict=True))
+
+
+def contains(outer: Box, inner: Box) -> bool:
+    if is_empty(inner):
+        return True
+    return all(o.lo <= i.lo and i.hi <= o.hi for o, i in zip(outer, inner, strict=True))
+
+
+def overlap(a: Box, b: Box) -> bool:
+    return not is_empty(intersect(a, b))
+
+
+def part(extent: int, parts: int, index: int) -> Span:
+    """Part ``index`` of an extent cut into ``parts`` whose sizes differ by at most one."""
+    return Span(extent * index // parts, extent * (index + 1) // parts)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``sum(coeffs[a] * axis[a]) + const``, with one coefficient for each axis of the loop nest."""
+
+    coeffs: tuple[int, ...]
+    const: int = 0
+
+    def at(self, point: tuple[int, ...]) -> int:
+        return sum(c * p for c, p in zip(self.coeffs, point, strict=True)) + self.const
+
+    def over(self, box: Box) -> Span:
+        """The exact smallest span of values over a non-empty box of axis values."""
+        lo = hi = self.const
+        for c, span in zip(self.coeffs, box, strict=True):
+            if c > 0:
+                lo += c * span.lo
+                hi += c * (span.hi - 1)
+            elif c < 0:
+                lo += c * (span.hi - 1)
+                hi += c * span.lo
+        return Span(lo, hi + 1)

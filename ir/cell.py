@@ -1,0 +1,175 @@
+"""What a plan's cuts mean: the boxes that one core computes in one instance of a segment.
+
+The splits of a segment cut the output of its last operator (the leader) into disjoint shares, one for each cell
+(instance, core). Going backwards, each operator of the segment computes the hull of what its consumers in the
+segment need of it and, if its result leaves the segment, of the cell's share of that result. Overlaps between cells
+(halos) are computed by each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from .box import Box, Span, full, hull, is_empty, part
+from .graph import Graph, Op
+from .plan import Segment, Split
+from .region import OpBoxes, op_boxes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The part of one core in one instance of a segment.
+
+    ``ops``: by operator name, the points and boxes it computes (absent: it does nothing here). ``tensors``: by graph
+    tensor, the hull of what the cell's operators read and write: the contents of its local buffer. ``owned``: for
+    each result that leaves the segment, the share that this cell stores; shares of different cells are disjoint.
+    """
+
+    ops: Mapping[str, OpBoxes]
+    tensors: Mapping[str, Box]
+    owned: Mapping[str, Box]
+
+
+def count(splits: tuple[Split, ...]) -> int:
+    """How many parts the splits make together."""
+    return prod(s.parts for s in splits)
+
+
+def _digits(splits: tuple[Split, ...], index: int) -> list[int]:
+    """The row-major coordinates of part ``index``."""
+    digits: list[int] = []
+    for split in reversed(splits):
+        index, digit = divmod(index, split.parts)
+        digits.append(digit)
+    return digits[::-1]
+
+
+def share(shape: tuple[int, ...], segment: Segment, instance: int, core: int, dims: Mapping[int, int | None]) -> Box:
+    """The share of one cell in a tensor whose dimension ``dims[d]`` follows the leader's dimension ``d``.
+
+    Where a split has no dimension to follow, part 0 owns everything.
+    """
+    box = list(full(shape))
+    coordinates = [
+        *zip(segment.instances, _digits(segment.instances, instance), strict=True),
+        *zip(segment.cores, _digits(segment.cores, core), strict=True),
+    ]
+    for split, digit in coordinates:
+        dim = dims.get(split.dim)
+        if dim is None:
+            if digit:
+                return tuple(Span(0, 0) for _ in shape)
+            continue
+        inner = part(box[dim].size, split.parts, digit)
+        box[dim] = Span(box[dim].lo + inner.lo, box[dim].lo + inner.hi)
+    return tuple(box)
+
+
+def leaving(graph: Graph, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """The operators whose result is read outside of ``ops`` or is an output of the graph."""
+    names = {op.name for op in ops}
+    return tuple(
+        op
+        for op in ops
+        if op.output in graph.output_tensors or any(c.name not in names for c in graph.consumers[op.output])
+    )
+
+
+def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
+    """For each operator, the dimension of its result that shrinks when a dimension of the leader's result is halved.
+
+    The first such dimension that no other dimension of the leader already took; ``None`` where none shrinks.
+    """
+    leader = ops[-1]
+    shape = graph.tensor[leader.output].shape
+    found: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
+    found[leader.name] = {d: d for d in range(len(shape))}
+    for d, extent in enumerate(shape):
+        half = list(full(shape))
+        half[d] = part(extent, 2, 0) if extent > 1 else Span(0, 1)
+        boxes = _backwards(graph, ops, {leader.name: tuple(half)})
+        for op in ops[:-1]:
+            mine = boxes.get(op.name)
+            whole = graph.tensor[op.output].shape
+            taken = set(found[op.name].values())
+            dims = [
+                i
+                for i, w in enumerate(whole)
+                if mine is not None and extent > 1 and mine.tensors[op.output][i].size < w and i not in taken
+            ]
+            found[op.name][d] = dims[0] if dims else None
+    return found
+
+
+def _backwards(graph: Graph, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
+    """The boxes of each operator that ``shares`` (by operator name) and their ancestors in ``ops`` need."""
+    wanted: dict[str, Box] = {}
+    boxes: dict[str, OpBoxes] = {}
+    for op in reversed(ops):
+        target = hull(wanted.get(op.output), shares.get(op.name))
+        if target is None or is_empty(target):
+            continue
+        boxes[op.name] = op_boxes(op, graph.tensor, target)
+        for name in op.inputs:
+            merged = hull(wanted.get(name), boxes[op.name].tensors.get(name))
+            if merged is not None:
+                wanted[name] = merged
+    return boxes
+
+
+class Cells:
+    """All cells of a graph's segments, computed on demand and remembered.
+
+    A cell is independent of how its operators are tiled, so segments that differ in tiles alone share cells.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._dims: dict[tuple[str, ...], dict[str, dict[int, int | None]]] = {}
+        self._cells: dict[tuple[tuple[str, ...], tuple[Split, ...], tuple[Split, ...], int, int], Cell] = {}
+
+    def cell(self, segment: Segment, instance: int, core: int) -> Cell:
+        """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
+        key = (segment.ops, segment.instances, segment.cores, instance, core)
+        if key not in self._cells:
+            self._cells[key] = self._compute(segment, instance, core)
+        return self._cells[key]
+
+    def _compute(self, segment: Segment, instance: int, core: int) -> Cell:
+        graph = self.graph
+        ops = tuple(graph.op[n] for n in segment.ops)
+        if core >= count(segment.cores) or ops[0].host is not None:
+            return Cell({}, {}, {})
+        if segment.ops not in self._dims:
+            self._dims[segment.ops] = followed_dims(graph, ops)
+        dims = self._dims[segment.ops]
+        shares = {
+            op.name: share(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
+            for op in dict.fromkeys((*leaving(graph, ops), ops[-1]))
+        }
+        shares = {name: box for name, box in shares.items() if not is_empty(box)}
+        boxes = _backwards(graph, ops, shares)
+        tensors: dict[str, Box] = {}
+        for op in ops:
+            if op.name not in boxes:
+                continue
+            for name in (*op.inputs, op.output):
+                merged = hull(tensors.get(name), boxes[op.name].tensors.get(name))
+                if merged is not None and not is_empty(merged):
+                    tensors[name] = merged
+        owned = {graph.op[name].output: box for name, box in shares.items()}
+        return Cell(boxes, tensors, owned)
+
+
+def tile_boxes(box: Box, sizes: tuple[int, ...], order: tuple[int, ...]) -> list[Box]:
+    """The tiles of ``box`` in the order of the tile loops (``order``: outermost dimension first)."""
+    tiles: list[Box] = [box]
+    for dim in order:
+        tiles = [
+            (*tile[:dim], Span(lo, min(lo + sizes[dim], tile[dim].hi)), *tile[dim + 1 :])
+            for tile in tiles
+            for lo in range(tile[dim].lo, tile[dim].hi, sizes[dim])
+        ]
+    return tiles

@@ -1,0 +1,68 @@
+"""The scalar functions that a stage may compute: names, arities and documentation, no semantics.
+
+The simulator, the lowering and the test reference each implement them on their own, so that they can prove one
+another wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Element:
+    """One scalar function; ``special`` ones need the vector engine's slower function unit."""
+
+    name: str
+    arity: int
+    sentence: str
+    special: bool = False
+
+
+_ROWS = (
+    Element("copy", 1, "x, converted to the destination's dtype"),
+    Element("neg", 1, "-x"),
+    Element("abs", 1, "|x|"),
+    Element("floor", 1, "the largest integer <= x"),
+    Element("ceil", 1, "the smallest integer >= x"),
+    Element("round", 1, "the nearest integer, ties to even"),
+    Element("sign", 1, "-1, 0 or 1"),
+    Element("not", 1, "logical negation"),
+    Element("exp", 1, "e**x", special=True),
+    Element("log", 1, "the natural logarithm", special=True),
+    Element("sqrt", 1, "the square root", special=True),
+    Element("rsqrt", 1, "1/sqrt(x)", special=True),
+    Element("recip", 1, "1/x", special=True),
+    Element("erf", 1, "the error function", special=True),
+    Element("tanh", 1, "the hyperbolic tangent", special=True),
+    Element("sigmoid", 1, "1/(1+exp(-x))", special=True),
+    Element("sin", 1, "the sine", special=True),
+    Element("cos", 1, "the cosine", special=True),
+    Element("add", 2, "a+b"),
+    Element("sub", 2, "a-b"),
+    Element("mul", 2, "a*b"),
+    Element("div", 2, "a/b (integers: floor division)", special=True),
+    Element("mod", 2, "a-b*floor(a/b)", special=True),
+    Element("pow", 2, "a**b", special=True),
+    Element("max", 2, "the larger"),
+    Element("min", 2, "the smaller"),
+    Element("eq", 2, "a==b"),
+    Element("ne", 2, "a!=b"),
+    Element("lt", 2, "a<b"),
+    Element("le", 2, "a<=b"),
+    Element("gt", 2, "a>b"),
+    Element("ge", 2, "a>=b"),
+    Element("and", 2, "logical and"),
+    Element("or", 2, "logical or"),
+    Element("select", 3, "b where a is true, else c"),
+)
+
+ELEMENTS: dict[str, Element] = {row.name: row for row in _ROWS}
+
+COMBINE_IDENTITY: dict[str, float] = {
+    "sum": 0.0,
+    "prod": 1.0,
+    "max": float("-inf"),
+    "min": float("inf"),
+}
+"""The value that each combiner starts from."""

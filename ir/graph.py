@@ -1,0 +1,254 @@
+"""The network as the compiler sees it: operators made of loop nests with affine accesses.
+
+An :class:`Op` is a fused group of loop nests (:class:`Stage`), each of which computes *one* scalar function per
+point, so that a stage maps to machine instructions without further analysis. What an operator needs of its inputs
+for a part of its output follows from the affine maps, never from its name.
+
+Rounding belongs to the graph, not to the schedule: a value is rounded to the dtype of the tensor or private buffer
+that a stage writes, and nowhere else; a stage computes in float32 (integers: int32/int64) and a combined stage
+(``combine``) accumulates in float32 until its single write. Every schedule therefore computes the same function, up
+to the order of summation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from .box import Affine
+
+DTYPES: dict[str, int] = {
+    "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
+}  # fmt: skip
+"""Bytes of one element, by dtype name."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense row-major array; the last dimension is contiguous."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * DTYPES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop from 0 to ``extent``; a reduce axis does not appear in the write."""
+
+    name: str
+    extent: int
+    reduce: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """``tensor[index...]``. Outside of the tensor's bounds a read yields ``fill`` (``None``: never outside)."""
+
+    tensor: str
+    index: tuple[Affine, ...]
+    fill: float | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``write = combine over the reduce axes of func(*operands)``, for every point of the other axes.
+
+    ``func`` is a name in :data:`girih.ir.elements.ELEMENTS`; an operand is an access or a constant. A stage with
+    reduce axes has ``combine`` in sum, max, min, prod. Each coefficient of the write is non-negative, and distinct
+    points of the spatial axes write distinct elements. A stage may write only a part of its tensor (concatenation).
+    """
+
+    axes: tuple[Axis, ...]
+    write: Access
+    func: str
+    operands: tuple[Access | float, ...]
+    combine: str | None = None
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        return tuple(o for o in self.operands if isinstance(o, Access))
+
+    @property
+    def points(self) -> int:
+        return prod(a.extent for a in self.axes)
+
+    @property
+    def is_contraction(self) -> bool:
+        """A sum of products of two reads: convolution, matrix product."""
+        return self.func == "mul" and self.combine == "sum" and len(self.reads) == 2
+
+    @property
+    def is_movement(self) -> bool:
+        """Moves or converts, computes nothing."""
+        return self.func == "copy" and self.combine is None
+
+
+@dataclass(frozen=True)
+class Host:
+    """A kernel for the host: its TIR as TVM's JSON, and why no engine runs it."""
+
+    tir: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Op:
+    """Loop nests that run one after the other, and communicate through private buffers.
+
+    ``output`` is the one graph tensor that the stages write; a host operator may write several and has no stages.
+    ``origin`` names the ONNX nodes it came from.
+    """
+
+    name: str
+    origin: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    buffers: tuple[Tensor, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    host: Host | None = None
+
+    @property
+    def output(self) -> str:
+        return self.outputs[0]
+
+    @cached_property
+    def anchor(self) -> int | None:
+        """The index of the stage that is a contraction with an own column axis (what a matrix engine can run)."""
+        for position, stage in enumerate(self.stages):
+            if stage.is_contraction and contraction_axes(stage).n:
+                return position
+        return None
+
+
+@dataclass(frozen=True)
+class ContractionAxes:
+    """The roles of a contraction's axes, as positions in ``stage.axes``.
+
+    ``m`` are in the write and the left operand, ``n`` in the write and the right operand, ``batch`` in all three,
+    ``k`` are reduced. The right operand (``operands[1]``) is the stationary one, held in weight memory.
+    """
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+
+
+def contraction_axes(stage: Stage) -> ContractionAxes:
+    """Sort the axes of a contraction into roles; an axis in no operand counts as ``m``."""
+    left, right = stage.reads
+
+    def used(access: Access, axis: int) -> bool:
+        return any(a.coeffs[axis] for a in access.index)
+
+    batch: list[int] = []
+    m: list[int] = []
+    n: list[int] = []
+    k: list[int] = []
+    for position, axis in enumerate(stage.axes):
+        if axis.reduce:
+            k.append(position)
+        elif used(right, position):
+            (batch if used(left, position) else n).append(position)
+        else:
+            m.append(position)
+    return ContractionAxes(tuple(batch), tuple(m), tuple(n), tuple(k))
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output as the user knows it.
+
+    ``name``, ``dtype`` and ``shape`` are those of the ONNX model with every dimension bound, for the whole chip;
+    ``tensor`` is the graph's tensor, whose dtype may differ (precision conversion happens at the port) and whose
+    ``batch_axis`` is divided among the clusters (``None``: the port is not divided).
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    dtype: str
+    batch_axis: int | None = None
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A weight: a tensor whose data is known; ``sha256`` is of its bytes in row-major order."""
+
+    tensor: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What one cluster computes. ``ops`` are in topological order; ``tensors`` hold inputs, constants and results.
+
+    ``replicas`` clusters run the same graph on their parts of the batch; the ports speak of the whole. The data of
+    the constants travels beside the graph, as a mapping from tensor name to array, so that the graph is small.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    constants: tuple[Constant, ...]
+    replicas: int = 1
+    batch: int | None = None
+    data: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray], compare=False, repr=False)
+
+    @cached_property
+    def tensor(self) -> dict[str, Tensor]:
+        """Graph tensors by name (private buffers of operators are not here)."""
+        return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def op(self) -> dict[str, Op]:
+        return {o.name: o for o in self.ops}
+
+    @cached_property
+    def producer(self) -> dict[str, Op]:
+        """The operator that writes each computed tensor."""
+        return {name: op for op in self.ops for name in op.outputs}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[Op, ...]]:
+        """The operators that read each tensor, in order."""
+        found: dict[str, list[Op]] = {t.name: [] for t in self.tensors}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                found[name].append(op)
+        return {name: tuple(ops) for name, ops in found.items()}
+
+    @cached_property
+    def constant_names(self) -> frozenset[str]:
+        return frozenset(c.tensor for c in self.constants)
+
+    @cached_property
+    def input_tensors(self) -> frozenset[str]:
+        return frozenset(p.tensor for p in self.inputs)
+
+    @cached_property
+    def output_tensors(self) -> frozenset[str]:
+        return frozenset(p.tensor for p in self.outputs)
+
+    def __str__(self) -> str:
+        head = f"graph {self.name}: {len(self.ops)} operators, {len(self.constants)} constants"
+        rows = [
+            f"  {op.name}: {', '.join(op.inputs)} -> {', '.join(op.outputs)}"
+            + (" [host]" if op.host else f" [{' '.join(s.func for s in op.stages)}]")
+            for op in self.ops
+        ]
+        return "\n".join([head, *rows])

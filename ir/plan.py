@@ -1,0 +1,178 @@
+"""Every scheduling decision, and what it was predicted to cost.
+
+Time in a plan is counted in *slots*: the plan's steps run in order, a step runs the operators of its segment in
+order, and each (step, operator) is one slot. Slots order the program; the hardware overlaps whatever does not depend
+on one another. Lifetimes are half-open spans of slots.
+
+A *segment* is a run of consecutive operators that exchange data in a core's local memory. It is cut into instances,
+that run one after the other, and each instance into cells, that run on the cores side by side (see
+:mod:`girih.ir.cell`). What enters or leaves a segment goes through the shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .box import Box
+
+
+@dataclass(frozen=True)
+class Split:
+    """Cut dimension ``dim`` of the output of a segment's last operator into ``parts`` nearly equal parts."""
+
+    dim: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How one operator runs on one core, for its box of the output.
+
+    ``sizes``: extent of a tile in each dimension of the output (the last tile of a dimension can be smaller).
+    ``order``: the output's dimensions from the outermost tile loop to the innermost. ``reduce``: for the anchor
+    (see :attr:`Op.anchor`), extent of a tile along each of its reduce axes, in the order of the stage's axes; empty
+    without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The tile's private buffers, and the
+    matrix engine's results, are held ``depth`` times in the accumulator memory, the stationary operand
+    ``weight_depth`` times in the weight memory, so that consecutive tiles overlap.
+    """
+
+    op: str
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    reduce: tuple[int, ...] = ()
+    engine: str = "vector"
+    depth: int = 1
+    weight_depth: int = 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive operators, how their work is cut, and how each is tiled.
+
+    ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
+    over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
+    its own without splits or tiles.
+    """
+
+    ops: tuple[str, ...]
+    instances: tuple[Split, ...]
+    cores: tuple[Split, ...]
+    tiles: tuple[Tile, ...]
+
+    @cached_property
+    def tile(self) -> dict[str, Tile]:
+        return {t.op: t for t in self.tiles}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instance of one segment, on all cores."""
+
+    segment: int
+    instance: int
+
+
+@dataclass(frozen=True)
+class LocalBuffer:
+    """A place in a core-scoped memory, at the same address on every core, for every step of one segment.
+
+    ``use`` is "data" (``name`` is a graph tensor: this cell's box of it, row-major, in local memory), "scratch" (a
+    private buffer or unconverted result of ``op``, one tile of it, ``depth`` versions one after the other, in
+    accumulator memory) or "weights" (a tile of the stationary operand ``name`` of ``op``, ``depth`` versions, in
+    weight memory). ``bytes`` is for all versions, each a multiple of the memory's alignment. ``live`` is the span of
+    positions in the segment's operator list during which the contents matter.
+    """
+
+    segment: int
+    op: str
+    name: str
+    use: str
+    memory: str
+    address: int
+    bytes: int
+    depth: int
+    live: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """A box of a graph tensor in a cluster-scoped memory, row-major, during ``live`` (slots).
+
+    In the main memory it is the tensor's home: the whole tensor. In the shared memory: ``fetch`` copies the box from
+    its home in main memory when slot ``live[0]`` begins; ``store`` copies it there when the slot that makes it ends.
+
+    ``phase`` is for constants that do not fit at once: all their buffers live in the one slot that uses them, and each
+    is fetched just before the first tile that needs it, in the order of the list. Two of them whose phases differ by
+    two or more may share addresses: the later is fetched after the last tile that uses the earlier.
+    """
+
+    tensor: str
+    box: Box
+    memory: str
+    address: int
+    bytes: int
+    live: tuple[int, int]
+    fetch: bool = False
+    store: bool = False
+    phase: int = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """When a slot is expected to compute on the busiest core, in cycles from the start."""
+
+    step: int
+    op: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What one model answered: all values are of the model's own objective; ``None`` where it has none."""
+
+    model: str
+    status: str
+    objective: float | None
+    bound: float | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole answer of the solver; the lowering takes no decision beyond it."""
+
+    strategy: str
+    machine: str
+    graph_sha256: str
+    seed: int
+    segments: tuple[Segment, ...]
+    steps: tuple[Step, ...]
+    local: tuple[LocalBuffer, ...]
+    shared: tuple[SharedBuffer, ...]
+    barrier: bool
+    """Whether each slot waits for the one before it to end (no overlap between kernels)."""
+    cycles_predicted: int
+    lower_bound_cycles: int
+    lower_bound_reason: str
+    predictions: tuple[Prediction, ...]
+    solved: tuple[Solved, ...]
+
+    @cached_property
+    def slots(self) -> tuple[tuple[int, str], ...]:
+        """(step, operator) of each slot, in order."""
+        return tuple((s, op) for s, step in enumerate(self.steps) for op in self.segments[step.segment].ops)
+
+    def __str__(self) -> str:
+        head = (
+            f"plan ({self.strategy}) for {self.machine}: {len(self.segments)} segments, {len(self.steps)} steps, "
+            f"{self.cycles_predicted:,} cycles predicted, at least {self.lower_bound_cycles:,}"
+        )
+        rows = [
+            f"  {i}: {s.ops[0]} .. {s.ops[-1]} ({len(s.ops)}), "
+            f"instances {'x'.join(f'{p.parts}@{p.dim}' for p in s.instances) or '1'}, "
+            f"cores {'x'.join(f'{p.parts}@{p.dim}' for p in s.cores) or '1'}"
+            for i, s in enumerate(self.segments)
+        ]
+        return "\n".join([head, *rows])

@@ -1,0 +1,198 @@
+"""Whether a plan is one: every rule of :mod:`girih.ir.plan`, checked without the solver's code.
+
+The first violation is reported with its place and its size. What a plan predicts is only checked to be sane.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from .box import Box, contains, full, volume
+from .boxes import Boxes, Int, stack
+from .cell import count, leaving
+from .errors import CheckError
+from .graph import Graph, Op
+from .machine import Machine
+from .plan import Plan, Segment, Tile
+from .plan_check_local import check_local
+from .plan_check_shared import check_shared
+from .plan_facts import Facts
+
+
+def check_plan(plan: Plan, graph: Graph, machine: Machine) -> None:
+    """Raise :class:`CheckError` if the plan cannot be followed on this machine, or computes something else."""
+    if plan.machine != machine.name:
+        fail(f"it is for machine {plan.machine}, not {machine.name}")
+    facts = Facts(plan, graph, machine)
+    _check_partition(facts)
+    for index, segment in enumerate(plan.segments):
+        _check_segment(facts, index, segment)
+    _check_steps(facts)
+    _check_shares(facts)
+    _check_order(facts)
+    check_local(facts)
+    check_shared(facts)
+    _check_predictions(plan)
+
+
+def fail(message: str) -> NoReturn:
+    raise CheckError(f"invalid plan: {message}")
+
+
+def _check_partition(facts: Facts) -> None:
+    """The segments are the graph's operators, in order."""
+    planned = [name for segment in facts.plan.segments for name in segment.ops]
+    wanted = [op.name for op in facts.graph.ops]
+    for place, (mine, theirs) in enumerate(zip(planned, wanted, strict=False)):
+        if mine != theirs:
+            fail(f"place {place} of the segments' operators is {mine}, and the graph has {theirs} there")
+    if len(planned) != len(wanted):
+        fail(f"the segments hold {len(planned)} operators, and the graph has {len(wanted)}")
+    for index, segment in enumerate(facts.plan.segments):
+        if not segment.ops:
+            fail(f"segment {index} has no operators")
+
+
+def _check_segment(facts: Facts, index: int, segment: Segment) -> None:
+    ops = facts.ops(segment)
+    where = f"segment {index} ({segment.ops[0]} .. {segment.ops[-1]})"
+    if any(op.host is not None for op in ops):
+        if len(ops) > 1:
+            fail(f"{where} mixes a host operator with others")
+        if segment.instances or segment.cores or segment.tiles:
+            fail(f"{where} runs on the host and must have neither splits nor tiles")
+        return
+    _check_ancestors(where, ops)
+    shape = facts.graph.tensor[ops[-1].output].shape
+    for what, splits in (("instances", segment.instances), ("cores", segment.cores)):
+        for split in splits:
+            if not 0 <= split.dim < len(shape):
+                fail(f"{where} cuts dimension {split.dim} into {what}, and its leader's result has {len(shape)}")
+            if not 1 <= split.parts <= shape[split.dim]:
+                fail(f"{where} cuts dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {what}")
+    if count(segment.cores) > facts.machine.cores:
+        fail(f"{where} uses {count(segment.cores)} cores, and {facts.machine.name} has {facts.machine.cores}")
+    if [t.op for t in segment.tiles] != list(segment.ops):
+        fail(f"{where} has tiles for {', '.join(t.op for t in segment.tiles) or 'nothing'}, not for its operators")
+    for op in ops:
+        _check_tile(facts, op, segment.tile[op.name])
+
+
+def _check_ancestors(where: str, ops: tuple[Op, ...]) -> None:
+    """Everything in a segment is needed by its last operator."""
+    needed = set(ops[-1].outputs)
+    for op in reversed(ops):
+        if not needed & set(op.outputs):
+            fail(f"{where}: {op.name} is no ancestor of {ops[-1].name}")
+        needed |= set(op.inputs)
+
+
+def _check_tile(facts: Facts, op: Op, tile: Tile) -> None:
+    shape = facts.graph.tensor[op.output].shape
+    if len(tile.sizes) != len(shape) or any(s < 1 for s in tile.sizes):
+        fail(f"the tile of {op.name} has sizes {tile.sizes} for a result of shape {shape}")
+    if sorted(tile.order) != list(range(len(shape))):
+        fail(f"the loop order {tile.order} of {op.name} is no permutation of its {len(shape)} dimensions")
+    if tile.engine not in ("matrix", "vector"):
+        fail(f"the tile of {op.name} names engine {tile.engine!r}")
+    if tile.depth < 1 or tile.weight_depth < 1:
+        fail(f"the tile of {op.name} has depth {tile.depth} and weight depth {tile.weight_depth}")
+    if tile.engine == "vector":
+        return
+    if op.anchor is None:
+        fail(f"the tile of {op.name} names the matrix engine, which can run none of its stages")
+    axes = [axis for axis in op.stages[op.anchor].axes if axis.reduce]
+    if len(tile.reduce) != len(axes) or any(r < 1 for r in tile.reduce):
+        fail(f"the tile of {op.name} cuts its {len(axes)} reduce axes by {tile.reduce}")
+
+
+def _check_steps(facts: Facts) -> None:
+    """Each instance of each segment runs once."""
+    seen: set[tuple[int, int]] = set()
+    for number, step in enumerate(facts.plan.steps):
+        if not 0 <= step.segment < len(facts.plan.segments):
+            fail(f"step {number} is of segment {step.segment}, and there are {len(facts.plan.segments)}")
+        if not 0 <= step.instance < count(facts.plan.segments[step.segment].instances):
+            fail(f"step {number} is instance {step.instance} of segment {step.segment}, which has fewer")
+        if (step.segment, step.instance) in seen:
+            fail(f"step {number} repeats instance {step.instance} of segment {step.segment}")
+        seen.add((step.segment, step.instance))
+    wanted = sum(count(segment.instances) for segment in facts.plan.segments)
+    if len(seen) != wanted:
+        fail(f"there are {len(seen)} steps for {wanted} instances")
+
+
+def _check_shares(facts: Facts) -> None:
+    """The cells' shares of each result that leaves its segment are disjoint, computed, and together the whole."""
+    for segment in facts.plan.segments:
+        if facts.is_host(segment):
+            continue
+        cells = facts.all_cells(segment)
+        for op in leaving(facts.graph, facts.ops(segment)):
+            tensor = facts.graph.tensor[op.output]
+            shares = [cell.owned[op.output] for cell in cells if op.output in cell.owned]
+            for cell in cells:
+                if op.output in cell.owned and not contains(cell.tensors[op.output], cell.owned[op.output]):
+                    fail(f"a core owns {cell.owned[op.output]} of {op.output} and computes {cell.tensors[op.output]}")
+            boxes = stack(shares, len(tensor.shape))
+            total = int(boxes.volumes.sum())
+            if total != tensor.elements:
+                fail(f"the shares of {op.output} hold {total} elements, and it has {tensor.elements}")
+            for i, share in enumerate(shares):
+                if int(common(boxes, share)[i + 1 :].sum()):
+                    fail(f"two cores own a part of {share} of {op.output}")
+
+
+def common(boxes: Boxes, box: Box) -> Int:
+    """How many elements each of ``boxes`` shares with ``box``."""
+    if not box:
+        return boxes.volumes
+    one = np.array(box, dtype=np.int64)
+    low = np.maximum(boxes.spans[:, :, 0], one[:, 0])
+    high = np.minimum(boxes.spans[:, :, 1], one[:, 1])
+    return np.where(boxes.present, np.prod(np.maximum(high - low, 0), axis=1), 0)
+
+
+def _check_order(facts: Facts) -> None:
+    """What a step reads was made in steps before it."""
+    wanted: dict[str, list[tuple[int, Box]]] = {}
+    for number, step in enumerate(facts.plan.steps):
+        segment = facts.plan.segments[step.segment]
+        produced = {name for op in facts.ops(segment) for name in op.outputs}
+        if facts.is_host(segment):
+            for name in facts.ops(segment)[0].inputs:
+                wanted.setdefault(name, []).append((number, full(facts.graph.tensor[name].shape)))
+            continue
+        for cell in facts.cells_of(segment, step.instance):
+            for name, box in cell.tensors.items():
+                if name not in produced:
+                    wanted.setdefault(name, []).append((number, box))
+    step_of = {slot: number for number, slot in enumerate(facts.first_slot)}
+    for name, reads in wanted.items():
+        made = facts.made.get(name)
+        if name in facts.by_host:
+            maker = step_of[facts.by_host[name]]
+            for number, _ in reads:
+                if number <= maker:
+                    fail(f"step {number} reads {name}, which the host makes in step {maker}")
+        if not made:
+            continue
+        boxes = stack([m.box for m in made], len(facts.graph.tensor[name].shape))
+        steps = np.array([m.step for m in made])
+        for number, box in dict.fromkeys(reads):
+            there = int(common(boxes, box)[steps < number].sum())
+            if there < volume(box):
+                fail(f"step {number} reads {volume(box)} elements of {name}, and {there} were made before")
+
+
+def _check_predictions(plan: Plan) -> None:
+    if plan.cycles_predicted < 0 or plan.lower_bound_cycles < 0:
+        fail(f"it predicts {plan.cycles_predicted} cycles, and at least {plan.lower_bound_cycles}")
+    slots = set(plan.slots)
+    for p in plan.predictions:
+        if (p.step, p.op) not in slots:
+            fail(f"it predicts when {p.op} runs in step {p.step}, which does not run it")
+        if not 0 <= p.start <= p.stop:
+            fail(f"it predicts that {p.op} runs from {p.start} to {p.stop} in step {p.step}")

@@ -1,0 +1,152 @@
+"""The memories of a core: every local buffer is there, large enough, in place, and alone there while it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from .box import Box, volume
+from .boxes import concatenate, op_boxes_many, tile_walk
+from .cell import Cell
+from .errors import CheckError
+from .graph import DTYPES, Op
+from .machine import Memory
+from .plan import LocalBuffer, Segment, Tile
+from .plan_facts import Facts
+
+_ROLES = {"data": "local", "scratch": "accumulator", "weights": "weights"}
+_BATCH = 1 << 16
+
+
+def _fail(message: str) -> NoReturn:
+    raise CheckError(f"invalid plan: {message}")
+
+
+def check_local(facts: Facts) -> None:
+    """All local buffers of all segments."""
+    by_segment: dict[int, list[LocalBuffer]] = {}
+    for buffer in facts.plan.local:
+        if not 0 <= buffer.segment < len(facts.plan.segments):
+            _fail(f"the local buffer of {buffer.name} is of segment {buffer.segment}, which does not exist")
+        by_segment.setdefault(buffer.segment, []).append(buffer)
+    for index, segment in enumerate(facts.plan.segments):
+        buffers = by_segment.get(index, [])
+        for buffer in buffers:
+            _check_place(facts, segment, buffer)
+        _check_alone(buffers)
+        if facts.is_host(segment):
+            if buffers:
+                _fail(f"segment {index} runs on the host and has a local buffer of {buffers[0].name}")
+            continue
+        _check_needs(facts, index, segment, buffers)
+
+
+def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
+    """In the right memory, aligned, inside of it, in whole versions, in the life of the segment."""
+    where = f"the {buffer.use} buffer of {buffer.name} in segment {buffer.segment}"
+    if buffer.use not in _ROLES:
+        _fail(f"{where} has no known use")
+    memory: Memory | None = facts.machine.memory.get(buffer.memory)
+    if memory is None or memory.role != _ROLES[buffer.use]:
+        _fail(f"{where} lies in {buffer.memory}, which does not hold {buffer.use}")
+    if buffer.op not in segment.ops and not (buffer.use == "data" and not buffer.op):
+        _fail(f"{where} belongs to {buffer.op}, which is not in the segment")
+    if buffer.bytes < 0 or buffer.depth < 1 or buffer.bytes % (buffer.depth * memory.alignment):
+        _fail(f"{where} has {buffer.bytes} bytes, not {buffer.depth} versions of whole {memory.alignment} bytes")
+    if buffer.address < 0 or buffer.address % memory.alignment:
+        _fail(f"{where} is at address {buffer.address}, and {memory.name} is aligned to {memory.alignment}")
+    if buffer.address + buffer.bytes > memory.capacity:
+        over = buffer.address + buffer.bytes - memory.capacity
+        _fail(f"{where} ends {over} bytes beyond the {memory.capacity} of {memory.name}")
+    if not 0 <= buffer.live[0] < buffer.live[1] <= len(segment.ops):
+        _fail(f"{where} lives in {buffer.live}, and the segment has {len(segment.ops)} operators")
+
+
+def _check_alone(buffers: list[LocalBuffer]) -> None:
+    """No two share a byte at one time."""
+    for i, a in enumerate(buffers):
+        for b in buffers[i + 1 :]:
+            together = a.memory == b.memory and a.live[0] < b.live[1] and b.live[0] < a.live[1]
+            shared = min(a.address + a.bytes, b.address + b.bytes) - max(a.address, b.address)
+            if together and shared > 0:
+                _fail(f"in segment {a.segment}, {a.name} and {b.name} share {shared} bytes of {a.memory}")
+
+
+def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[LocalBuffer]) -> None:
+    """Each tensor, private buffer and weight tile has its buffer, and nothing else has one."""
+    known: dict[tuple[str, str, str], LocalBuffer] = {}
+    for buffer in buffers:
+        key = ("" if buffer.use == "data" else buffer.op, buffer.use, buffer.name)
+        if key in known:
+            _fail(f"segment {index} has two {buffer.use} buffers of {buffer.name}")
+        known[key] = buffer
+    cells = facts.all_cells(segment)
+    _check_data(facts, index, segment, cells, known)
+    for position, op in enumerate(facts.ops(segment)):
+        tile = segment.tile[op.name]
+        boxes = list(dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops))
+        for name, size in _scratch(facts, op, tile, boxes).items():
+            if size:
+                buffer = _there(known, (op.name, "scratch", name), index)
+                _check_versions(facts, buffer, size, tile.depth, (position, position + 1))
+        right = facts.stationary(segment, op)
+        if right is not None and boxes:
+            most = max(int(facts.weight_tiles(op, tile, box)[0].volumes.max(initial=0)) for box in boxes)
+            buffer = _there(known, (op.name, "weights", right), index)
+            size = most * DTYPES[facts.graph.tensor[right].dtype]
+            _check_versions(facts, buffer, size, tile.weight_depth, (position, position + 1))
+    for (_, use, name), buffer in known.items():
+        if use == "data" and not any(name in cell.tensors for cell in cells):
+            _fail(f"segment {index} has a data buffer of {buffer.name}, which it does not touch")
+
+
+def _there(known: dict[tuple[str, str, str], LocalBuffer], key: tuple[str, str, str], index: int) -> LocalBuffer:
+    if key not in known:
+        op, use, name = key
+        _fail(f"segment {index} has no {use} buffer of {name}" + (f" for {op}" if op else ""))
+    return known[key]
+
+
+def _check_versions(facts: Facts, buffer: LocalBuffer, size: int, depth: int, live: tuple[int, int]) -> None:
+    where = f"the {buffer.use} buffer of {buffer.name} in segment {buffer.segment}"
+    if buffer.depth != depth:
+        _fail(f"{where} has {buffer.depth} versions, and its tile wants {depth}")
+    if buffer.bytes // buffer.depth < size:
+        _fail(f"{where} has {buffer.bytes // buffer.depth} bytes a version, and a tile needs {size}")
+    if buffer.live[0] > live[0] or buffer.live[1] < live[1]:
+        _fail(f"{where} lives in {buffer.live}, and is needed in {live}")
+
+
+def _check_data(
+    facts: Facts, index: int, segment: Segment, cells: list[Cell], known: dict[tuple[str, str, str], LocalBuffer]
+) -> None:
+    ops = facts.ops(segment)
+    names = dict.fromkeys(name for cell in cells for name in cell.tensors)
+    for name in names:
+        if facts.streamed(segment, name):
+            if ("", "data", name) in known:
+                _fail(f"segment {index} has a data buffer of {name}, which goes straight to weight memory")
+            continue
+        buffer = _there(known, ("", "data", name), index)
+        need = max(volume(c.tensors[name]) for c in cells if name in c.tensors)
+        need *= DTYPES[facts.graph.tensor[name].dtype]
+        touched = [p for p, op in enumerate(ops) if name == op.output or name in op.inputs]
+        _check_versions(facts, buffer, need, 1, (touched[0], touched[-1] + 1))
+        if touched and name in (op.output for op in ops) and buffer.live[0] != touched[0]:
+            _fail(f"the data buffer of {name} in segment {index} lives before its producer runs")
+
+
+def _scratch(facts: Facts, op: Op, tile: Tile, boxes: Iterable[Box]) -> dict[str, int]:
+    """Bytes of the largest tile of each private buffer."""
+    most: dict[str, int] = {}
+    walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
+    while walks:
+        batch = [walks.pop(0)]
+        while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
+            batch.append(walks.pop(0))
+        _, parts = op_boxes_many(op, facts.graph.tensor, concatenate(batch))
+        for buffer in op.buffers:
+            if buffer.name in parts:
+                size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
+                most[buffer.name] = max(most.get(buffer.name, 0), size)
+    return most

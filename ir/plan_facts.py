@@ -1,0 +1,197 @@
+"""What a plan implies, without judging it: slots, cells, who makes and who reads what when.
+
+Slots count the operators of the steps, in order. A *made* box is the share of a result that one cell stores in the
+shared memory; a *read* is a box that one cell needs there, in the slot whose load or tile walk brings it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .box import Box, volume
+from .boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from .cell import Cell, Cells, count, leaving
+from .graph import Graph, Op
+from .machine import Machine
+from .plan import LocalBuffer, Plan, Segment, Tile
+
+
+@dataclass(frozen=True)
+class Made:
+    """The share of a result that ``core`` stores in ``slot``."""
+
+    step: int
+    slot: int
+    core: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Read:
+    """A box that ``core`` (-1: the host) needs in ``slot``."""
+
+    step: int
+    slot: int
+    core: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tiles of a constant that ``core`` brings straight to its weight memory in ``slot``.
+
+    Tile ``i`` is needed at step ``when[i]`` of the walk, which all cores take together.
+    """
+
+    step: int
+    slot: int
+    core: int
+    tiles: Boxes
+    when: Int
+
+
+class Facts:
+    """Facts about one plan, computed on demand."""
+
+    def __init__(self, plan: Plan, graph: Graph, machine: Machine) -> None:
+        self.plan = plan
+        self.graph = graph
+        self.machine = machine
+        self.cells = Cells(graph)
+        self._streams: dict[tuple[str, Tile, Box], tuple[Boxes, Int]] = {}
+
+    def ops(self, segment: Segment) -> tuple[Op, ...]:
+        return tuple(self.graph.op[n] for n in segment.ops)
+
+    def is_host(self, segment: Segment) -> bool:
+        return self.graph.op[segment.ops[0]].host is not None
+
+    def cells_of(self, segment: Segment, instance: int) -> list[Cell]:
+        return [self.cells.cell(segment, instance, core) for core in range(count(segment.cores))]
+
+    def all_cells(self, segment: Segment) -> list[Cell]:
+        return [cell for i in range(count(segment.instances)) for cell in self.cells_of(segment, i)]
+
+    @cached_property
+    def first_slot(self) -> tuple[int, ...]:
+        """The slot in which each step begins."""
+        found = [0]
+        for step in self.plan.steps:
+            found.append(found[-1] + len(self.plan.segments[step.segment].ops))
+        return tuple(found[:-1])
+
+    @cached_property
+    def data(self) -> dict[tuple[int, str], LocalBuffer]:
+        """Data buffers by segment and tensor."""
+        return {(b.segment, b.name): b for b in self.plan.local if b.use == "data"}
+
+    def stationary(self, segment: Segment, op: Op) -> str | None:
+        """What the matrix engine holds in weight memory for ``op``."""
+        if op.anchor is None or segment.tile[op.name].engine != "matrix":
+            return None
+        return op.stages[op.anchor].reads[1].tensor
+
+    def streamed(self, segment: Segment, name: str) -> bool:
+        """Whether a constant goes straight to weight memory in this segment: no read of it is anything else."""
+        if name not in self.graph.constant_names:
+            return False
+        for op in self.ops(segment):
+            for position, stage in enumerate(op.stages):
+                for operand, read in enumerate(stage.reads):
+                    right = position == op.anchor and operand == 1 and segment.tile[op.name].engine == "matrix"
+                    if read.tensor == name and not right:
+                        return False
+        return True
+
+    @cached_property
+    def made(self) -> dict[str, list[Made]]:
+        """By tensor: all shares of results that leave their segment, in the order of the slots."""
+        found: dict[str, list[Made]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            ops = self.ops(segment)
+            out = {op.name for op in leaving(self.graph, ops)}
+            cells = self.cells_of(segment, step.instance)
+            for position, op in enumerate(ops):
+                if op.name not in out:
+                    continue
+                rows = found.setdefault(op.output, [])
+                slot = self.first_slot[number] + position
+                rows += [Made(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned]
+        return found
+
+    @cached_property
+    def by_host(self) -> dict[str, int]:
+        """The slot in which the host makes a tensor."""
+        return {
+            name: self.first_slot[number]
+            for number, step in enumerate(self.plan.steps)
+            if self.is_host(self.plan.segments[step.segment])
+            for name in self.graph.op[self.plan.segments[step.segment].ops[0]].outputs
+        }
+
+    @cached_property
+    def host_reads(self) -> dict[str, list[int]]:
+        """The slots in which the host reads a tensor in main memory."""
+        found: dict[str, list[int]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                for name in dict.fromkeys(self.graph.op[segment.ops[0]].inputs):
+                    found.setdefault(name, []).append(self.first_slot[number])
+        return found
+
+    @cached_property
+    def reads(self) -> dict[str, list[Read]]:
+        """By tensor: what cells load from the shared memory into local memory."""
+        found: dict[str, list[Read]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            produced = {op.output for op in self.ops(segment)}
+            for core, cell in enumerate(self.cells_of(segment, step.instance)):
+                for name, box in cell.tensors.items():
+                    buffer = self.data.get((step.segment, name))
+                    if name not in produced and buffer is not None and volume(box):
+                        slot = self.first_slot[number] + buffer.live[0]
+                        found.setdefault(name, []).append(Read(number, slot, core, box))
+        return found
+
+    @cached_property
+    def streams(self) -> dict[str, list[Stream]]:
+        """By constant: the tiles that go straight to weight memory."""
+        found: dict[str, list[Stream]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            for position, op in enumerate(self.ops(segment)):
+                name = self.stationary(segment, op)
+                if name is None or not self.streamed(segment, name):
+                    continue
+                slot = self.first_slot[number] + position
+                for core, cell in enumerate(self.cells_of(segment, step.instance)):
+                    if op.name in cell.ops:
+                        box = cell.ops[op.name].tensors[op.output]
+                        tiles, when = self.weight_tiles(op, segment.tile[op.name], box)
+                        found.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
+        return found
+
+    def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
+        """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""
+        key = (op.name, tile, box)
+        if key not in self._streams:
+            assert op.anchor is not None
+            points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
+            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            keep = np.ones(len(tiles), dtype=np.bool_)
+            keep[1:] = np.any(tiles.spans[1:] != tiles.spans[:-1], axis=(1, 2))
+            when = np.flatnonzero(keep & tiles.present)
+            self._streams[key] = (tiles.select(when), when.astype(np.int64))
+        return self._streams[key]

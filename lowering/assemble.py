@@ -1,0 +1,62 @@
+"""A program from a plan: streams, ports, placed constants, host kernels."""
+
+from __future__ import annotations
+
+from ..ir.box import full
+from ..ir.codec import sha256
+from ..ir.graph import Graph, Op, Port
+from ..ir.machine import Machine
+from ..ir.plan import Plan
+from ..ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
+from ..ir.region import op_boxes, work
+from .walk import Walker
+
+
+def assemble(graph: Graph, plan: Plan, machine: Machine) -> Program:
+    """Walk the plan and put the program together."""
+    walker = Walker(graph, plan, machine)
+    walker.walk()
+    build = walker.build
+    homes = build.layout.homes
+    digests = {c.tensor: c.sha256 for c in graph.constants}
+
+    def placed(name: str) -> Placed:
+        tensor = graph.tensor[name]
+        return Placed(name, homes[name].address, tensor.dtype, tensor.shape, digests.get(name, ""))
+
+    def port(p: Port) -> ProgramPort:
+        tensor = graph.tensor[p.tensor]
+        return ProgramPort(p.name, p.shape, p.dtype, p.batch_axis, homes[p.tensor].address, tensor.dtype, tensor.shape)
+
+    return Program(
+        machine=machine.name,
+        machine_sha256=sha256(machine),
+        graph_sha256=plan.graph_sha256,
+        plan_sha256=sha256(plan),
+        replicas=graph.replicas,
+        queues=build.queues.all,
+        streams=tuple(tuple(s) for s in build.streams.streams),
+        ops=tuple(_op(graph, op) for op in graph.ops),
+        constants=tuple(placed(c.tensor) for c in graph.constants if c.tensor in homes),
+        inputs=tuple(port(p) for p in graph.inputs if p.tensor in homes),
+        outputs=tuple(port(p) for p in graph.outputs),
+        kernels=tuple(
+            HostKernel(
+                op.name, op.host.tir, op.host.reason,
+                tuple(placed(n) for n in op.inputs), tuple(placed(n) for n in op.outputs),
+            )
+            for op in graph.ops
+            if op.host is not None
+        ),
+        lower_bound_cycles=plan.lower_bound_cycles,
+        batch=graph.batch,
+    )  # fmt: skip
+
+
+def _op(graph: Graph, op: Op) -> ProgramOp:
+    """An operator for counters. A host operator's arithmetic is unknown: each output element counts as one."""
+    if op.host is not None:
+        elements = sum(graph.tensor[n].elements for n in op.outputs)
+        return ProgramOp(op.name, op.origin, 0, elements, True)
+    done = work(op, op_boxes(op, graph.tensor, full(graph.tensor[op.output].shape)).points)
+    return ProgramOp(op.name, op.origin, done.macs, done.elements, False)

@@ -1,0 +1,133 @@
+"""The program under construction: streams, buffer lifetimes, and strided copies between buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.box import Box, shape_of
+from ..ir.graph import Graph
+from ..ir.isa import DTYPE_NAMES, make
+from ..ir.machine import Machine
+from ..ir.plan import LocalBuffer, Plan, SharedBuffer
+from .axes import Walk
+from .emit import copies
+from .layout import Layout, Queues, box_offset
+from .streams import Area, Streams
+
+_MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
+
+
+@dataclass(frozen=True)
+class Held:
+    """A buffer that holds ``box`` of a tensor in a memory, with the given byte strides.
+
+    ``areas`` has one entry, but for the target of a broadcast: one for each core.
+    """
+
+    memory: str
+    areas: tuple[Area, ...]
+    address: int
+    box: Box
+    strides: tuple[int, ...]
+
+    def at(self, box: Box) -> int:
+        """The address of the corner of ``box``."""
+        return self.address + box_offset(box, self.box, self.strides)
+
+
+class Builder:
+    """Emits copies and keeps the lifetimes of the plan's buffers; one instance for one lowering."""
+
+    def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.machine = machine
+        self.layout = Layout(graph, plan, machine)
+        self.queues = Queues(machine)
+        self.streams = Streams(len(self.queues.all))
+        self.main = machine.role("main").name
+        self.shared = machine.role("shared").name
+        self.home_areas = {
+            name: self.streams.area(self.layout.memory[self.main], -1, b.address, b.bytes)
+            for name, b in self.layout.homes.items()
+        }
+        self.shared_areas: dict[SharedBuffer, Area] = {}
+        self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[Area]]]] = {}
+        self._turn = 0
+
+    def turn(self, cores: list[int]) -> int:
+        """Which of several cores issues a broadcast: each in its turn, so that their queues stay equally long."""
+        if len(cores) == 1:
+            return cores[0]
+        self._turn += 1
+        return cores[(self._turn - 1) % len(cores)]
+
+    # Lifetimes.
+
+    def open_local(self, buffer: LocalBuffer) -> None:
+        """Begin the lifetime of a local buffer on every core."""
+        memory = self.layout.memory[buffer.memory]
+        size = buffer.bytes // buffer.depth
+        owner = "" if buffer.use == "data" else buffer.op
+        areas = [
+            [self.streams.area(memory, core, buffer.address + v * size, size) for v in range(buffer.depth)]
+            for core in range(self.machine.cores)
+        ]
+        self._local[(owner, buffer.use, buffer.name)] = (buffer, areas)
+
+    def versions(self, op: str, use: str, name: str, core: int) -> list[Area]:
+        """The areas of the versions of a scratch or weight buffer on a core."""
+        return self._local[(op, use, name)][1][core]
+
+    def has_data(self, name: str) -> bool:
+        """Whether the running segment keeps a tensor in local memory."""
+        return ("", "data", name) in self._local
+
+    def data(self, name: str, core: int, box: Box) -> Held:
+        """The local buffer of a tensor, which holds ``box`` on this core."""
+        buffer, areas = self._local[("", "data", name)]
+        return Held(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
+
+    def close_segment(self) -> None:
+        """Local buffers belong to one segment."""
+        self._local.clear()
+
+    def open_shared(self, buffer: SharedBuffer, op: int) -> None:
+        """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""
+        area = self.streams.area(self.layout.memory[self.shared], -1, buffer.address, buffer.bytes)
+        self.shared_areas[buffer] = area
+        if buffer.fetch:
+            self.copy("dma", op, buffer.tensor, buffer.box, None, self.home(buffer.tensor), self.resident(buffer))
+
+    def home(self, name: str) -> Held:
+        """The place of a tensor in main memory."""
+        home = self.layout.homes[name]
+        return Held(self.main, (self.home_areas[name],), home.address, home.box, self.layout.strides(name, home.box))
+
+    def resident(self, buffer: SharedBuffer) -> Held:
+        """A shared buffer whose lifetime has begun."""
+        strides = self.layout.strides(buffer.tensor, buffer.box)
+        return Held(self.shared, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
+
+    # Copies.
+
+    def copy(
+        self, kind: str, op: int, name: str, box: Box, core: int | None, source: Held, target: Held, cores: int = 0
+    ) -> None:
+        """Copy ``box`` of a tensor from one buffer to another.
+
+        ``kind`` is copy, broadcast or dma; ``core`` issues it; ``cores`` is the mask of a broadcast's receivers.
+        """
+        queue = self.queues.move(kind, source.memory, target.memory, core)
+        dtype = DTYPE_NAMES.index(self.graph.tensor[name].dtype)
+        walks = (Walk("dst", target.at(box), target.strides), Walk("src", source.at(box), source.strides))
+        for piece in copies(shape_of(box), *walks):
+            fields: dict[str, int | float] = {f"n{i}": e for i, e in enumerate(piece.extents)}
+            for operand, memory, walk in (("dst", target.memory, 0), ("src", source.memory, 1)):
+                fields[f"{operand}.mem"] = self.layout.memory[memory]
+                fields[f"{operand}.dtype"] = dtype
+                fields[f"{operand}.base"] = piece.bases[walk]
+                fields |= {f"{operand}.s{i}": s for i, s in enumerate(piece.strides[walk])}
+            if kind == "broadcast":
+                fields["cores"] = cores
+            self.streams.emit(queue, make(_MNEMONIC[kind], op, fields), [target.areas, source.areas])

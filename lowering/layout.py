@@ -1,0 +1,113 @@
+"""Where everything lies: queues of the machine, and addresses of the plan's buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ir.box import Box, contains, shape_of
+from ..ir.errors import GirihError, UsageError
+from ..ir.graph import DTYPES, Graph
+from ..ir.machine import Machine
+from ..ir.plan import LocalBuffer, Plan, SharedBuffer
+from ..ir.program import Queue
+from .spec import row_major
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The machine's queues, and which one moves or computes what."""
+
+    machine: Machine
+
+    @cached_property
+    def all(self) -> tuple[Queue, ...]:
+        return tuple(
+            Queue(engine.name, core)
+            for engine in self.machine.engines
+            for core in (range(self.machine.cores) if engine.scope == "core" else (None,))
+        )
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, int | None], int]:
+        return {(q.engine, q.core): n for n, q in enumerate(self.all)}
+
+    @cached_property
+    def _routes(self) -> dict[tuple[str, str, str], str]:
+        return {
+            (kind, source, target): engine.name
+            for engine in reversed(self.machine.engines)
+            for kind in engine.classes
+            for source in engine.reads
+            for target in engine.writes
+        }
+
+    def compute(self, kind: str, core: int) -> int:
+        """The queue of the engine of class ``kind`` (matrix, vector) of a core."""
+        return self._numbers[(self.machine.engine_for(kind).name, core)]
+
+    def move(self, kind: str, source: str, target: str, core: int | None) -> int:
+        """The queue that copies (``kind``: copy, broadcast, dma) from one memory to another."""
+        name = self._routes.get((kind, source, target))
+        if name is None:
+            raise UsageError(f"machine {self.machine.name}: no engine of class {kind} copies from {source} to {target}")
+        scope = self.machine.engine[name].scope
+        return self._numbers[(name, core if scope == "core" else None)]
+
+    @cached_property
+    def host(self) -> int:
+        return self._numbers[(self.machine.engine_for("host").name, None)]
+
+
+def box_offset(box: Box, outer: Box, strides: tuple[int, ...]) -> int:
+    """Bytes from the corner of ``outer`` to that of ``box``."""
+    return sum((b.lo - o.lo) * s for b, o, s in zip(box, outer, strides, strict=True))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The plan's buffers, found by what they hold."""
+
+    graph: Graph
+    plan: Plan
+    machine: Machine
+
+    @cached_property
+    def memory(self) -> dict[str, int]:
+        """The index of each memory by name."""
+        return {m.name: i for i, m in enumerate(self.machine.memories)}
+
+    @cached_property
+    def local(self) -> dict[tuple[int, str, str, str], LocalBuffer]:
+        """By segment, operator (empty for data), use and name."""
+        return {(b.segment, "" if b.use == "data" else b.op, b.use, b.name): b for b in self.plan.local}
+
+    @cached_property
+    def homes(self) -> dict[str, SharedBuffer]:
+        """The place of each tensor that has one in main memory."""
+        main = self.machine.role("main").name
+        return {b.tensor: b for b in self.plan.shared if b.memory == main}
+
+    @cached_property
+    def shared(self) -> dict[str, tuple[SharedBuffer, ...]]:
+        """The buffers of each tensor in the shared memory, in plan order."""
+        name = self.machine.role("shared").name
+        found: dict[str, list[SharedBuffer]] = {}
+        for buffer in self.plan.shared:
+            if buffer.memory == name:
+                found.setdefault(buffer.tensor, []).append(buffer)
+        return {tensor: tuple(buffers) for tensor, buffers in found.items()}
+
+    def holding(self, tensor: str, box: Box, slot: int) -> SharedBuffer:
+        """The shared buffer that holds ``box`` in ``slot``; the checker guarantees one."""
+        for buffer in self.shared.get(tensor, ()):
+            if buffer.live[0] <= slot < buffer.live[1] and contains(buffer.box, box):
+                return buffer
+        raise GirihError(f"no buffer of {tensor} holds {box} in slot {slot}")
+
+    def strides(self, tensor: str, box: Box) -> tuple[int, ...]:
+        """Byte strides of a box of a tensor, row-major."""
+        return row_major(shape_of(box), DTYPES[self.graph.tensor[tensor].dtype])
+
+    def itemsize(self, tensor: str) -> int:
+        return DTYPES[self.graph.tensor[tensor].dtype]

@@ -1,0 +1,212 @@
+"""One tile of one operator, with every index relative to the tile's own views: what a kernel is compiled from.
+
+Two tiles with equal specs run the same kernel at different addresses, whatever operator or position they came from.
+Axes of extent one are dropped; a read that may fall outside of its view is marked with the value it then yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.box import Affine, Box, intersect, is_empty, shape_of, volume
+from ..ir.errors import GirihError, UnsupportedError
+from ..ir.graph import DTYPES, Access, Op, Stage, Tensor
+from ..ir.region import OpBoxes
+
+
+@dataclass(frozen=True)
+class View:
+    """A strided array that a kernel works on; ``strides`` in bytes, ``scope`` is the role of its memory."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    scope: str
+    private: bool
+
+
+@dataclass(frozen=True)
+class Read:
+    """``views[view][index...]``, or ``fill`` outside of the view (``None``: never outside)."""
+
+    view: int
+    index: tuple[Affine, ...]
+    fill: float | None
+
+
+@dataclass(frozen=True)
+class Loop:
+    extent: int
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """The points of one stage in the tile: ``views[write][index...] = combine(func(*operands))``."""
+
+    loops: tuple[Loop, ...]
+    write: int
+    index: tuple[Affine, ...]
+    func: str
+    operands: tuple[Read | float, ...]
+    combine: str | None
+    cut: tuple[int, ...]
+    """For the anchor on the matrix engine: the tile extents of the reduce loops, in their order."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A tile: its views and its parts in order. ``anchor`` is the part that the matrix engine runs, if any."""
+
+    views: tuple[View, ...]
+    parts: tuple[Part, ...]
+    anchor: int | None
+
+
+@dataclass(frozen=True)
+class TileSpec:
+    """A spec with the names of its views: ``names[i]`` is the tensor or private buffer of ``views[i]``.
+
+    ``stationary`` is the view of the operand that goes through the weight memory, if any. Nothing else reads it: a
+    tensor that the operator also reads elsewhere has two views.
+    """
+
+    spec: Spec
+    names: tuple[str, ...]
+    stationary: int | None
+
+
+def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Byte strides of a dense array."""
+    strides: list[int] = []
+    step = item
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _local(index: Affine, points: Box, kept: list[int], origin: int) -> Affine:
+    """``index`` in terms of the kept axes counted from the box's corner, relative to ``origin``."""
+    const = index.const - origin + sum(c * span.lo for c, span in zip(index.coeffs, points, strict=True))
+    return Affine(tuple(index.coeffs[a] for a in kept) or (0,), const)
+
+
+def _everywhere(access: Access, points: Box, boxes: OpBoxes) -> float | None:
+    """The number that a read yields at all ``points``, if they fall outside of the tensor altogether."""
+    box = boxes.tensors.get(access.tensor)
+    if box is not None and not is_empty(intersect(tuple(i.over(points) for i in access.index), box)):
+        return None
+    if access.fill is None:
+        raise GirihError(f"{access.tensor} is read only outside of its bounds")
+    return access.fill
+
+
+def _folded(stage: Stage, points: Box, known: list[float | None]) -> float | None:
+    """What the points combine to, where known operands settle it: windows can lie outside of what they look at."""
+    if stage.combine is None:
+        return None
+    if stage.func == "mul" and 0.0 in known:
+        return 0.0
+    value = known[0]
+    if stage.func != "copy" or value is None:
+        return None
+    count = volume(tuple(span for span, axis in zip(points, stage.axes, strict=True) if axis.reduce))
+    return {"sum": value * count, "prod": value**count}.get(stage.combine, value)
+
+
+class _Views:
+    """The views of a tile in order of first use. What streams through the weight memory has a view of its own."""
+
+    def __init__(
+        self, op: Op, tensors: Mapping[str, Tensor], boxes: OpBoxes, strides: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self._private = {b.name: b for b in op.buffers}
+        self._tensors = tensors
+        self._boxes = boxes
+        self._strides = strides
+        self.found: dict[tuple[str, bool], View] = {}
+
+    def __call__(self, name: str, stationary: bool = False) -> int:
+        key = name, stationary
+        if key not in self.found:
+            self.found[key] = self._view(name, stationary)
+        return list(self.found).index(key)
+
+    def _view(self, name: str, stationary: bool) -> View:
+        tensor = self._private.get(name) or self._tensors[name]
+        shape = shape_of(self._boxes.tensors[name])
+        dense = row_major(shape, DTYPES[tensor.dtype])
+        if name in self._private:
+            return View(shape, dense, tensor.dtype, "accumulator", True)
+        if stationary:
+            return View(shape, dense, tensor.dtype, "shared", False)
+        return View(shape, self._strides[name], tensor.dtype, "local", False)
+
+
+def _part(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple[int, ...] | None) -> Part:
+    """One stage; ``reduce`` cuts its reduce axes if the matrix engine runs it."""
+    known = [_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
+    folded = _folded(stage, points, known)
+    reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
+    kept = [a for a, span in enumerate(points) if span.size > 1 and (folded is None or a not in reduced)]
+    if reduced and folded is None and not any(a in kept for a in reduced):
+        kept = sorted([*kept, reduced[0]])  # a reduction over one point is still a reduction
+
+    def local(access: Access) -> tuple[Affine, ...]:
+        box = boxes.tensors[access.tensor]
+        return tuple(_local(i, points, kept, span.lo) for i, span in zip(access.index, box, strict=True))
+
+    def operand(position: int) -> Read | float:
+        number, access = known[position], stage.operands[position]
+        if number is not None:
+            return number
+        assert isinstance(access, Access)
+        inside = all(
+            span.lo <= i.over(points).lo and i.over(points).hi <= span.hi
+            for i, span in zip(access.index, boxes.tensors[access.tensor], strict=True)
+        )
+        streamed = reduce is not None and position == 1
+        if streamed and not inside:
+            raise UnsupportedError(
+                f"the matrix engine cannot read outside of {access.tensor}, only the vector engine can"
+            )
+        return Read(view(access.tensor, streamed), local(access), None if inside else access.fill)
+
+    loops = tuple(Loop(points[a].size, stage.axes[a].reduce) for a in kept) or (Loop(1, False),)
+    target, index = view(stage.write.tensor), local(stage.write)
+    if folded is not None:
+        return Part(loops, target, index, "copy", (folded,), None, ())
+    cut: tuple[int, ...] = ()
+    if reduce is not None:
+        cut = tuple(min(size, points[a].size) for size, a in zip(reduce, reduced, strict=True) if a in kept)
+    operands = tuple(operand(position) for position in range(len(known)))
+    return Part(loops, target, index, stage.func, operands, stage.combine, cut)
+
+
+def tile_spec(
+    op: Op,
+    tensors: Mapping[str, Tensor],
+    boxes: OpBoxes,
+    strides: Mapping[str, tuple[int, ...]],
+    reduce: tuple[int, ...] | None,
+) -> TileSpec:
+    """The spec of the tile with these ``boxes``.
+
+    ``strides`` (bytes) say how the buffer of each graph tensor lies in local memory; private buffers are dense, in
+    the accumulator memory. ``reduce`` cuts the reduce axes of the anchor; ``None`` if the vector engine runs it.
+    """
+    view = _Views(op, tensors, boxes, strides)
+    parts: list[Part] = []
+    anchor: int | None = None
+    for position, (stage, points) in enumerate(zip(op.stages, boxes.points, strict=True)):
+        if is_empty(points):
+            continue
+        part = _part(stage, points, boxes, view, reduce if position == op.anchor else None)
+        if part.cut:
+            anchor = len(parts)
+        parts.append(part)
+    streamed = [position for position, (_, stationary) in enumerate(view.found) if stationary]
+    spec = Spec(tuple(view.found.values()), tuple(parts), anchor)
+    return TileSpec(spec, tuple(name for name, _ in view.found), streamed[0] if streamed else None)

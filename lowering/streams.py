@@ -1,0 +1,202 @@
+"""Instruction queues, and the fewest waits that keep them in the order that the data needs.
+
+Instructions are given in program order; each goes to the end of its queue. Queues run in order and side by side, so a
+later instruction of another queue must wait for every earlier one that it conflicts with (one of the two writes). A
+queue remembers what it already knows to be retired, directly or through the queues it waited for, and waits for
+nothing twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..ir.isa import Instruction, make
+from ..ir.reach import Strided, reach
+
+
+@dataclass
+class _Record:
+    """One earlier access: bytes ``low..high``, in rows of ``width`` bytes every ``pitch`` (0: no such pattern)."""
+
+    low: int
+    high: int
+    pitch: int
+    column: int
+    width: int
+    write: bool
+    queue: int
+    index: int
+
+
+@dataclass
+class Area:
+    """A buffer during one lifetime; ``floor`` are the instructions that used its bytes in earlier lifetimes."""
+
+    memory: int
+    core: int
+    address: int
+    bytes: int
+    floor: dict[int, int] = field(default_factory=dict[int, int])
+    records: list[_Record] = field(default_factory=list[_Record])
+
+
+_CROWDED = 96
+"""Records of an area beyond which those of one queue and kind are merged."""
+
+
+def _pattern(array: Strided, address: int) -> tuple[int, int, int]:
+    """(pitch, column, width) if the array is rows of equal width at a common pitch, else zeros."""
+    dims = sorted((abs(s), e) for s, e in zip(array.strides, array.extents, strict=True) if e > 1 and s)
+    width = array.itemsize
+    while dims and dims[0][0] <= width:
+        stride, extent = dims.pop(0)
+        width = max(width, stride * (extent - 1) + width)
+    if not dims:
+        return 0, 0, 0
+    pitch = dims[0][0]
+    if any(stride % pitch for stride, _ in dims):
+        return 0, 0, 0
+    column = (array.low - address) % pitch
+    return (pitch, column, width) if column + width <= pitch else (0, 0, 0)
+
+
+def _meet(a: _Record, b: _Record) -> bool:
+    if a.low >= b.high or b.low >= a.high:
+        return False
+    if a.pitch and a.pitch == b.pitch:
+        return a.column < b.column + b.width and b.column < a.column + a.width
+    return True
+
+
+class Streams:
+    """The queues of a program under construction."""
+
+    def __init__(self, queues: int) -> None:
+        self.streams: list[list[Instruction]] = [[] for _ in range(queues)]
+        self._known = [[0] * queues for _ in range(queues)]
+        self._history: list[tuple[list[int], list[list[int]]]] = [([], []) for _ in range(queues)]
+        self._areas: dict[tuple[int, int], list[Area]] = {}
+        self._barrier: list[dict[int, int]] = [{} for _ in range(queues)]
+
+    def area(self, memory: int, core: int, address: int, size: int) -> Area:
+        """A new lifetime of these bytes; what used them before must retire before the first use."""
+        mine = self._areas.setdefault((memory, core), [])
+        new = Area(memory, core, address, size)
+        left: list[Area] = []
+        for old in mine:
+            if old.address >= address + size or address >= old.address + old.bytes:
+                left.append(old)
+                continue
+            for queue, index in old.floor.items():
+                new.floor[queue] = max(new.floor.get(queue, -1), index)
+            for record in old.records:
+                new.floor[record.queue] = max(new.floor.get(record.queue, -1), record.index)
+            if not (address <= old.address and old.address + old.bytes <= address + size):
+                left.append(old)
+        self._areas[(memory, core)] = [*left, new]
+        return new
+
+    def barrier(self) -> None:
+        """Whatever comes next, in any queue, waits for everything so far."""
+        last = {q: len(s) - 1 for q, s in enumerate(self.streams) if s}
+        for queue in range(len(self.streams)):
+            self._barrier[queue] = {q: i for q, i in last.items() if q != queue}
+
+    def emit(self, queue: int, instruction: Instruction, areas: Sequence[Sequence[Area]]) -> None:
+        """Append to a queue; ``areas`` are, for each operand of the row in order, the areas that it touches."""
+        needs: dict[int, int] = dict(self._barrier[queue])
+        self._barrier[queue] = {}
+        touched: list[tuple[Area, _Record]] = []
+        for array, places in zip(reach(instruction), areas, strict=True):
+            if array.high <= array.low:
+                continue
+            for area in places:
+                pitch, column, width = _pattern(array, area.address)
+                record = _Record(array.low, array.high, pitch, column, width, array.writes, queue, 0)
+                self._conflicts(area, record, needs)
+                touched.append((area, record))
+        self._append(queue, instruction, needs, touched)
+
+    def call(self, queue: int, instruction: Instruction, reads: Sequence[Area], writes: Sequence[Area]) -> None:
+        """Append an instruction that reads and writes whole areas."""
+        needs: dict[int, int] = dict(self._barrier[queue])
+        self._barrier[queue] = {}
+        touched: list[tuple[Area, _Record]] = []
+        for area, write in [*((a, False) for a in reads), *((a, True) for a in writes)]:
+            record = _Record(area.address, area.address + area.bytes, 0, 0, 0, write, queue, 0)
+            self._conflicts(area, record, needs)
+            touched.append((area, record))
+        self._append(queue, instruction, needs, touched)
+
+    def _conflicts(self, area: Area, record: _Record, needs: dict[int, int]) -> None:
+        for queue, index in area.floor.items():
+            if queue != record.queue and index > needs.get(queue, -1):
+                needs[queue] = index
+        for old in area.records:
+            if (
+                old.queue != record.queue
+                and (old.write or record.write)
+                and old.index > needs.get(old.queue, -1)
+                and _meet(old, record)
+            ):
+                needs[old.queue] = old.index
+
+    def _append(
+        self, queue: int, instruction: Instruction, needs: dict[int, int], touched: list[tuple[Area, _Record]]
+    ) -> None:
+        self._wait(queue, needs, instruction.op)
+        stream = self.streams[queue]
+        index = len(stream)
+        stream.append(instruction)
+        for area, record in touched:
+            record.index = index
+            if record.write and not record.pitch:
+                area.records = [r for r in area.records if not (record.low <= r.low and r.high <= record.high)]
+            area.records.append(record)
+            if len(area.records) > _CROWDED:
+                area.records = _merged(area.records)
+
+    def _wait(self, queue: int, needs: dict[int, int], op: int) -> None:
+        known = self._known[queue]
+        open_needs = {q: i + 1 for q, i in needs.items() if known[q] < i + 1}
+        if not open_needs:
+            return
+        clocks = {q: self._clock(q, count - 1) for q, count in open_needs.items()}
+        for q, count in sorted(open_needs.items()):
+            if known[q] >= count or any(
+                other != q and clock[q] >= count for other, clock in clocks.items() if known[other] < open_needs[other]
+            ):
+                continue
+            self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))
+            known[:] = [max(a, b) for a, b in zip(known, clocks[q], strict=True)]
+            known[q] = max(known[q], count)
+        for q, count in sorted(open_needs.items()):
+            # A need that another's clock covered is known by now, unless two covered one another.
+            if known[q] < count:
+                self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))
+                known[q] = count
+        positions, clocks_then = self._history[queue]
+        positions.append(len(self.streams[queue]))
+        clocks_then.append(list(known))
+
+    def _clock(self, queue: int, index: int) -> list[int]:
+        """What is retired once instruction ``index`` of ``queue`` is."""
+        positions, clocks = self._history[queue]
+        at = bisect_right(positions, index) - 1
+        clock = list(clocks[at]) if at >= 0 else [0] * len(self.streams)
+        clock[queue] = index + 1
+        return clock
+
+
+def _merged(records: list[_Record]) -> list[_Record]:
+    """One record for each queue and kind of access: bounds that cover all of them, and the last index."""
+    found: dict[tuple[int, bool], _Record] = {}
+    for r in records:
+        old = found.get((r.queue, r.write))
+        if old is None:
+            found[(r.queue, r.write)] = _Record(r.low, r.high, 0, 0, 0, r.write, r.queue, r.index)
+        else:
+            old.low, old.high, old.index = min(old.low, r.low), max(old.high, r.high), max(old.index, r.index)
+    return list(found.values())

@@ -1,0 +1,195 @@
+"""One operator on all cores: tile after tile, the cores in lockstep, so that equal weights are broadcast."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from ..ir.box import Box, Span
+from ..ir.cell import Cell, tile_boxes
+from ..ir.errors import GirihError
+from ..ir.graph import Op
+from ..ir.isa import DTYPE_NAMES, ROWS, make
+from ..ir.plan import SharedBuffer, Tile
+from ..ir.region import op_boxes
+from .build import Builder, Held
+from .emit import Emitted, Fetch
+from .kernel import WEIGHTS, Kernels
+from .spec import row_major, tile_spec
+from .streams import Area
+from .tir import view_name
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A buffer of a kernel at its address."""
+
+    area: Area
+    dtype: int
+    address: int
+
+
+@dataclass
+class _Ring:
+    """The versions of the weight buffer of one core, and the box that each holds."""
+
+    areas: list[Area]
+    boxes: list[Box | None]
+    next: int = 0
+
+    def claim(self, box: Box) -> tuple[int, bool]:
+        """The version for ``box``, and whether it holds it already; else the oldest one is given up."""
+        if box in self.boxes:
+            return self.boxes.index(box), True
+        version = self.next % len(self.areas)
+        self.next += 1
+        self.boxes[version] = box
+        return version, False
+
+
+@dataclass
+class _Running:
+    """One core's way through its tiles: the kernel of the current one, and where its buffers are."""
+
+    core: int
+    cell: Cell
+    tiles: list[Box]
+    ring: _Ring | None
+    places: dict[str, _Place] = field(default_factory=dict[str, _Place])
+    stationary_box: Box = ()
+    steps: deque[Emitted | Fetch] = field(default_factory=deque[Emitted | Fetch])
+
+
+class OpWalk:
+    """The tiles of ``op`` in one slot. :meth:`prefetch` may run ahead of the loads that the operator needs."""
+
+    def __init__(self, build: Builder, kernels: Kernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]):
+        self._build = build
+        self._kernels = kernels
+        self._op = op
+        self._tile = tile
+        self._number = number
+        self._slot = slot
+        on_matrix = tile.engine == "matrix" and op.anchor is not None
+        self._stationary = op.stages[op.anchor].reads[1].tensor if on_matrix and op.anchor is not None else None
+        self._running: list[_Running] = []
+        for core, cell in enumerate(cells):
+            if op.name not in cell.ops:
+                continue
+            ring = None
+            if self._stationary is not None:
+                areas = build.versions(op.name, "weights", self._stationary, core)
+                ring = _Ring(areas, [None] * len(areas))
+            boxes = tile_boxes(cell.ops[op.name].tensors[op.output], tile.sizes, tile.order)
+            self._running.append(_Running(core, cell, boxes, ring))
+
+    def prefetch(self) -> None:
+        """Bring the first constant weight tiles, as many as there are versions, before anything else is awaited."""
+        if self._stationary is None or self._build.has_data(self._stationary):
+            return
+        for r in self._running:
+            self._begin(r, 0)
+        for _ in range(self._tile.weight_depth):
+            for r in self._running:
+                while r.steps and not isinstance(r.steps[0], Fetch):
+                    r.steps.popleft()
+            waiting = [r for r in self._running if r.steps]
+            if waiting:
+                self._fetch(waiting)
+
+    def run(self) -> None:
+        """Emit all tiles."""
+        for index in range(max((len(r.tiles) for r in self._running), default=0)):
+            active = [r for r in self._running if index < len(r.tiles)]
+            for r in active:
+                self._begin(r, index)
+            while active:
+                for r in active:
+                    while r.steps and isinstance(r.steps[0], Emitted):
+                        self._stamp(r, r.steps[0])
+                        r.steps.popleft()
+                active = [r for r in active if r.steps]
+                if active:
+                    self._fetch(active)
+
+    def _begin(self, r: _Running, index: int) -> None:
+        """The kernel of a core's tile, and the addresses of its views."""
+        op, layout = self._op, self._build.layout
+        boxes = op_boxes(op, self._build.graph.tensor, r.tiles[index])
+        strides = {n: layout.strides(n, r.cell.tensors[n]) for n in boxes.tensors if n in self._build.graph.tensor}
+        reduce = self._tile.reduce if self._stationary is not None else None
+        try:
+            named = tile_spec(op, self._build.graph.tensor, boxes, strides, reduce)
+            kernel = self._kernels.get(named.spec)
+        except GirihError as error:
+            raise type(error)(f"operator {op.name}: {error}") from error
+        r.places = {}
+        for position, name in enumerate(named.names):
+            view = named.spec.views[position]
+            dtype = DTYPE_NAMES.index(view.dtype)
+            if view.private:
+                areas = self._build.versions(op.name, "scratch", name, r.core)
+                area = areas[index % len(areas)]
+                r.places[view_name(position)] = _Place(area, dtype, area.address)
+            elif position == named.stationary:
+                r.stationary_box = boxes.tensors[name]
+            else:
+                held = self._build.data(name, r.core, r.cell.tensors[name])
+                r.places[view_name(position)] = _Place(held.areas[0], dtype, held.at(boxes.tensors[name]))
+        r.steps = deque(kernel.steps)
+
+    def _stamp(self, r: _Running, step: Emitted) -> None:
+        """One instruction of a kernel at the addresses of its core."""
+        fields: dict[str, int | float] = dict(step.fields)
+        areas: list[list[Area]] = []
+        for ref in step.refs:
+            place = r.places[ref.buffer]
+            fields[f"{ref.operand}.mem"] = place.area.memory
+            fields[f"{ref.operand}.dtype"] = place.dtype
+            fields[f"{ref.operand}.base"] = place.address + ref.offset
+            fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
+            areas.append([place.area])
+        queue = self._build.queues.compute(ROWS[step.mnemonic].kind, r.core)
+        self._build.streams.emit(queue, make(step.mnemonic, self._number, fields), areas)
+
+    def _fetch(self, waiting: list[_Running]) -> None:
+        """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
+        name = self._stationary
+        assert name is not None
+        dtype = DTYPE_NAMES.index(self._build.graph.tensor[name].dtype)
+        groups: dict[tuple[Box, int, tuple[int, ...]], list[_Running]] = {}
+        for r in waiting:
+            step = r.steps.popleft()
+            assert isinstance(step, Fetch) and r.ring is not None
+            box = tuple(Span(s.lo + w.lo, s.hi + w.lo) for s, w in zip(step.box, r.stationary_box, strict=True))
+            version, known = r.ring.claim(box)
+            area = r.ring.areas[version]
+            r.places[WEIGHTS] = _Place(area, dtype, area.address)
+            if not known:
+                groups.setdefault((box, version, step.shape), []).append(r)
+        for (box, _, shape), members in groups.items():
+            strides = row_major(shape, self._build.layout.itemsize(name))
+            memory = self._build.machine.role("weights").name
+            areas = tuple(r.places[WEIGHTS].area for r in members)
+            target = Held(memory, areas, members[0].places[WEIGHTS].address, box, strides)
+            if self._build.has_data(name):
+                for r, area in zip(members, areas, strict=True):
+                    source = self._build.data(name, r.core, r.cell.tensors[name])
+                    mine = Held(memory, (area,), target.address, box, strides)
+                    self._build.copy("copy", self._number, name, box, r.core, source, mine)
+                continue
+            source = self._build.resident(self._chunk(name, box))
+            cores = [r.core for r in members]
+            kind = "broadcast" if len(cores) > 1 else "copy"
+            self._build.copy(
+                kind, self._number, name, box, self._build.turn(cores), source, target, sum(1 << c for c in cores)
+            )
+
+    def _chunk(self, name: str, box: Box) -> SharedBuffer:
+        """The shared buffer with ``box``; reaching a phase of a ring fetches the next one."""
+        held = self._build.layout.holding(name, box, self._slot)
+        for buffer in self._build.layout.shared[name]:
+            live = buffer.live[0] <= self._slot < buffer.live[1]
+            if live and 2 <= buffer.phase <= held.phase + 1 and buffer not in self._build.shared_areas:
+                self._build.open_shared(buffer, self._number)
+        return held

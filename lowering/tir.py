@@ -1,0 +1,193 @@
+"""A kernel's spec as a TIR function: one schedulable block for each part.
+
+Nodes are built directly: parsing the same function from TVMScript takes a hundred times as long.
+"""
+
+# TVM's classes get their fields and conversions from C++, which type checkers cannot see.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.ir import Range
+
+from ..ir.box import Affine
+from ..ir.elements import COMBINE_IDENTITY
+from ..ir.errors import UnsupportedError
+from .spec import Part, Read, Spec, View
+
+Expr = Any
+"""A TIR expression; TVM's operator overloading is beyond static types."""
+
+_FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "copy": lambda a: a,
+    "add": lambda a, b: tirx.Add(a, b),
+    "sub": lambda a, b: tirx.Sub(a, b),
+    "mul": lambda a, b: tirx.Mul(a, b),
+    "max": lambda a, b: tirx.Max(a, b),
+    "min": lambda a, b: tirx.Min(a, b),
+    "eq": lambda a, b: tirx.EQ(a, b),
+    "ne": lambda a, b: tirx.NE(a, b),
+    "lt": lambda a, b: tirx.LT(a, b),
+    "le": lambda a, b: tirx.LE(a, b),
+    "gt": lambda a, b: tirx.GT(a, b),
+    "ge": lambda a, b: tirx.GE(a, b),
+    "abs": tirx.abs,
+    "pow": tirx.power,
+    "round": tirx.nearbyint,
+    "exp": tirx.exp,
+    "log": tirx.log,
+    "sqrt": tirx.sqrt,
+    "rsqrt": tirx.rsqrt,
+    "erf": tirx.erf,
+    "tanh": tirx.tanh,
+    "sigmoid": tirx.sigmoid,
+    "sin": tirx.sin,
+    "cos": tirx.cos,
+    "floor": tirx.floor,
+    "ceil": tirx.ceil,
+}
+_EXTERN = frozenset({"neg", "sign", "recip", "mod", "not", "and", "or", "select"})
+"""Functions without a TIR operator of the same meaning in every dtype; they travel as named calls."""
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "sum": lambda a, b: tirx.Add(a, b),
+    "prod": lambda a, b: tirx.Mul(a, b),
+    "max": lambda a, b: tirx.Max(a, b),
+    "min": lambda a, b: tirx.Min(a, b),
+}
+
+SCOPES = {"local": "global.l1", "accumulator": "local.im", "weights": "global.l1w", "shared": "global.llb"}
+"""The storage scope of each memory role."""
+
+
+def view_name(position: int) -> str:
+    """The name of a spec's view in its TIR function."""
+    return f"b{position}"
+
+
+def _index(affine: Affine, axes: list[Expr]) -> Expr:
+    terms = [axis if c == 1 else axis * c for axis, c in zip(axes, affine.coeffs, strict=True) if c]
+    if affine.const or not terms:
+        terms.append(tirx.IntImm("int32", affine.const))
+    return reduce(lambda a, b: a + b, terms)
+
+
+def _number(value: float, dtype: str) -> Expr:
+    if not dtype.startswith("float"):
+        return tirx.const(int(value), dtype)
+    if math.isinf(value):
+        infinity = tirx.infinity(dtype)
+        return infinity if value > 0 else infinity * tirx.const(-1.0, dtype)
+    return tirx.const(value, dtype)
+
+
+def _cast(expr: Expr, have: str, want: str) -> Expr:
+    return expr if have == want else tirx.Cast(want, expr)
+
+
+def _compute_dtype(part: Part, views: tuple[View, ...]) -> str:
+    """Stages compute in float32, or in int64 when everything they touch is integral."""
+    dtypes = [views[o.view].dtype for o in part.operands if isinstance(o, Read)]
+    numbers = [o for o in part.operands if not isinstance(o, Read)]
+    integral = dtypes and all(not d.startswith("float") for d in dtypes) and all(float(n).is_integer() for n in numbers)
+    return "int64" if integral else "float32"
+
+
+def _start(part: Part) -> float:
+    """What a combination starts from: the identity, or the stand-in for it that a window yields outside."""
+    first = part.operands[0]
+    if part.combine in ("max", "min") and isinstance(first, Read) and first.fill is not None:
+        return first.fill
+    return COMBINE_IDENTITY[part.combine or ""]
+
+
+class _Builder:
+    """Builds the blocks of one spec."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.buffers = [
+            tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=_scope(view))
+            for i, view in enumerate(spec.views)
+        ]
+
+    def block(self, position: int, part: Part) -> Expr:
+        """The loops around one block, which computes a part."""
+        axes = [
+            tirx.IterVar(Range(0, loop.extent), f"v{a}", 2 if loop.reduce else 0) for a, loop in enumerate(part.loops)
+        ]
+        points = [axis.var for axis in axes]
+        target = self.buffers[part.write]
+        index = [_index(i, points) for i in part.index] or [tirx.IntImm("int32", 0)]
+        value = self._value(part, points)
+        init = None
+        if part.combine is not None and any(loop.reduce for loop in part.loops):
+            value = _COMBINE[part.combine](tirx.BufferLoad(target, index), value)
+            init = tirx.BufferStore(target, _number(_start(part), self._dtype(part.write)), index)
+        reads = [self._region(o, points) for o in part.operands if isinstance(o, Read)]
+        writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
+        body = tirx.BufferStore(target, value, index)
+        block = s_tir.SBlock(axes, reads, writes, f"part{position}", body, init)
+        loops = [tirx.Var(f"i{a}", "int32") for a in range(len(axes))]
+        nest: Expr = s_tir.SBlockRealize(loops, True, block)
+        for loop, info in reversed(list(zip(loops, part.loops, strict=True))):
+            nest = tirx.For(loop, tirx.IntImm("int32", 0), tirx.IntImm("int32", info.extent), tirx.ForKind.SERIAL, nest)
+        return nest
+
+    def _dtype(self, view: int) -> str:
+        return self.spec.views[view].dtype
+
+    def _region(self, read: Read, points: list[Expr]) -> Expr:
+        buffer = self.buffers[read.view]
+        if read.fill is not None:
+            shape = self.spec.views[read.view].shape or (1,)
+            return tirx.BufferRegion(buffer, [Range.from_min_extent(0, extent) for extent in shape])
+        index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
+        return tirx.BufferRegion(buffer, [Range.from_min_extent(i, 1) for i in index])
+
+    def _operand(self, operand: Read | float, points: list[Expr], dtype: str) -> Expr:
+        if not isinstance(operand, Read):
+            return _number(operand, dtype)
+        view = self.spec.views[operand.view]
+        index = [_index(i, points) for i in operand.index] or [tirx.IntImm("int32", 0)]
+        load: Expr = tirx.BufferLoad(self.buffers[operand.view], index)
+        if operand.fill is not None:
+            inside = [check for i, extent in zip(index, view.shape, strict=True) for check in (i >= 0, i < extent)]
+            load = tirx.if_then_else(reduce(tirx.And, inside), load, _number(operand.fill, view.dtype))
+        return _cast(load, view.dtype, dtype)
+
+    def _value(self, part: Part, points: list[Expr]) -> Expr:
+        dtype = _compute_dtype(part, self.spec.views)
+        arguments = [self._operand(o, points, dtype) for o in part.operands]
+        if part.func in _EXTERN:
+            value = tirx.call_pure_extern(dtype, f"girih_{part.func}", *arguments)
+        elif part.func == "div":
+            value = tirx.Div(*arguments) if dtype == "float32" else tirx.FloorDiv(*arguments)
+        elif part.func in _FUNCTIONS:
+            value = _FUNCTIONS[part.func](*arguments)
+        else:
+            raise UnsupportedError(f"no TIR expression is known for the element function {part.func!r}")
+        return _cast(value, "bool" if part.func in _COMPARISONS else dtype, self._dtype(part.write))
+
+
+def _scope(view: View) -> str:
+    """Parameters are plain; private buffers are allocated where the plan has them."""
+    return SCOPES[view.scope] if view.private else "global"
+
+
+def prim_func(spec: Spec) -> tirx.PrimFunc:
+    """The schedulable TIR function of a spec; the views are its parameters, but for private ones."""
+    build = _Builder(spec)
+    blocks = [build.block(i, part) for i, part in enumerate(spec.parts)]
+    body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
+    private = [b for b, view in zip(build.buffers, spec.views, strict=True) if view.private]
+    parameters = [b for b, view in zip(build.buffers, spec.views, strict=True) if not view.private]
+    root = s_tir.SBlock([], [], [], "root", body, None, private)
+    func = tirx.PrimFunc(parameters, s_tir.SBlockRealize([], True, root))
+    return func.with_attr({"global_symbol": "main", "s_tir": True, "tirx.noalias": True})

@@ -1,0 +1,105 @@
+"""The plan walked slot by slot, in the order that :mod:`girih.ir.plan` defines."""
+
+from __future__ import annotations
+
+from ..ir.box import Box, is_empty
+from ..ir.cell import Cell, Cells
+from ..ir.graph import Graph, Op
+from ..ir.isa import make
+from ..ir.machine import Machine
+from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
+from .build import Builder, Held
+from .kernel import Kernels
+from .tiles import OpWalk
+
+
+class Walker:
+    """Turns a plan into streams; one instance for one lowering."""
+
+    def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
+        self.build = Builder(graph, plan, machine)
+        self.kernels = Kernels(machine)
+        self._cells = Cells(graph)
+        self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
+        self._on_host = [op.name for op in graph.ops if op.host is not None]
+        self._opening: dict[int, list[SharedBuffer]] = {}
+        for buffer in plan.shared:
+            # Later phases of a ring are fetched on the way, see OpWalk.
+            if buffer.memory == self.build.shared and buffer.phase < 2:
+                self._opening.setdefault(buffer.live[0], []).append(buffer)
+
+    def walk(self) -> None:
+        """Emit the whole plan."""
+        plan, graph = self.build.plan, self.build.graph
+        slot = 0
+        for step in plan.steps:
+            segment = plan.segments[step.segment]
+            cells = [self._cells.cell(segment, step.instance, core) for core in range(self.build.machine.cores)]
+            self.build.close_segment()
+            for position, name in enumerate(segment.ops):
+                if plan.barrier:
+                    self.build.streams.barrier()
+                for buffer in self._opening.get(slot, ()):
+                    self.build.open_shared(buffer, self._numbers[name])
+                if graph.op[name].host is not None:
+                    self._host(graph.op[name])
+                else:
+                    self._slot(slot, step.segment, segment, position, graph.op[name], cells)
+                slot += 1
+
+    def _host(self, op: Op) -> None:
+        """Let the host run an operator on tensors in main memory."""
+        reads = [self.build.home_areas[name] for name in op.inputs]
+        writes = [self.build.home_areas[name] for name in op.outputs]
+        call = make("hcall", self._numbers[op.name], {"kernel": self._on_host.index(op.name)})
+        self.build.streams.call(self.build.queues.host, call, reads, writes)
+
+    def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: list[Cell]) -> None:
+        """Loads, tiles and stores of one operator in one step."""
+        opening = [b for b in self.build.plan.local if b.segment == number and b.live[0] == position]
+        for buffer in opening:
+            self.build.open_local(buffer)
+        tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], self._numbers[op.name], slot, cells)
+        if position == 0:
+            # Loads of a new segment wait for the last one's stores; its weights need not queue behind them.
+            tiles.prefetch()
+        produced = {self.build.graph.op[n].output for n in segment.ops}
+        for buffer in opening:
+            if buffer.use == "data" and buffer.name not in produced:
+                self._load(buffer, slot, self._numbers[op.name], cells)
+        tiles.run()
+        self._store(slot, op, cells)
+
+    def _load(self, buffer: LocalBuffer, slot: int, op: int, cells: list[Cell]) -> None:
+        """Bring what each core needs of a tensor from the shared memory; what several need alike is broadcast."""
+        wanted: dict[Box, list[int]] = {}
+        for core, cell in enumerate(cells):
+            box = cell.tensors.get(buffer.name)
+            if box is not None and not is_empty(box):
+                wanted.setdefault(box, []).append(core)
+        for box, cores in wanted.items():
+            source = self.build.resident(self.build.layout.holding(buffer.name, box, slot))
+            held = [self.build.data(buffer.name, core, box) for core in cores]
+            target = Held(held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides)
+            kind = "broadcast" if len(cores) > 1 else "copy"
+            mask = sum(1 << core for core in cores)
+            self.build.copy(kind, op, buffer.name, box, self.build.turn(cores), source, target, mask)
+
+    def _store(self, slot: int, op: Op, cells: list[Cell]) -> None:
+        """Bring each core's share of a result that leaves the segment to the shared memory, and on if planned."""
+        name, number = op.output, self._numbers[op.name]
+        if name not in self.build.layout.shared:
+            return
+        used: dict[SharedBuffer, None] = {}
+        for core, cell in enumerate(cells):
+            if name not in cell.owned:
+                continue
+            target = self.build.layout.holding(name, cell.owned[name], slot)
+            used[target] = None
+            source = self.build.data(name, core, cell.tensors[name])
+            self.build.copy("copy", number, name, cell.owned[name], core, source, self.build.resident(target))
+        for buffer in used:
+            if buffer.store:
+                self.build.copy(
+                    "dma", number, name, buffer.box, None, self.build.resident(buffer), self.build.home(name)
+                )

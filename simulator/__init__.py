@@ -1,0 +1,92 @@
+"""Runs programs: what comes out, when everything happened, and what was wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..ir.codec import sha256
+from ..ir.errors import UsageError
+from ..ir.graph import DTYPES
+from ..ir.machine import Machine
+from ..ir.program import HostKernel, Program
+from ..ir.trace import Summary, Trace, npu_share
+from .clock import Clock
+from .counters import busy_cycles, count, engine_intervals
+from .deadlock import report_deadlocks
+from .execute import Execution, RunHost
+from .ports import check_inputs
+from .races import Races
+from .tasks import Prepared
+from .violations import Violations
+
+__all__ = ["RunHost", "simulate"]
+
+
+def simulate(
+    program: Program,
+    machine: Machine,
+    constants: Mapping[str, np.ndarray],
+    inputs: Mapping[str, np.ndarray],
+    *,
+    data: bool = True,
+    host: RunHost | None = None,
+) -> Trace:
+    """Run a program in time and, with ``data``, on real numbers.
+
+    ``constants`` by tensor and ``inputs`` by port name; inputs hold the whole batch. ``host`` runs host kernels,
+    once for each replica. Without ``data`` neither is used, there are no outputs, and neither races nor reads of
+    memory that nothing wrote are looked for. Whatever a program does wrong is in the trace's violations;
+    :class:`UsageError` is for arguments that do not fit one another.
+    """
+    _check(program, machine)
+    if data:
+        check_inputs(program, inputs)
+    found = Violations(program)
+    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
+    timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
+    report_deadlocks(program, prepared.tasks, timeline, found)
+    outputs: dict[str, np.ndarray] = {}
+    if data:
+        execution = Execution(program, machine, prepared, found)
+        execution.load(constants, inputs)
+        execution.run(timeline.order, host)
+        outputs = execution.outputs()
+        Races(program, machine, prepared, found).check(timeline.order)
+    intervals = engine_intervals(prepared, timeline)
+    start = tuple(np.array(times, np.int64) for times in timeline.start)
+    seconds = timeline.cycles / machine.frequency
+    summary = Summary(
+        machine=machine.name,
+        cycles=timeline.cycles,
+        lower_bound_cycles=program.lower_bound_cycles,
+        seconds=seconds,
+        items_per_second=program.batch / seconds if program.batch and seconds else None,
+        instructions=program.instructions,
+        npu=npu_share(program.ops),
+        busy=busy_cycles(program, intervals),
+        counters=count(program, machine, prepared, timeline, intervals),
+        violation_count=found.count,
+        violations=found.records(start, timeline.cycles),
+    )
+    return Trace(summary, start, tuple(np.array(times, np.int64) for times in timeline.end), outputs)
+
+
+def _check(program: Program, machine: Machine) -> None:
+    """The program is for this machine."""
+    if program.machine_sha256 and program.machine_sha256 != sha256(machine):
+        raise UsageError(f"the program was compiled for another machine than this {machine.name}; compile it again")
+    if not 1 <= program.replicas <= machine.clusters:
+        raise UsageError(f"the program is for {program.replicas} clusters, and {machine.name} has {machine.clusters}")
+    for queue in program.queues:
+        engine = machine.engine.get(queue.engine)
+        cores = range(machine.cores) if engine and engine.scope == "core" else (None,)
+        if engine is None or queue.core not in cores:
+            raise UsageError(f"the program has a queue for {queue}, which {machine.name} has not")
+
+
+def _moved(kernel: HostKernel) -> int:
+    """Bytes that a host kernel reads and writes."""
+    placed = (*kernel.inputs, *kernel.outputs)
+    return sum(DTYPES[p.dtype] * int(np.prod(p.shape, dtype=np.int64)) for p in placed)

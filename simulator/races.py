@@ -1,0 +1,204 @@
+"""Data races: two accesses to a byte, one of them a write, that neither queue order nor waits put in an order.
+
+The check does not depend on timing. A clock vector tells for each instruction how many instructions of every queue
+are certain to have retired before it begins: those that its queue waited for, and what those had waited for.
+
+    MTI:  0 copy ──────────┐               wait(MTI, 1) gives queue VME the vector {MTI: 1};
+    VME:  0 wait(MTI, 1) ──┴─ 1 add        its add may read what instruction 0 of MTI wrote, and no more.
+
+For each queue and memory there is an array with the last instruction that wrote each granule, and one with the last
+that read it; an access is a race if it finds one later than its vector allows. Instructions of one queue are in order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+
+from ..ir.machine import Machine
+from ..ir.program import Placed, Program
+from ..ir.reach import Strided
+from .memory import dense
+from .places import Place
+from .tasks import Prepared, operand_cores
+from .violations import Violations
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """A strided array as contiguous blocks of ``run`` bytes, at ``start`` plus multiples of the positive strides."""
+
+    start: int
+    run: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def granule(self) -> int:
+        """The number of bytes that divides the size and all distances of the blocks."""
+        return gcd(self.run, *self.strides)
+
+
+@lru_cache(maxsize=1 << 16)
+def _blocks(at: Strided) -> _Blocks:
+    """Negative strides are turned round, and dimensions without a gap between their elements are merged."""
+    dims = sorted((abs(s), e) for e, s in zip(at.extents, at.strides, strict=True) if e > 1 and s)
+    run = at.itemsize
+    while dims and dims[0][0] <= run:
+        stride, extent = dims.pop(0)
+        run += stride * (extent - 1)
+    return _Blocks(at.low, run, tuple(e for _, e in dims), tuple(s for s, _ in dims))
+
+
+@dataclass(frozen=True)
+class _Access:
+    place: Place
+    operand: Strided
+    base: int
+
+
+class _Shadow:
+    """The last access of each queue to each granule of one place, as instruction numbers from 1; 0 is none."""
+
+    def __init__(self, size: int, granule: int) -> None:
+        self._granule = granule
+        self._count = -(-size // granule)
+        self._last: dict[int, np.ndarray] = {}
+        self.latest: dict[int, int] = {}
+        """Of each queue, its latest access to the whole place."""
+
+    def view(self, queue: int, access: _Access) -> np.ndarray:
+        if queue not in self._last:
+            self._last[queue] = np.zeros(self._count, np.int32)
+        blocks, g = _blocks(access.operand), self._granule
+        return np.ndarray(
+            (*blocks.extents, blocks.run // g),
+            np.int32,
+            self._last[queue],
+            (access.base + blocks.start) // g * 4,
+            (*(s // g * 4 for s in blocks.strides), 4),
+        )
+
+    def mark(self, queue: int, access: _Access, number: int) -> None:
+        self.view(queue, access)[...] = number
+        self.latest[queue] = number
+
+    def conflict(self, queue: int, access: _Access, vector: Sequence[int]) -> tuple[int, int] | None:
+        """(queue, index) of an access by another queue that ``vector`` does not cover."""
+        for other, latest in self.latest.items():
+            if other != queue and latest > vector[other]:
+                number = int(self.view(other, access).max())
+                if number > vector[other]:
+                    return other, number - 1
+        return None
+
+
+def _contended(accesses: Sequence[Sequence[_Access]]) -> list[list[_Access]]:
+    """Without the reads of what nothing writes: constants, above all."""
+    hull: dict[Place, tuple[int, int]] = {}
+    for access in (access for touched in accesses for access in touched if access.operand.writes):
+        low, high = hull.get(access.place, (access.base + access.operand.low, 0))
+        hull[access.place] = min(low, access.base + access.operand.low), max(high, access.base + access.operand.high)
+
+    def matters(access: _Access) -> bool:
+        low, high = hull.get(access.place, (0, 0))
+        return access.base + access.operand.low < high and low < access.base + access.operand.high
+
+    return [[access for access in touched if matters(access)] for touched in accesses]
+
+
+class Races:
+    """Finds races among the instructions that ran."""
+
+    def __init__(self, program: Program, machine: Machine, prepared: Prepared, found: Violations) -> None:
+        self._program = program
+        self._machine = machine
+        self._prepared = prepared
+        self._found = found
+        self._main = machine.memories.index(machine.role("main"))
+        self._next = [0] * len(program.queues)
+        # Of each queue: the instructions at which its vector changed, and the vectors from there on.
+        self._changes: list[list[int]] = [[0] for _ in program.queues]
+        self._vectors: list[list[list[int]]] = [[[0] * len(program.queues)] for _ in program.queues]
+
+    def check(self, order: Sequence[tuple[int, int]]) -> None:
+        """Report every instruction (queue, index) that races with an earlier one; ``order`` respects all waits."""
+        accesses = _contended([list(self._accesses(queue, index)) for queue, index in order])
+        written, read = self._shadows(accesses)
+        for (queue, index), touched in zip(order, accesses, strict=True):
+            self._catch_up(queue, index)
+            vector = self._vectors[queue][-1]
+            for access in touched:
+                writes, reads = written[access.place], read[access.place]
+                conflict = writes.conflict(queue, access, vector)
+                if conflict is None and access.operand.writes:
+                    conflict = reads.conflict(queue, access, vector)
+                if conflict is not None:
+                    self._report(queue, index, access, conflict)
+            for access in touched:
+                shadow = written if access.operand.writes else read
+                shadow[access.place].mark(queue, access, index + 1)
+
+    def _catch_up(self, queue: int, stop: int) -> None:
+        """Take in the waits of ``queue`` before instruction ``stop``."""
+        tasks = self._prepared.tasks[queue]
+        while self._next[queue] < stop:
+            index = self._next[queue]
+            self._next[queue] += 1
+            task = tasks[index]
+            if task.wait_queue is None or task.wait_count == 0:
+                continue
+            other, count = task.wait_queue, task.wait_count
+            self._catch_up(other, count)
+            known = self._vectors[other][bisect_right(self._changes[other], count - 1) - 1]
+            vector = [max(a, b) for a, b in zip(self._vectors[queue][-1], known, strict=True)]
+            vector[other] = max(vector[other], count)
+            self._changes[queue].append(index + 1)
+            self._vectors[queue].append(vector)
+
+    def _accesses(self, queue: int, index: int) -> Iterator[_Access]:
+        """Everything that one instruction touches."""
+        if (queue, index) in self._prepared.broken:
+            return
+        instruction = self._program.streams[queue][index]
+        template = self._prepared.templates[queue][index]
+        if template.row.kind == "host":
+            kernel = self._program.kernels[int(instruction.values[0])]
+            yield from (self._dense(placed, False) for placed in kernel.inputs)
+            yield from (self._dense(placed, True) for placed in kernel.outputs)
+        for operand, at in zip(template.operands, template.bases, strict=True):
+            if operand.low < operand.high:
+                for core in operand_cores(self._machine, self._program.queues[queue], instruction, operand):
+                    yield _Access((operand.memory, core), operand, int(instruction.values[at]))
+
+    def _dense(self, placed: Placed, writes: bool) -> _Access:
+        return _Access((self._main, -1), dense(placed, self._main, writes=writes), 0)
+
+    def _shadows(self, accesses: Sequence[Sequence[_Access]]) -> tuple[dict[Place, _Shadow], dict[Place, _Shadow]]:
+        """Empty shadows for writes and reads, as coarse as the accesses to each place allow."""
+        granule: dict[Place, int] = {}
+        size: dict[Place, int] = {}
+        for access in (access for touched in accesses for access in touched):
+            blocks, place = _blocks(access.operand), access.place
+            granule[place] = gcd(granule.get(place, 0), blocks.granule, access.base + blocks.start)
+            size[place] = max(size.get(place, 0), access.base + access.operand.high)
+        written, read = ({place: _Shadow(size[place], g) for place, g in granule.items()} for _ in range(2))
+        return written, read
+
+    def _report(self, queue: int, index: int, access: _Access, conflict: tuple[int, int]) -> None:
+        other, at = conflict
+        verb = "writes" if access.operand.writes else "reads"
+        memory = self._machine.memories[access.place[0]].name
+        core = "" if access.place[1] < 0 else f" of core {access.place[1]}"
+        address = access.base + access.operand.low
+        mnemonic = self._program.streams[other][at].mnemonic
+        message = (
+            f"{verb} bytes of {memory}{core} from {address:#x} on that instruction {at} of queue {other} "
+            f"({self._program.queues[other]}, {mnemonic}) touches, and nothing orders the two"
+        )
+        self._found.add("race", queue, index, address, message)

@@ -1,0 +1,138 @@
+"""Instructions made ready for the clock, and the violations that can be told without running them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.isa import Instruction
+from ..ir.machine import Machine
+from ..ir.program import Program, Queue
+from ..ir.reach import Strided
+from .places import Banks, Place, places
+from .templates import Template, Templates
+from .violations import Violations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What the clock needs of an instruction.
+
+    ``work`` is done at a rate of up to ``cap`` a cycle after ``issue`` cycles: cycles of arithmetic (cap 1), or bytes
+    of a transfer. A unit of work puts a number of bytes on each of ``links`` and of ``banks``. A wait has a
+    ``wait_queue``.
+    """
+
+    issue: int = 0
+    latency: int = 0
+    work: float = 0.0
+    cap: float = 1.0
+    links: tuple[tuple[int, float], ...] = ()
+    banks: tuple[tuple[int, float], ...] = ()
+    wait_queue: int | None = None
+    wait_count: int = 0
+
+
+class Prepared:
+    """A program with ``tasks[q][i]`` and ``templates[q][i]`` of each instruction.
+
+    ``broken`` holds (q, i) of instructions that cannot be executed; ``used`` is the extent of each place in bytes.
+    """
+
+    def __init__(self, program: Program, machine: Machine, kernel_bytes: tuple[int, ...], found: Violations) -> None:
+        self._machine = machine
+        self._found = found
+        self._known: dict[tuple[object, ...], Task] = {}
+        self.banks = Banks.of(machine)
+        self.used: dict[Place, int] = dict.fromkeys(places(machine), 0)
+        self.broken: set[tuple[int, int]] = set()
+        self.tasks: list[list[Task]] = []
+        self.templates: list[list[Template]] = []
+        templates = Templates(machine, kernel_bytes)
+        for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
+            engine = machine.engine[queue.engine]
+            own = [templates.of(engine, instruction) for instruction in stream]
+            self.templates.append(own)
+            self.tasks.append(
+                [self._task(queue, (number, index), i, t) for index, (i, t) in enumerate(zip(stream, own, strict=True))]
+            )
+
+    def _task(self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: Template) -> Task:
+        values = instruction.values
+        if template.row.kind == "sync":
+            return Task(wait_queue=int(values[0]), wait_count=int(values[1]))
+        for kind, message in template.problems:
+            self._report(kind, where, 0, message)
+        covered: list[tuple[tuple[int, ...], ...]] = []
+        for operand, at in zip(template.operands, template.bases, strict=True):
+            covered.append(self._covered(queue, where, instruction, template, operand, int(values[at])))
+        key = (id(template), *covered)
+        task = self._known.get(key)
+        if task is None:
+            task = self._known[key] = _make_task(template, covered)
+        return task
+
+    def _covered(
+        self,
+        queue: Queue,
+        where: tuple[int, int],
+        instruction: Instruction,
+        template: Template,
+        operand: Strided,
+        base: int,
+    ) -> tuple[tuple[int, ...], ...]:
+        """The banks that the operand covers in each core that holds it; reports its bounds and alignment."""
+        low, high = base + operand.low, base + operand.high
+        if low == high:
+            return ()
+        memory = self._machine.memories[operand.memory]
+        if base % operand.itemsize:
+            message = f"{operand.name} begins at {base:#x}, not at a multiple of its {operand.itemsize} bytes"
+            self._report("alignment", where, base, message)
+        if low < 0 or high > memory.capacity:
+            message = (
+                f"{operand.name} covers {low:#x} to {high:#x} of {memory.name}, which ends at {memory.capacity:#x}"
+            )
+            self._report("bounds", where, low if low < 0 else high - 1, message)
+            return ()
+        if where in self.broken:
+            return ()
+        banks: list[tuple[int, ...]] = []
+        for core in operand_cores(self._machine, queue, instruction, operand):
+            place = operand.memory, core
+            if high > self.used[place]:
+                self.used[place] = high
+            banks.append(self.banks.covered(place, low, high))
+        return tuple(banks)
+
+    def _report(self, kind: str, where: tuple[int, int], address: int, message: str) -> None:
+        self.broken.add(where)
+        self._found.add(kind, *where, address, message)
+
+
+def operand_cores(machine: Machine, queue: Queue, instruction: Instruction, operand: Strided) -> tuple[int, ...]:
+    """The cores in whose memory the operand is; (-1,) for a memory of the cluster."""
+    if machine.memories[operand.memory].scope != "core":
+        return (-1,)
+    if operand.writes and instruction.mnemonic == "mbcast":
+        mask = int(instruction.values[4])
+        return tuple(core for core in range(machine.cores) if mask >> core & 1)
+    assert queue.core is not None
+    return (queue.core,)
+
+
+def _make_task(template: Template, covered: list[tuple[tuple[int, ...], ...]]) -> Task:
+    """Spread each operand's traffic over the banks it covers. A transfer's work is the bytes on its busiest link."""
+    cost = template.cost
+    work, cap = float(cost.body), 1.0
+    if cost.payload:
+        work = float(max([cost.payload, *(crossed for _, crossed in cost.links)]))
+        cap = template.engine.bytes_per_cycle * work / cost.payload
+    if not work:
+        return Task(cost.issue, cost.latency)
+    demand: dict[int, float] = {}
+    for traffic, cores in zip(cost.traffic, covered, strict=False):
+        for banks in cores:
+            for bank in banks:
+                demand[bank] = demand.get(bank, 0.0) + traffic / len(banks) / work
+    links = tuple((number, crossed / work) for number, crossed in cost.links)
+    return Task(cost.issue, cost.latency, work, cap, links, tuple(sorted(demand.items())))

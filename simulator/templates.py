@@ -1,0 +1,109 @@
+"""What is the same for all instructions that differ by addresses alone: cost, operands, and most violations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..ir.errors import UnsupportedError
+from ..ir.graph import DTYPES
+from ..ir.isa import DTYPE_NAMES, Instruction, Row, make
+from ..ir.machine import Engine, Machine
+from ..ir.reach import Strided, reach
+from ..ir.timing import Cost, instruction_cost
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """``instruction`` has base addresses 0, and ``operands`` are where they would be then.
+
+    ``bases`` are the positions of the operands' base addresses in an instruction's values. ``problems`` are
+    violations (kind, message) wherever it is placed. All waits share one template.
+    """
+
+    row: Row
+    engine: Engine
+    instruction: Instruction
+    cost: Cost
+    operands: tuple[Strided, ...]
+    bases: tuple[int, ...]
+    problems: tuple[tuple[str, str], ...]
+
+
+class Templates:
+    """All templates of a program; equal ones are one object."""
+
+    def __init__(self, machine: Machine, kernel_bytes: tuple[int, ...]) -> None:
+        """``kernel_bytes``: what each host kernel moves."""
+        self._machine = machine
+        self._kernel_bytes = kernel_bytes
+        self._known: dict[tuple[object, ...], Template] = {}
+        self._bases: dict[str, tuple[int, ...]] = {}
+        wait = make("wait", 0, {})
+        self._wait = Template(wait.row, machine.engines[0], wait, Cost(0, 0, 0), (), (), ())
+
+    def of(self, engine: Engine, instruction: Instruction) -> Template:
+        mnemonic = instruction.mnemonic
+        if mnemonic == "wait":
+            return self._wait
+        bases = self._bases.get(mnemonic)
+        if bases is None:
+            row = instruction.row
+            bases = self._bases[mnemonic] = tuple(row.position[f"{o.name}.base"] for o in row.operands)
+        values = list(instruction.values)
+        for position in bases:
+            values[position] = 0
+        key = (engine.name, mnemonic, *values)
+        template = self._known.get(key)
+        if template is None:
+            bare = Instruction(mnemonic, 0, tuple(values))
+            template = self._known[key] = _make(self._machine, engine, bare, bases, self._kernel_bytes)
+        return template
+
+
+def _make(
+    machine: Machine, engine: Engine, bare: Instruction, bases: tuple[int, ...], kernel_bytes: tuple[int, ...]
+) -> Template:
+    problems = list(_problems(machine, engine, bare, kernel_bytes))
+    kinds = {kind for kind, _ in problems}
+    operands = () if "operand" in kinds else reach(bare)
+    cost = Cost(engine.issue, 0, engine.latency)
+    if not kinds & {"operand", "access"}:
+        try:
+            cost = instruction_cost(machine, engine, bare, kernel_bytes)
+        except UnsupportedError as error:
+            problems.append(("operand", str(error)))
+    return Template(bare.row, engine, bare, cost, operands, bases if operands else (), tuple(problems))
+
+
+def _problems(
+    machine: Machine, engine: Engine, bare: Instruction, kernel_bytes: tuple[int, ...]
+) -> Iterator[tuple[str, str]]:
+    row, values = bare.row, bare.values
+    if row.kind != "sync" and row.kind not in engine.classes:
+        yield "access", f"{engine.name} does not run {row.kind} instructions"
+    if row.kind == "host" and int(values[0]) >= len(kernel_bytes):
+        yield "operand", f"there is no host kernel number {int(values[0])}"
+    if row.kind == "broadcast" and int(values[row.position["cores"]]) >> machine.cores:
+        yield "operand", f"the mask names a core beyond the {machine.cores} of the cluster"
+    dtypes: set[int] = set()
+    for operand in row.operands:
+        at = row.position[f"{operand.name}.mem"]
+        memory, dtype, _, *strides = (int(v) for v in values[at : at + 3 + len(operand.dims)])
+        dtypes.add(dtype)
+        if memory >= len(machine.memories) or dtype >= len(DTYPE_NAMES):
+            yield "operand", f"{operand.name} names memory {memory} and dtype {dtype}, and one of them does not exist"
+            continue
+        name = machine.memories[memory].name
+        # An old value that an engine accumulates into never leaves the memory's own adder.
+        if operand.access == "r" and name not in engine.reads:
+            yield "access", f"{engine.name} cannot read {operand.name} from {name}"
+        if "w" in operand.access and name not in engine.writes:
+            yield "access", f"{engine.name} cannot write {operand.name} to {name}"
+        if machine.memories[memory].scope == "core" and engine.scope != "core":
+            yield "access", f"{engine.name} belongs to no core, and {name} to each core"
+        size = DTYPES[DTYPE_NAMES[dtype]]
+        if any(stride % size for stride in strides):
+            yield "alignment", f"strides {strides} of {operand.name} are not all multiples of its {size} bytes"
+    if row.latency == "copy" and len(dtypes) > 1:
+        yield "operand", "the two sides of a copy differ in dtype"

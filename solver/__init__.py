@@ -1,0 +1,22 @@
+"""Graph × Machine → Plan: every decision is the answer of a constraint model, and a loop among five of them."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from .options import Listener, Options, Planned
+
+
+def plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None = None) -> Planned:
+    """The best plan found within ``options.timeout``; ``progress`` hears of each model.
+
+    Raises :class:`~girih.ir.errors.InfeasibleError` if there is none at all, and ``KeyboardInterrupt`` if the user
+    interrupts before the first one is found; later interrupts only end the search.
+    """
+    # The constraint solver takes a while to import: only planning pays for it.
+    from .loop import solve_plan
+
+    return solve_plan(graph, machine, options, progress)
+
+
+__all__ = ["plan"]

@@ -1,0 +1,353 @@
+"""The border to the constraint solver: the only file that imports it.
+
+:class:`Model` is a thin builder: variables, constraints by name, an objective and a hint. Constraints that are added
+under ``with model.group("capacity"):`` belong to that group; a model built with ``disabled={"capacity"}`` leaves them
+out, so that a conflict is found by rebuilding with fewer groups (see :func:`conflict`): reified groups would destroy
+propagation.
+
+:func:`solve` is deterministic: one worker, a seed, and a limit in the solver's own deterministic time that is meant to
+strike first. The wall clock is a safety net; :attr:`Solution.timed_out` tells when it struck, and then the answer may
+differ on another machine. An interrupt (Ctrl-C) ends the search and keeps the incumbent.
+
+Neither limit bounds the *loading* of a model, so models must be small: at most some 300 tasks with cumulative
+constraints, and above 2,000 intervals the linear relaxation is left out. Hints are never repaired (the solver aborts
+the process when it does that with one worker).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ortools.sat.python import cp_model
+
+Var: TypeAlias = cp_model.IntVar
+"""An integer variable or a Boolean one (0 or 1); ``~b`` negates a Boolean."""
+Expr: TypeAlias = "cp_model.LinearExpr | cp_model.IntVar | int"
+Interval: TypeAlias = cp_model.IntervalVar
+Linear: TypeAlias = "cp_model.BoundedLinearExpression | bool"
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+
+DETERMINISTIC_PER_SECOND = 0.1
+"""Deterministic seconds allowed for each second of a budget: few enough that the wall clock rarely strikes."""
+INTERVALS_WITH_RELAXATION = 2000
+"""Above this many intervals, loading the linear relaxation takes longer than the search it would help."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """``seconds`` of wall clock at most, and how much ``deterministic`` time (``None``: in proportion)."""
+
+    seconds: float
+    deterministic: float | None = None
+
+    @property
+    def limit(self) -> float:
+        """The limit in deterministic seconds."""
+        return self.seconds * DETERMINISTIC_PER_SECOND if self.deterministic is None else self.deterministic
+
+
+def total(terms: Iterable[Expr]) -> Expr:
+    """The sum of the terms."""
+    return cp_model.LinearExpr.sum(list(terms))
+
+
+def weighted(terms: Sequence[Expr], weights: Sequence[int]) -> Expr:
+    """The sum of ``weight * term``."""
+    return cp_model.LinearExpr.weighted_sum(list(terms), list(weights))
+
+
+class Model:
+    """A constraint model under construction; every number in it is an integer."""
+
+    def __init__(self, name: str = "", *, disabled: frozenset[str] = frozenset()) -> None:
+        self.proto = cp_model.CpModel()
+        self.proto.name = name
+        self.disabled = disabled
+        self.groups: list[str] = []
+        self.intervals = 0
+        self.guided = False
+        self._stack: list[str] = []
+        self._hints: dict[int, tuple[Var, int]] = {}
+
+    # Variables.
+
+    def bool(self, name: str) -> Var:
+        return self.proto.new_bool_var(name)
+
+    def int(self, lo: int, hi: int, name: str) -> Var:
+        """An integer in ``lo .. hi``, both included."""
+        return self.proto.new_int_var(lo, hi, name)
+
+    def constant(self, value: int) -> Var:
+        return self.proto.new_constant(value)
+
+    def choice(self, values: Sequence[int], name: str) -> Var:
+        """An integer out of ``values``."""
+        return self.proto.new_int_var_from_domain(cp_model.Domain.from_values(list(values)), name)
+
+    def interval(self, start: Expr, size: Expr, name: str) -> Interval:
+        self.intervals += 1
+        return self.proto.new_interval_var(start, size, start + size, name)
+
+    def optional_interval(self, start: Expr, size: Expr, present: Var, name: str) -> Interval:
+        self.intervals += 1
+        return self.proto.new_optional_interval_var(start, size, start + size, present, name)
+
+    # Groups.
+
+    @contextmanager
+    def group(self, name: str) -> Generator[None]:
+        """Name the constraints added inside; nothing is added if ``name`` or a group around it is disabled."""
+        if name not in self.groups:
+            self.groups.append(name)
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._stack.pop()
+
+    @property
+    def _off(self) -> bool:
+        return any(name in self.disabled for name in self._stack)
+
+    def _named(self, constraint: cp_model.Constraint, when: Var | None = None) -> None:
+        if self._stack:
+            constraint.with_name(self._stack[-1])
+        if when is not None:
+            constraint.only_enforce_if(when)
+
+    # Constraints.
+
+    def add(self, linear: Linear, when: Var | None = None) -> None:
+        """A linear comparison, required only if ``when`` is true."""
+        if not self._off:
+            self._named(self.proto.add(linear), when)
+
+    def exactly_one(self, literals: Iterable[Var]) -> None:
+        if not self._off:
+            self._named(self.proto.add_exactly_one(list(literals)))
+
+    def at_most_one(self, literals: Iterable[Var]) -> None:
+        if not self._off:
+            self._named(self.proto.add_at_most_one(list(literals)))
+
+    def any_of(self, literals: Iterable[Var], when: Var | None = None) -> None:
+        if not self._off:
+            self._named(self.proto.add_bool_or(list(literals)), when)
+
+    def implication(self, a: Var, b: Var) -> None:
+        if not self._off:
+            self._named(self.proto.add_implication(a, b))
+
+    def no_overlap(self, intervals: Iterable[Interval]) -> None:
+        if not self._off:
+            self._named(self.proto.add_no_overlap(list(intervals)))
+
+    def no_overlap_2d(self, x: Sequence[Interval], y: Sequence[Interval]) -> None:
+        if not self._off:
+            self._named(self.proto.add_no_overlap_2d(x, y))
+
+    def cumulative(self, intervals: Sequence[Interval], demands: Sequence[Expr], capacity: Expr) -> None:
+        if not self._off:
+            self._named(self.proto.add_cumulative(intervals, demands, capacity))
+
+    def element(self, index: Expr, values: Sequence[Expr], target: Expr) -> None:
+        """``target == values[index]``."""
+        if not self._off:
+            self._named(self.proto.add_element(index, values, target))
+
+    def allowed(self, variables: Sequence[Expr], tuples: Iterable[Sequence[int]]) -> None:
+        """The variables together take one of the ``tuples``."""
+        if not self._off:
+            self._named(self.proto.add_allowed_assignments(variables, tuples))
+
+    def multiply(self, target: Expr, factors: Sequence[Expr]) -> None:
+        if not self._off:
+            self._named(self.proto.add_multiplication_equality(target, list(factors)))
+
+    def max_equal(self, target: Expr, exprs: Iterable[Expr]) -> None:
+        if not self._off:
+            self._named(self.proto.add_max_equality(target, list(exprs)))
+
+    # Objective and guidance.
+
+    def minimize(self, expr: Expr) -> None:
+        self.proto.minimize(expr)
+
+    def hint(self, var: Var, value: int) -> None:
+        """Try ``value`` first; the last hint of a variable counts."""
+        self._hints[var.index] = (var, value)
+
+    def lowest_first(self, variables: Iterable[Var]) -> None:
+        """Search by fixing the variable that can be smallest to its smallest value, and nothing else."""
+        self.guided = True
+        self.proto.add_decision_strategy(list(variables), cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE)
+
+    def close(self) -> cp_model.CpModel:
+        """The finished model, hints included."""
+        self.proto.clear_hints()
+        for var, value in self._hints.values():
+            self.proto.add_hint(var, value)
+        return self.proto
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a search ended with; ``objective`` and ``bound`` are ``None`` where there is none.
+
+    ``timed_out``: the wall clock struck before the deterministic limit. ``interrupted``: the user did.
+    """
+
+    status: Status
+    objective: float | None
+    bound: float | None
+    seconds: float
+    deterministic_seconds: float
+    workers: int
+    timed_out: bool = False
+    interrupted: bool = False
+    _solver: cp_model.CpSolver | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def found(self) -> bool:
+        return self.status in ("optimal", "feasible")
+
+    def value(self, expr: Expr) -> int:
+        """The value of a variable or an expression in the best solution."""
+        if self._solver is None:
+            raise RuntimeError(f"a value was asked of a search that found nothing ({self.status})")
+        return self._solver.value(expr)
+
+    def true(self, literal: Var) -> bool:
+        return self.value(literal) != 0
+
+
+class _Watch(cp_model.CpSolverSolutionCallback):
+    """Hands each better solution on, and stops the search when its listener fails."""
+
+    def __init__(self, listener: Callable[[float, float], None] | None) -> None:
+        super().__init__()
+        self.listener = listener
+        self.error: BaseException | None = None
+        self.stopping = False
+
+    def on_solution_callback(self) -> None:
+        if self.stopping:
+            self.stop_search()
+        elif self.listener is not None:
+            try:
+                self.listener(self.objective_value, self.best_objective_bound)
+            except BaseException as error:
+                self.error = error
+                self.stop_search()
+
+
+def solve(
+    model: Model,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    on_solution: Callable[[float, float], None] | None = None,
+) -> Solution:
+    """Search for the best solution within ``budget``; ``on_solution(objective, bound)`` hears of each better one."""
+    solver = cp_model.CpSolver()
+    p = solver.parameters
+    p.num_workers = 1
+    p.random_seed = seed % 2**31
+    p.linearization_level = 0 if model.intervals > INTERVALS_WITH_RELAXATION else 2
+    p.max_deterministic_time = budget.limit
+    p.max_time_in_seconds = budget.seconds
+    p.catch_sigint_signal = False
+    if model.guided:
+        # The order decides: anything that only prepares or bounds the search costs more than the search.
+        p.search_branching = cp_model.FIXED_SEARCH
+        p.linearization_level = 0
+        p.cp_model_probing_level = 0
+        p.symmetry_level = 0
+    watch = _Watch(on_solution)
+    closed = model.close()
+    began = time.perf_counter()
+    interrupted = _run(solver, closed, watch)
+    seconds = time.perf_counter() - began
+    if watch.error is not None and not isinstance(watch.error, KeyboardInterrupt):
+        raise watch.error
+    interrupted = interrupted or watch.error is not None
+    status = _status(solver, closed)
+    found = status in ("optimal", "feasible")
+    valued = found and closed.has_objective()
+    spent = solver.response_proto.deterministic_time
+    return Solution(
+        status=status,
+        objective=solver.objective_value if valued else None,
+        bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
+        seconds=seconds,
+        deterministic_seconds=spent,
+        workers=1,
+        timed_out=status in ("feasible", "unknown") and not interrupted and spent < budget.limit,
+        interrupted=interrupted,
+        _solver=solver if found else None,
+    )
+
+
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watch: _Watch) -> bool:
+    """Search in a thread, so that an interrupt reaches this one; whether there was an interrupt."""
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            solver.solve(model, watch)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    interrupted = False
+    while not done.is_set():
+        try:
+            done.wait()
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = watch.stopping = True
+            solver.stop_search()
+    if failures:
+        raise failures[0]
+    return interrupted
+
+
+def _status(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Status:
+    match solver.response_proto.status:
+        case cp_model.OPTIMAL:
+            return "optimal"
+        case cp_model.FEASIBLE:
+            return "feasible"
+        case cp_model.INFEASIBLE:
+            return "infeasible"
+        case cp_model.UNKNOWN:
+            return "unknown"
+        case other:
+            raise RuntimeError(f"model {model.name!r}: the solver answers {other}: {model.validate()}")
+
+
+def conflict(build: Callable[[frozenset[str]], Model], *, budget: Budget, seed: int = 0) -> tuple[str, ...] | None:
+    """Groups of constraints that contradict one another: none can be spared, as far as the budget tells.
+
+    ``build(disabled)`` makes the model without some groups; the budget is for each of its solutions. ``None`` if the
+    whole model is not proven infeasible; empty if it is infeasible without any group.
+    """
+    whole = build(frozenset())
+    if solve(whole, budget=budget, seed=seed).status != "infeasible":
+        return None
+    dropped: frozenset[str] = frozenset()
+    for name in whole.groups:
+        attempt = dropped | {name}
+        if solve(build(attempt), budget=budget, seed=seed).status == "infeasible":
+            dropped = attempt
+    return tuple(name for name in whole.groups if name not in dropped)

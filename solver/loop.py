@@ -1,0 +1,308 @@
+"""The loop among the five models: logic-based Benders decomposition, anytime and deterministic.
+
+    segmentation → tiling → pipeline → residency → banks → timeline and check → plan
+
+An upper model decides with relaxed costs of the lower ones. What a lower model finds out goes up as a cut:
+
+- pipeline: a tile does not fit even once                    → tiling: a lower cap for the operator
+- residency: a slot needs more than the shared memory has     → tiling: a lower cap for the weights; then segmentation
+- banks of the shared memory cannot be packed                 → residency: leave room
+- banks of the local memories cannot be packed                → segmentation: this column is forbidden
+- timeline: a segment takes longer than it was promised to     → segmentation: this column is as dear as it is
+
+Each cut excludes what caused it, so no answer comes twice. The best plan so far is kept; each round can only improve
+it. How many rounds there are, and how long each model may search in deterministic time, depends on the timeout and the
+size of the graph, so that the same inputs give the same plan. The wall clock only ends what takes far longer than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir.cell import Cells
+from ..ir.errors import InfeasibleError
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from ..ir.plan import Plan, Segment, Solved, Step
+from .candidates import Candidates
+from .cp import Budget
+from .layerwise import layerwise_segments
+from .lower_bound import lower_bound
+from .options import Listener, ModelRun, Options, Planned
+from .order import orders
+from .realise import Realised, Realiser, Refusal, Request
+from .record import Record
+from .segmentation import ColumnCut, Segmentation, segment
+from .tiling import Caps, Choice, Infeasible, Tiler, together
+
+MOST_CUTS = 64
+"""Refusals in one round before it is given up."""
+SHRINK = 4
+"""By how much a cap on tiles goes down at each refusal."""
+LEAST_CAP = 256
+"""Bytes below which smaller tiles are no answer."""
+MOST_MARGINS = 8
+"""Attempts at segments of one operator each."""
+DETERMINISTIC = 0.1
+"""Deterministic seconds of a search that take about a second of wall clock."""
+SLACK = 2.0
+"""Seconds that loading a model may take."""
+MOST_ROUNDS = 6
+ROUND_SECONDS = 0.4
+"""What a round takes for each operator, about: enumeration, searches, prediction and check."""
+PATIENCE = 2.0
+"""The wall clock ends the search after so many times the timeout: a safety net for busy machines."""
+DEARER = 1.1
+"""A segment that takes so many times what was promised is worth another round."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One pass from segmentation to a plan: seconds for each model."""
+
+    segmentation: float
+    tiling: float
+    residency: float
+    banks: float
+
+
+def rounds(timeout: float, ops: int) -> tuple[Round, ...]:
+    """The rounds that a timeout pays for in a graph of so many operators.
+
+    The estimate, not the clock, decides, so that a busy machine comes to the same plan.
+    """
+    if timeout < 5:
+        return (Round(0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+    number = max(1, min(MOST_ROUNDS, int(timeout / (ROUND_SECONDS * ops))))
+    return (Round(0.1 * timeout, 0.1 * timeout, 0.1 * timeout, 0.2),) * number
+
+
+def _budget(seconds: float) -> Budget:
+    """About so many seconds, counted in deterministic time; the wall clock strikes only long after."""
+    return Budget(SLACK + 4 * seconds, DETERMINISTIC * seconds)
+
+
+def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
+    """See :func:`girih.solver.plan`."""
+    record = Record(PATIENCE * options.timeout, progress)
+    with record.interrupts.watch():
+        loop = _Loop(graph, machine, options, record)
+        try:
+            loop.run()
+        except KeyboardInterrupt:
+            if loop.best is None:
+                raise
+    return loop.finish()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A whole plan, and the segmentation that it came from."""
+
+    realised: Realised
+    segmentation: Segmentation | None
+
+
+class _Loop:
+    def __init__(self, graph: Graph, machine: Machine, options: Options, record: Record) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.options = options
+        self.record = record
+        self.bound, self.reason = lower_bound(graph, machine)
+        self.cells = Cells(graph)
+        self.realiser = Realiser(graph, machine, self.cells, options.seed, self._note)
+        self.best: Plan | None = None
+        self.cuts: list[ColumnCut] = []
+        self._caps: dict[str, Caps] = {}
+        self._candidates = Candidates(graph, machine)
+        self._tilers: dict[float, Tiler] = {}
+
+    def run(self) -> None:
+        """All rounds."""
+        if self.options.strategy == "layerwise":
+            self._layerwise()
+            return
+        refusal: InfeasibleError | None = None
+        for number, now in enumerate(rounds(self.options.timeout, len(self.graph.ops))):
+            if self.best is not None and (self._over() or self.best.cycles_predicted <= self.bound):
+                return
+            try:
+                attempt = self._round(number, now)
+            except InfeasibleError as error:
+                refusal = error
+                continue
+            if attempt is None or not self._learn(attempt):
+                break
+        if self.best is None:
+            raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
+
+    def finish(self) -> Planned:
+        assert self.best is not None
+        return Planned(self.best, self.record.log())
+
+    # One round.
+
+    def _round(self, number: int, now: Round) -> _Attempt | None:
+        """From segmentation down to a plan, again after each refusal; ``None`` if time or patience ends first."""
+        refusal: Refusal | None = None
+        for _ in range(MOST_CUTS):
+            if self.best is not None and self._over():
+                return None
+            try:
+                made = self._segmentation(now)
+            except InfeasibleError as error:
+                # What the first refusals said is nearer to the cause than that nothing is left.
+                raise (error if refusal is None else refusal.error()) from error
+            answer = self._below(number, made.segments, now, made.solved)
+            if isinstance(answer, Realised):
+                return _Attempt(answer, made)
+            refusal = answer
+            self._refused(made.segments[answer.segment], answer)
+        if refusal is not None and self.best is None:
+            raise refusal.error()
+        return None
+
+    def _segmentation(self, now: Round) -> Segmentation:
+        made = segment(
+            self.graph, self.machine, cuts=tuple(self.cuts), budget=_budget(now.segmentation),
+            seed=self.options.seed, candidates=self._candidates,
+        )  # fmt: skip
+        note = f"{len(made.segments)} segments" + (f", {len(self.cuts)} cuts" if self.cuts else "")
+        self._log(made.solved, made.seconds, made.deterministic_seconds, "; ".join(filter(None, (note, made.note))))
+        return made
+
+    def _request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], now: Round) -> Request:
+        return Request(
+            segments, steps, self.options.strategy == "layerwise",
+            _budget(now.banks), _budget(now.residency), _budget(now.residency / 4),
+        )  # fmt: skip
+
+    def _below(self, number: int, segments: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
+        """Tiles and everything below; a plan that comes out is remembered if it is the best."""
+        tiled: list[Segment] = []
+        choices: list[Choice] = []
+        if now.tiling not in self._tilers:
+            budget = _budget(min(5.0, now.tiling))
+            self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget, seed=self.options.seed)
+        for index, made in enumerate(segments):
+            answer = self._tilers[now.tiling].segment(made, self.cells, self._caps)
+            if isinstance(answer, Infeasible):
+                role = self.machine.memory[answer.memory].role
+                return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
+            tiled.append(answer[0])
+            choices += answer[1]
+        solved = together(choices)
+        self._log(solved, sum(c.seconds for c in choices), sum(c.deterministic_seconds for c in choices), "")
+        return self._ordered(number, tuple(tiled), now, *above, solved)
+
+    def _ordered(self, number: int, tiled: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
+        """Everything below the tiles, for each order of the instances; the better plan, or the first refusal."""
+        tried = orders(self.graph, self.cells, tiled)
+        if self.options.strategy == "layerwise":
+            tried = tried[:1]
+        best: Realised | None = None
+        refusal: Refusal | None = None
+        for steps in tried:
+            if self.best is not None and best is not None and self._over():
+                break
+            found = self.realiser.realise(self._request(tiled, steps, now))
+            if isinstance(found, Refusal):
+                refusal = refusal or found
+                continue
+            found = replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
+            self._found(number, found)
+            if best is None or found.plan.cycles_predicted < best.plan.cycles_predicted:
+                best = found
+        if best is not None:
+            return best
+        assert refusal is not None
+        return refusal
+
+    def _refused(self, made: Segment, refusal: Refusal) -> None:
+        """Send a cut up: to tiling, as long as smaller tiles may help; then the column goes."""
+        if self._shrunk(refusal):
+            self.record.cut("tiling", f"smaller tiles: {refusal.message}")
+            return
+        self.cuts.append(ColumnCut(made.ops, made.instances, made.cores, None, refusal.message))
+        self.record.cut("segmentation", f"{made.ops[0]} .. {made.ops[-1]} not like this: {refusal.message}")
+
+    def _shrunk(self, refusal: Refusal) -> bool:
+        """Whether the refused operator gets a lower cap on its tiles.
+
+        Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
+        """
+        old = self._caps.get(refusal.op, Caps())
+        if refusal.role == "accumulator":
+            cap = (old.accumulator or self.machine.role("accumulator").capacity) // SHRINK
+            new = replace(old, accumulator=cap)
+        elif refusal.role in ("weights", "shared") and self._streams(refusal.op):
+            most = min(self.machine.role(role).capacity for role in ("weights", "shared"))
+            cap = (old.weights or most) // SHRINK
+            new = replace(old, weights=cap)
+        else:
+            return False
+        if cap < LEAST_CAP:
+            return False
+        self._caps[refusal.op] = new
+        return True
+
+    def _streams(self, name: str) -> bool:
+        """Whether an operator could have a constant as its stationary operand."""
+        op = self.graph.op[name]
+        return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names
+
+    def _layerwise(self) -> None:
+        """One operator after the other, with a little more of local memory left free at each refusal."""
+        now = rounds(self.options.timeout, len(self.graph.ops))[0]
+        refusal: Refusal | None = None
+        for attempt in range(MOST_MARGINS):
+            margin = attempt * self.machine.role("local").capacity // 16
+            answer = self._below(0, layerwise_segments(self.graph, self.machine, margin=margin), now)
+            if isinstance(answer, Realised):
+                return
+            refusal = answer
+            self.record.cut("layerwise", answer.message)
+            self._shrunk(answer)
+        assert refusal is not None
+        raise refusal.error()
+
+    def _found(self, number: int, realised: Realised) -> None:
+        """A checked plan: keep it if it is the best."""
+        plan = replace(realised.plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+        better = self.best is None or plan.cycles_predicted < self.best.cycles_predicted
+        if better:
+            self.best = plan
+        cycles = float(plan.cycles_predicted)
+        status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
+        note = f"round {number}, {len(plan.segments)} segments" + ("" if better else ", not better")
+        self._log(Solved("plan", status, cycles, float(self.bound), "cycles"), self.record.seconds, 0.0, note)
+
+    def _learn(self, attempt: _Attempt) -> bool:
+        """Make segments as dear as they turned out to be; whether another round can be different."""
+        if attempt.segmentation is None:
+            return False
+        dearer: list[tuple[float, str]] = []
+        for column, made, cycles in zip(
+            attempt.segmentation.columns, attempt.segmentation.segments, attempt.realised.segment_cycles, strict=True
+        ):
+            if cycles > DEARER * column.cycles:
+                self.cuts.append(ColumnCut(made.ops, made.instances, made.cores, cycles, "dearer than promised"))
+                what = f"{made.ops[0]} .. {made.ops[-1]} takes {cycles:,} cycles, not {column.cycles:,}"
+                dearer.append((cycles / max(1, column.cycles), what))
+        if dearer:
+            self.record.tell("segmentation", "dearer", message=f"{len(dearer)} segments; {max(dearer)[1]}")
+        return bool(dearer)
+
+    def _over(self) -> bool:
+        return self.record.interrupts.seen or not self.record.left
+
+    def _log(self, solved: Solved, seconds: float, spent: float, note: str) -> None:
+        run = ModelRun(solved.model, solved.status, solved.objective, solved.bound, seconds, spent, solved.unit, note)
+        self._note(run)
+
+    def _note(self, run: ModelRun) -> None:
+        """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan."""
+        self.record.run(run)
+        if self.record.interrupts.seen and self.best is None:
+            raise KeyboardInterrupt

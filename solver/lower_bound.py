@@ -1,0 +1,181 @@
+"""A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do.
+
+For each resource, cycles = unavoidable work / peak rate, as if it never waited and nothing were rounded up:
+
+- the matrix engines of all cores: multiply-accumulates of the contractions that they can run (and which, by the rule of
+  every plan, therefore run there);
+- the vector engines of all cores: element operations of all other stages, at full lanes. Left out are movements (the
+  next stage can read through them) and a product that is written to a private buffer (it can be fused with a sum);
+- the links of the main memory: every element of a constant, input or output that is accessed, once;
+- the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
+- the host: its kernels and the bytes that they move.
+
+What nobody needs is not counted: going backwards from the outputs, an operator must compute at least the largest box
+that one consumer needs. The bound is the largest of the resources. It knows nothing of segments, tiles and memories,
+and shares no code with what decides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+
+import numpy as np
+
+from ..ir.box import Box, full, is_empty, volume
+from ..ir.elements import ELEMENTS
+from ..ir.graph import DTYPES, Access, Graph, Op, Stage
+from ..ir.machine import Engine, Machine
+from ..ir.region import op_boxes
+
+Points = dict[str, tuple[Box, ...]]
+"""By operator: the points of each stage."""
+
+
+def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
+    """(cycles that one cluster needs at least, the resource that tells so)."""
+    points = needed_points(graph)
+    candidates = [
+        _matrix(graph, machine, points),
+        _vector(graph, machine, points),
+        _host(graph, machine),
+        *_links(graph, machine, points),
+    ]
+    cycles, reason = max(candidates, key=lambda c: c[0])
+    return ceil(cycles - 1e-6), reason
+
+
+def needed_points(graph: Graph) -> Points:
+    """For each operator that a result depends on, the points of each stage that must run."""
+    needed: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
+    points: Points = {}
+    for op in reversed(graph.ops):
+        if op.host is not None:
+            needed |= {name: full(graph.tensor[name].shape) for name in op.inputs}
+            continue
+        if op.output not in needed:
+            continue
+        boxes = op_boxes(op, graph.tensor, needed[op.output])
+        points[op.name] = boxes.points
+        for name in op.inputs:
+            box = boxes.tensors.get(name)
+            if box is not None and (name not in needed or volume(box) > volume(needed[name])):
+                needed[name] = box
+    return points
+
+
+def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -> bool:
+    """Whether a matrix engine can run the stage at ``position``."""
+    if position != op.anchor:
+        return False
+    rate = machine.engine_for("matrix").rate or {}
+    return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].reads)
+
+
+def _rated(dtype: str) -> str:
+    return "int8" if dtype == "uint8" else dtype
+
+
+def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
+    """The dtype of each tensor and private buffer that the stages touch."""
+    return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
+
+
+def _running(graph: Graph, points: Points) -> Iterator[tuple[Op, int, Stage, int]]:
+    """(operator, position, stage, number of points) of each stage that must run."""
+    for op in graph.ops:
+        for position, (stage, box) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
+            if not is_empty(box):
+                yield op, position, stage, volume(box)
+
+
+def _matrix(graph: Graph, machine: Machine, points: Points) -> tuple[float, str]:
+    engine = machine.engine_for("matrix")
+    cycles, macs = 0.0, 0
+    for op, position, stage, count in _running(graph, points):
+        dtypes = _dtypes(graph, op)
+        if on_matrix(op, position, dtypes, machine):
+            rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])]
+            cycles += count / (engine.rows * engine.columns * rate * machine.cores)
+            macs += count
+    return cycles, f"{engine.name}: {macs:,} multiply-accumulates on {machine.cores} cores"
+
+
+def _vector(graph: Graph, machine: Machine, points: Points) -> tuple[float, str]:
+    engine = machine.engine_for("vector")
+    cycles, elements = 0.0, 0
+    for op, position, stage, count in _running(graph, points):
+        dtypes = _dtypes(graph, op)
+        if stage.is_movement or on_matrix(op, position, dtypes, machine):
+            continue
+        if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
+            continue
+        lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
+        cycles += count * _slowdown(stage, engine) / (lanes * machine.cores)
+        elements += count
+    return cycles, f"{engine.name}: {elements:,} element operations on {machine.cores} cores"
+
+
+def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
+    """The dtypes that may decide how many lanes a stage has: any operand's, so that the most can be taken."""
+    return [dtypes[a.tensor] for a in (stage.write, *stage.reads)]
+
+
+def _slowdown(stage: Stage, engine: Engine) -> int:
+    """Cycles that a lane takes for a point; a constant operand may turn a special function into another."""
+    special = ELEMENTS[stage.func].special and len(stage.reads) == len(stage.operands)
+    return engine.special if special else 1
+
+
+def _host(graph: Graph, machine: Machine) -> tuple[float, str]:
+    kernels = [op for op in graph.ops if op.host is not None]
+    if not kernels:
+        return 0.0, "nothing to do"
+    engine = machine.engine_for("host")
+    moved = sum(graph.tensor[n].bytes for op in kernels for n in (*dict.fromkeys(op.inputs), *op.outputs))
+    cycles = engine.issue * len(kernels) + moved / engine.bytes_per_cycle
+    return cycles, f"{engine.name}: {len(kernels)} host kernels that move {moved:,} bytes"
+
+
+def _links(graph: Graph, machine: Machine, points: Points) -> list[tuple[float, str]]:
+    """Each link of the main and the shared memory, in the machine's order."""
+    host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
+    sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
+    into = _accessed_bytes(graph, sources, points)
+    out = sum(graph.tensor[n].bytes for n in sorted(graph.output_tensors - host))
+    main, shared = machine.role("main").name, machine.role("shared").name
+    crossing = {
+        (main, "read"): into, (main, "write"): out, (main, "both"): into + out,
+        (shared, "read"): into + out, (shared, "write"): into + out, (shared, "both"): 2 * (into + out),
+    }  # fmt: skip
+    return [
+        (moved / link.bytes_per_cycle, f"{link.name}: {moved:,} bytes of constants, inputs and outputs")
+        for link in machine.links
+        if (moved := crossing.get((link.memory, link.direction)))
+    ]
+
+
+def _accessed_bytes(graph: Graph, names: set[str], points: Points) -> int:
+    """Bytes of all elements of the tensors that some access certainly touches."""
+    touched = dict.fromkeys(sorted(names), 0)
+    for op, position, stage, _ in _running(graph, points):
+        for read in stage.reads:
+            if read.tensor in touched:
+                count = distinct_elements(read, points[op.name][position], graph.tensor[read.tensor].shape)
+                touched[read.tensor] = max(touched[read.tensor], count)
+    return sum(count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items())
+
+
+def distinct_elements(access: Access, points: Box, shape: tuple[int, ...]) -> int:
+    """How many in-bounds elements ``points`` touch at least; exact if no axis is in two dimensions of the access."""
+    counts: list[int] = []
+    axes: list[int] = []
+    for index, extent in zip(access.index, shape, strict=True):
+        values = np.array([index.const])
+        for axis, coeff in enumerate(index.coeffs):
+            if coeff:
+                axes.append(axis)
+                steps = np.arange(*points[axis]) * coeff
+                values = np.unique(values[:, None] + steps[None, :])
+        counts.append(int(((values >= 0) & (values < extent)).sum()))
+    return prod(counts) if len(set(axes)) == len(axes) else max(counts, default=1)

@@ -1,0 +1,199 @@
+"""The part of the predicted timeline that moves bytes: DMA, copies to and from the cores, and what lies where.
+
+Queues issue in order, links are shared, and nothing is written before all that used its place is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir.box import Box, contains, hull, overlap, volume
+from ..ir.cell import Cell
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from ..ir.plan import Plan, SharedBuffer
+from .cycles import Transfer, Transfers
+from .traffic import Area, Links, Space
+
+
+@dataclass
+class Shared:
+    """A buffer of the shared memory while it lives; ``written``: what was stored to it, and when that arrived."""
+
+    buffer: SharedBuffer
+    area: Area
+    written: list[tuple[Box, float]] = field(default_factory=list[tuple[Box, float]])
+
+    def ready(self, box: Box) -> float:
+        """When ``box`` can be read."""
+        late = [stop for part, stop in self.written if stop > self.area.ready and overlap(part, box)]
+        return max(late, default=self.area.ready)
+
+
+class Movement:
+    """Times, in cycles, until which the queues that move bytes are occupied, and what has arrived when."""
+
+    def __init__(self, graph: Graph, machine: Machine, plan: Plan, transfers: Transfers) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.transfers = transfers
+        self.links = Links(machine)
+        self.spaces = {m.name: Space() for m in machine.memories}
+        self.copy_in = [0.0] * machine.cores
+        self.copy_out = self.dma_in = self.dma_out = 0.0
+        self.end = 0.0
+        """When everything so far is done."""
+        self.busy = dict.fromkeys(("copy in", "copy out", "dma in", "dma out"), 0.0)
+        self._turn = 0
+        self._homes: dict[str, Box] = {}
+        self._live: dict[str, list[Shared]] = {}
+        self._stored: dict[str, list[tuple[Box, float]]] = {}
+        self._opening: dict[int, list[SharedBuffer]] = {}
+        self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
+        shared = machine.role("shared").name
+        for buffer in plan.shared:
+            if buffer.memory != shared:
+                self._homes[buffer.tensor] = buffer.box
+            elif buffer.phase < 2:
+                self._opening.setdefault(buffer.live[0], []).append(buffer)
+            else:
+                self._phased.setdefault((buffer.tensor, buffer.live[0]), []).append(buffer)
+
+    def barrier(self) -> None:
+        """Nothing that comes begins before the end of all that was."""
+        self.dma_in = self.dma_out = self.copy_out = self.end
+        self.copy_in = [self.end] * self.machine.cores
+
+    def over(self, stop: float) -> float:
+        """Take note of the end of something."""
+        if stop > self.end:
+            self.end = stop
+        return stop
+
+    # Between main and shared memory.
+
+    def begin_slot(self, slot: int) -> None:
+        """Begin the lifetimes of shared buffers that begin in this slot."""
+        for buffer in self._opening.get(slot, ()):
+            self._open(buffer)
+
+    def end_slot(self, slot: int) -> None:
+        """Forget the buffers that no later slot uses."""
+        for tensor in list(self._live):
+            left = [s for s in self._live[tensor] if s.buffer.live[1] > slot + 1]
+            if left:
+                self._live[tensor] = left
+            else:
+                del self._live[tensor]
+
+    def _open(self, buffer: SharedBuffer) -> None:
+        shared = Shared(buffer, self.spaces[buffer.memory].open(buffer.address, buffer.bytes))
+        self._live.setdefault(buffer.tensor, []).append(shared)
+        if not buffer.fetch:
+            return
+        dtype = self.graph.tensor[buffer.tensor].dtype
+        boxes = (self._homes[buffer.tensor], buffer.box)
+        move = self.transfers.transfer(("main", "shared"), buffer.box, boxes, dtype)
+        start = max(self.dma_in, shared.area.floor, self.stored(buffer.tensor, buffer.box))
+        self.dma_in = self.links.body(start + move.issue, move)
+        self.busy["dma in"] += self.dma_in - start
+        shared.area.ready = self.over(self.dma_in + move.latency)
+        shared.area.use(shared.area.ready)
+
+    def stored(self, tensor: str, box: Box) -> float:
+        """When main memory has ``box``."""
+        return max((stop for part, stop in self._stored.get(tensor, ()) if overlap(part, box)), default=0.0)
+
+    def home(self, tensor: str) -> Box:
+        """What main memory holds of a tensor: all of it."""
+        return self._homes[tensor]
+
+    def written_by_host(self, tensor: str, stop: float) -> None:
+        self._stored.setdefault(tensor, []).append((self._homes[tensor], stop))
+
+    def _save(self, shared: Shared, ready: float) -> None:
+        """Copy a buffer to its home in main memory."""
+        buffer = shared.buffer
+        boxes = (buffer.box, self._homes[buffer.tensor])
+        move = self.transfers.transfer(("shared", "main"), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype)
+        start = max(self.dma_out, ready)
+        self.dma_out = self.links.body(start + move.issue, move)
+        self.busy["dma out"] += self.dma_out - start
+        stop = self.over(self.dma_out + move.latency)
+        shared.area.use(stop)
+        self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop))
+
+    # Between shared memory and the cores.
+
+    def holding(self, tensor: str, box: Box) -> Shared:
+        """The buffer that holds ``box``; the plan promises one."""
+        return next(s for s in self._live[tensor] if contains(s.buffer.box, box))
+
+    def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
+        """The buffer of a constant that holds ``box``; reaching a phase of a ring fetches the next one."""
+        waiting = self._phased.get((tensor, slot), [])
+        while True:
+            found = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
+            if found is not None:
+                while waiting and waiting[0].phase <= found.buffer.phase + 1:
+                    self._open(waiting.pop(0))
+                return found
+            self._open(waiting.pop(0))
+
+    def copy(self, cores: list[int], ready: float, move: Transfer) -> float:
+        """One copy into core memories (a broadcast if several ``cores`` receive it); when it has arrived.
+
+        Broadcasts are issued by their receivers in turn.
+        """
+        issuer = cores[0]
+        if len(cores) > 1:
+            issuer = cores[self._turn % len(cores)]
+            self._turn += 1
+        start = max(self.copy_in[issuer], ready)
+        self.copy_in[issuer] = self.links.body(start + move.issue, move)
+        if issuer == 0:
+            self.busy["copy in"] += self.copy_in[issuer] - start
+        return self.over(self.copy_in[issuer] + move.latency)
+
+    def load(self, cells: list[Cell], name: str, area: Area) -> None:
+        """Bring a tensor from shared to local memory, its ``area`` on each core; equal boxes are one broadcast."""
+        groups: dict[Box, list[int]] = {}
+        for core, cell in enumerate(cells):
+            if name in cell.tensors:
+                groups.setdefault(cell.tensors[name], []).append(core)
+        dtype = self.graph.tensor[name].dtype
+        for box, cores in groups.items():
+            shared = self.holding(name, box)
+            move = self.transfers.transfer(("shared", "local"), box, (shared.buffer.box, box), dtype)
+            arrived = self.copy(cores, max(shared.ready(box), area.floor), move)
+            area.ready = max(area.ready, arrived)
+            area.use(arrived)
+            shared.area.use(arrived)
+
+    def store(self, cells: list[Cell], name: str, ready: float, area: Area) -> None:
+        """Bring each core's share of a result to shared memory, and from there to main memory if planned."""
+        owners = [c for c in cells if name in c.owned]
+        if not owners or name not in self._live:
+            return
+        used: dict[int, Shared] = {}
+        whole: dict[int, Box | None] = {}
+        for cell in owners:
+            shared = self.holding(name, cell.owned[name])
+            used[id(shared)] = shared
+            whole[id(shared)] = hull(whole.get(id(shared)), cell.owned[name])
+            ready = max(ready, shared.area.floor)
+        largest = max(owners, key=lambda c: volume(c.owned[name]))
+        boxes = (largest.tensors[name], next(iter(used.values())).buffer.box)
+        move = self.transfers.transfer(("local", "shared"), largest.owned[name], boxes, self.graph.tensor[name].dtype)
+        start = max(self.copy_out, ready)
+        self.copy_out = self.links.body(start + move.issue, move, len(owners))
+        self.busy["copy out"] += self.copy_out - start
+        stop = self.over(self.copy_out + move.latency)
+        area.use(stop)
+        for key, shared in used.items():
+            box = whole[key]
+            assert box is not None
+            shared.written.append((box, stop))
+            shared.area.use(stop)
+            if shared.buffer.store:
+                self._save(shared, stop)

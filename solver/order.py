@@ -1,0 +1,76 @@
+"""In which order the instances of all segments run.
+
+Instances of a segment are independent, so those of a later segment can begin before the last of an earlier one: a
+result is then consumed while it is still on chip, at the price of switching between the weights of the segments. The
+two extremes are tried, and the prediction decides:
+
+    segment by segment    a1 a2 a3 a4  b1 b2  c1
+    depth first           a1 a2 b1  a3 a4 b2  c1
+
+Depth first is the order of Zhao et al. (OSDI 2023, algorithm 3): of the steps whose inputs are there, the one of the
+latest segment runs next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.box import Box, hull, is_empty, overlap
+from ..ir.cell import Cells, count
+from ..ir.graph import Graph
+from ..ir.plan import Segment, Step
+
+
+def orders(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
+    """The orders worth trying: segment by segment and, if it differs, depth first."""
+    plain = segment_by_segment(segments)
+    deep = depth_first(graph, cells, segments)
+    return (plain,) if deep == plain else (plain, deep)
+
+
+def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
+    """All instances of a segment before the next segment."""
+    return tuple(Step(i, n) for i, s in enumerate(segments) for n in range(count(s.instances)))
+
+
+def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Step, ...]:
+    """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance."""
+    waiting = _needs(graph, cells, segments)
+    done: set[Step] = set()
+    found: list[Step] = []
+    while waiting:
+        step = max((s for s, needs in waiting.items() if needs <= done), key=lambda s: (s.segment, -s.instance))
+        del waiting[step]
+        done.add(step)
+        found.append(step)
+    return tuple(found)
+
+
+def _needs(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> dict[Step, frozenset[Step]]:
+    """The steps that write what each step reads."""
+    written: dict[str, list[tuple[Step, Box | None]]] = {}
+    needs: dict[Step, frozenset[Step]] = {}
+    for step in segment_by_segment(segments):
+        segment = segments[step.segment]
+        made = {name for op in segment.ops for name in graph.op[op].outputs}
+        if graph.op[segment.ops[0]].host is not None:
+            reads: dict[str, Box | None] = dict.fromkeys(graph.op[segment.ops[0]].inputs)
+            writes: dict[str, Box | None] = dict.fromkeys(made)
+        else:
+            there = [cells.cell(segment, step.instance, core) for core in range(count(segment.cores))]
+            reads, writes = {}, {}
+            for cell in there:
+                for name, box in cell.tensors.items():
+                    if name not in made:
+                        reads[name] = hull(reads.get(name), box)
+                for name, box in cell.owned.items():
+                    writes[name] = hull(writes.get(name), box)
+        needs[step] = frozenset(
+            before
+            for name, box in reads.items()
+            for before, there in written.get(name, ())
+            if box is None or there is None or (not is_empty(box) and overlap(box, there))
+        )
+        for name, box in writes.items():
+            written.setdefault(name, []).append((step, box))
+    return needs

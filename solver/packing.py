@@ -1,0 +1,118 @@
+"""Addresses without a solver: first fit in several orders, and how much any packing needs at least.
+
+Everything here is in units (multiples of the alignment). Two requests are neighbours if their lives overlap; only
+neighbours may not share addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Item:
+    """``size`` units, wanted during ``first <= t < last``."""
+
+    size: int
+    first: int
+    last: int
+
+    @property
+    def area(self) -> int:
+        return self.size * (self.last - self.first)
+
+
+def neighbours(items: Sequence[Item]) -> list[list[int]]:
+    """For each item, those that live at some time with it."""
+    order = sorted(range(len(items)), key=lambda i: items[i].first)
+    found: list[list[int]] = [[] for _ in items]
+    alive: list[int] = []
+    for i in order:
+        alive = [j for j in alive if items[j].last > items[i].first]
+        for j in alive:
+            found[i].append(j)
+            found[j].append(i)
+        alive.append(i)
+    return found
+
+
+def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
+    """The maximal sets of items that live at one time, in order of time."""
+    found: list[tuple[int, ...]] = []
+    alive: list[int] = []
+    grown = False
+    for i in sorted(range(len(items)), key=lambda i: items[i].first):
+        staying = [j for j in alive if items[j].last > items[i].first]
+        if grown and len(staying) < len(alive):
+            found.append(tuple(sorted(alive)))
+        alive = [*staying, i]
+        grown = True
+    if alive:
+        found.append(tuple(sorted(alive)))
+    return found
+
+
+def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
+    """Each item in turn at the lowest address that is free during its whole life."""
+    at = [-1] * len(items)
+    for i in order:
+        low = 0
+        for start, stop in sorted((at[j], at[j] + items[j].size) for j in near[i] if at[j] >= 0):
+            if start - low >= items[i].size:
+                break
+            low = max(low, stop)
+        at[i] = low
+    return at
+
+
+def lowest_first(items: Sequence[Item], near: Sequence[Sequence[int]]) -> list[int]:
+    """Always the item that can start lowest, the larger of equals; nothing is put below what is there."""
+    at = [-1] * len(items)
+    floor = [0] * len(items)
+    left = set(range(len(items)))
+    while left:
+        i = min(left, key=lambda i: (floor[i], -items[i].area, i))
+        left.remove(i)
+        at[i] = floor[i]
+        for j in near[i]:
+            floor[j] = max(floor[j], at[i] + items[i].size)
+    return at
+
+
+def peak(items: Sequence[Item], at: Sequence[int]) -> int:
+    return max((a + item.size for a, item in zip(at, items, strict=True)), default=0)
+
+
+def pack(items: Sequence[Item], enough: int, rounds: int = 60) -> list[int]:
+    """The lowest packing of several; no more are tried once one fits into ``enough`` units.
+
+    When no order fits, the items that ended above are put at the front of the best order, again and again.
+    """
+    near = neighbours(items)
+    keys: list[Callable[[int], tuple[int, ...]]] = [
+        lambda i: (-items[i].size, items[i].first - items[i].last, i),
+        lambda i: (-items[i].area, i),
+        lambda i: (items[i].first - items[i].last, -items[i].size, i),
+        lambda i: (-items[i].size * len(near[i]), i),
+        lambda i: (items[i].first, -items[i].size, i),
+    ]
+    best = lowest_first(items, near)
+    best_order = sorted(range(len(items)), key=lambda i: (best[i], i))
+    for key in keys:
+        if peak(items, best) <= enough:
+            return best
+        order = sorted(range(len(items)), key=key)
+        at = first_fit(items, near, order)
+        if peak(items, at) < peak(items, best):
+            best, best_order = at, order
+    order, at = best_order, best
+    for _ in range(rounds):
+        if peak(items, best) <= enough:
+            break
+        high = [i for i in order if at[i] + items[i].size > enough]
+        order = [*high, *(i for i in order if i not in set(high))] if high else best_order
+        at = first_fit(items, near, order)
+        if peak(items, at) < peak(items, best):
+            best = at
+    return best

@@ -1,0 +1,50 @@
+"""Boxes of one tensor, joined where they overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir.box import Box, hull, is_empty, overlap, volume
+
+
+def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
+    """Boxes with the slots that read them; those that overlap are joined where that does not double the largest."""
+    found: list[tuple[Box, list[int]]] = []
+    for whole in disjoint([b for _, b in reads]):
+        inside = [(s, b) for s, b in reads if overlap(b, whole)]
+        if volume(whole) <= 2 * max(volume(b) for _, b in inside):
+            found.append((whole, [s for s, _ in inside]))
+        else:
+            found.extend((box, [s for s, b in inside if b == box]) for box in dict.fromkeys(b for _, b in inside))
+    return found
+
+
+def disjoint(boxes: Sequence[Box]) -> list[Box]:
+    """Join boxes that overlap by their hull, until none do."""
+    left = list(dict.fromkeys(b for b in boxes if not is_empty(b) or not b))
+    found: list[Box] = []
+    while left:
+        box = left.pop(0)
+        while True:
+            meeting = [b for b in left if overlap(b, box)]
+            if not meeting:
+                break
+            for b in meeting:
+                box = hull(box, b) or box
+            left = [b for b in left if b not in meeting]
+        again = [b for b in found if overlap(b, box)]
+        if again:
+            found = [b for b in found if b not in again]
+            for b in again:
+                box = hull(box, b) or box
+            left.insert(0, box)
+        else:
+            found.append(box)
+    return found
+
+
+def hull_of(boxes: Iterable[Box | None]) -> Box | None:
+    whole: Box | None = None
+    for box in boxes:
+        whole = hull(whole, box)
+    return None if whole is None or is_empty(whole) else whole

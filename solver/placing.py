@@ -1,0 +1,135 @@
+"""Model 5 applied: an address for every local buffer of a segment, and for every buffer of the shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..ir.cell import Cell, Cells, count
+from ..ir.graph import Graph
+from ..ir.machine import Machine, Memory
+from ..ir.plan import LocalBuffer, Segment, Solved
+from .bank_model import Request
+from .banks import Overflow, Placement, place
+from .buffers import local_requests
+from .cp import Budget
+from .walk import Walks, weight_of
+
+Conflict = tuple[int, int, float]
+
+
+class Placing:
+    """Places the buffers of one graph on one machine; equal problems are solved once."""
+
+    def __init__(self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int) -> None:
+        self.graph = graph
+        self.cells = cells
+        self.machine = machine
+        self.walks = walks
+        self.seed = seed
+        self._known: dict[tuple[object, ...], Placement | Overflow] = {}
+
+    def place(
+        self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
+    ) -> Placement | Overflow:
+        """An address for each request."""
+        key = (memory.name, tuple((r.bytes, r.live) for r in requests), conflicts, budget)
+        if key not in self._known:
+            self._known[key] = place(requests, memory, conflicts=conflicts, budget=budget, seed=self.seed)
+        return self._known[key]
+
+    def local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
+        """The local buffers of a segment at their addresses, or what does not fit."""
+        buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
+        cell = self._busiest(segment)
+        placed: dict[int, LocalBuffer] = {}
+        solved: list[Solved] = []
+        seconds = spent = 0.0
+        for memory in self.machine.memories:
+            mine = [i for i, b in enumerate(buffers) if b.memory == memory.name]
+            if not mine:
+                continue
+            here = [buffers[i] for i in mine]
+            requests = tuple(Request(f"{b.op}:{b.name}", b.bytes, b.live) for b in here)
+            conflicts = tuple(self._conflicts(segment, cell, here, memory))
+            answer = self.place(requests, memory, conflicts, budget)
+            seconds += answer.seconds
+            spent += answer.deterministic_seconds
+            if isinstance(answer, Overflow):
+                return LocalOverflow(index, segment.ops[answer.live[0]], memory, answer)
+            solved.append(answer.solved)
+            for i, address in zip(mine, answer.addresses, strict=True):
+                placed[i] = replace(buffers[i], address=address)
+        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
+
+    def _busiest(self, segment: Segment) -> Cell | None:
+        if not segment.tiles:
+            return None
+        cells = (self.cells.cell(segment, 0, core) for core in range(count(segment.cores)))
+        return max(cells, key=weight_of)
+
+    def _conflicts(
+        self, segment: Segment, cell: Cell | None, buffers: list[LocalBuffer], memory: Memory
+    ) -> Iterable[Conflict]:
+        """Pairs that the matrix engine and the vector engine use at the same time, by the cycles that both run."""
+        if cell is None or memory.banks == 1 or memory.interleave or memory.role == "weights":
+            return
+        number = {(b.op if b.use != "data" else "", b.name): i for i, b in enumerate(buffers)}
+        weights: dict[tuple[int, int], float] = {}
+        for name in segment.ops:
+            op, tile = self.graph.op[name], segment.tile[name]
+            if name not in cell.ops or op.anchor is None or tile.engine != "matrix":
+                continue
+            walk = self.walks.walk(op, tile, cell)
+            overlap = min(walk.matrix_cycles, walk.vector_cycles)
+            anchor = op.stages[op.anchor]
+            others = [s for i, s in enumerate(op.stages) if i != op.anchor]
+            by_matrix = {anchor.write.tensor, anchor.reads[0].tensor}
+            by_vector = {t for s in others for t in (s.write.tensor, *(r.tensor for r in s.reads))}
+            private = {b.name for b in op.buffers}
+            for a in sorted(by_matrix):
+                for b in sorted(by_vector - {a}):
+                    i = number.get((name if a in private else "", a))
+                    j = number.get((name if b in private else "", b))
+                    if i is not None and j is not None and overlap:
+                        pair = (min(i, j), max(i, j))
+                        weights[pair] = weights.get(pair, 0.0) + overlap
+        yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))
+
+
+@dataclass(frozen=True)
+class LocalPlaces:
+    """The local buffers of one segment, and what was solved for it."""
+
+    buffers: tuple[LocalBuffer, ...]
+    solved: tuple[Solved, ...]
+    seconds: float
+    deterministic_seconds: float
+
+
+@dataclass(frozen=True)
+class LocalOverflow:
+    """A segment whose buffers do not fit; ``op`` is one where they are too large."""
+
+    segment: int
+    op: str
+    memory: Memory
+    overflow: Overflow
+
+
+def together(model: str, solved: Iterable[Solved]) -> Solved | None:
+    """Answers to independent problems as one; ``None`` if there are none."""
+    parts = tuple(solved)
+    if not parts:
+        return None
+    order = ("optimal", "feasible", "fixed", "unknown", "infeasible")
+    status = max((s.status for s in parts), key=lambda s: order.index(s) if s in order else len(order))
+    objectives = [s.objective for s in parts]
+    bounds = [s.bound for s in parts]
+    return Solved(
+        model,
+        status,
+        None if None in objectives else sum(o for o in objectives if o is not None),
+        None if None in bounds else sum(b for b in bounds if b is not None),
+        parts[0].unit,
+    )

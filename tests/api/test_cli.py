@@ -1,0 +1,316 @@
+"""The command line: exit codes, what goes to which stream, and that nothing heavy is imported without need."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from girih.api import cli, compile, run
+from girih.api.cli_compile import parse_assignments
+from girih.api.run import Result
+from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
+from girih.ir.trace import NpuShare, Summary, Trace, Violation
+
+from .packages import small
+
+COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "completion")
+BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")
+
+
+def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as exit:
+        cli.main([str(w) for w in words])
+    assert isinstance(exit.value.code, int)
+    out, err = capfd.readouterr()
+    return exit.value.code, out, err
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Path:
+    small().save(tmp_path / "net.girih")
+    return tmp_path / "net.girih"
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler answers at once."""
+    monkeypatch.setattr(compile, "compile_for", lambda *_: small())
+
+
+def answer(violations: tuple[Violation, ...] = ()) -> Any:
+    summary = Summary(
+        "stcp920", 9500, 6000, 9.5e-6, 1e5, 10, NpuShare(1.0, 0.97), {"MME": 9000}, {"mme_cycle": 9000},
+        len(violations), violations,
+    )  # fmt: skip
+    outputs = {"fc": np.ones((2, 10), np.float16)}
+    return lambda *_, **__: Result(outputs, Trace(summary, (), (), outputs), None, small().program, {"simulate": 1.0})
+
+
+def test_importing_and_helping_loads_nothing_heavy() -> None:
+    heavy = "{'tvm', 'ortools', 'onnx', 'numpy.f2py', 'rich', 'jinja2'}"
+    for work in ("import girih", "import girih; dir(girih)", "import girih.api.cli"):
+        code = f"import sys; {work}; print(*sorted({heavy} & sys.modules.keys()))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert not done.stdout.strip(), work
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(capfd: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, _ = girih(capfd, command, "--help")
+    assert code == 0
+    assert "Example" in out
+    assert f"girih {command}" in out
+
+
+def test_version(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = girih(capfd, "--version")
+    assert code == 0
+    assert out.startswith("girih")
+
+
+@pytest.mark.parametrize("words", [["bogus"], ["compile"], ["compile", "a.onnx", "--batch", "x"], ["run", "--bogus"]])
+def test_wrong_usage(capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
+    code, out, err = girih(capfd, *words)
+    assert code == 2
+    assert not out
+    assert err
+
+
+def test_wrong_usage_as_json(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = girih(capfd, "compile", "--json")
+    assert code == 2
+    assert json.loads(out)["status"] == "usage_error"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--solver-timeout", "-1", "solver timeout -1"),
+        ("--timeout", "nan", "solver timeout nan"),
+        ("--batch", "0", "batch 0"),
+        ("--workers", "0", "0 workers"),
+        ("--seed", "-1", "seed -1"),
+        ("--dim", "seq", "write it as NAME=N"),
+        ("--dim", "seq=many", "'many' is not a whole number"),
+        ("--dim", "seq=0", "'seq' cannot be 0"),
+        ("--target", "nothing", "no machine 'nothing'"),
+    ],
+)
+def test_senseless_values_are_named(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str, message: str
+) -> None:
+    code, _, err = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", option, value)
+    assert code == 2
+    assert message in err
+
+
+def test_output_is_tried_before_compiling(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = girih(capfd, "compile", "missing.onnx", "-o", tmp_path / "no" / "a.girih")
+    assert code == 2
+    assert "cannot write" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (UsageError("x"), 2, "usage_error"),
+        (UnsupportedError("x"), 3, "unsupported"),
+        (InfeasibleError("x"), 4, "infeasible"),
+        (CheckError("x"), 5, "check_failed"),
+        (ValueError("x"), 1, "internal_error"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_exit_codes(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException,
+    code: int, status: str,
+) -> None:  # fmt: skip
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(compile, "compile_for", fail)
+    words = ["compile", "a.onnx", "-o", str(tmp_path / "a.girih"), "--json"]
+    found, out, err = girih(capfd, *words)
+    assert found == code
+    assert json.loads(out)["status"] == status
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+    if isinstance(error, GirihError):
+        assert status.replace("_", " ") in err
+
+
+def test_debug_shows_where(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("deep inside")
+
+    monkeypatch.setattr(compile, "compile_for", fail)
+    monkeypatch.setenv("GIRIH_DEBUG", "1")
+    code, _, err = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")
+    assert code == 1
+    assert "Traceback" in err
+    assert "deep inside" in err
+
+
+@pytest.mark.usefixtures("compiling")
+def test_compile_as_json(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["status"] == "ok"
+    assert found["cycles_predicted"] == 9000
+    assert found["lower_bound_cycles"] == 6000
+    assert found["models"]["tiling"] == {
+        "status": "feasible", "objective": 120, "bound": 100, "gap": pytest.approx(1 / 6), "unit": "cycles",
+        "runs": 2, "seconds": 0.75,
+    }  # fmt: skip
+    assert found["plan_sha256"] == small().plan_sha256
+    assert found["program_sha256"] == small().program_sha256
+    assert (tmp_path / "a.girih").stat().st_size == found["output_bytes"]
+
+
+@pytest.mark.usefixtures("compiling")
+def test_compile_ends_with_a_summary(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")
+    assert code == 0
+    assert "9,000 cycles predicted on stcp920, 1.50 x the lower bound" in out.splitlines()[-1]
+
+
+def test_libraries_cannot_write_into_the_json(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def noisy(*_: object) -> object:
+        os.write(1, b"noise from a library\n")
+        return small()
+
+    monkeypatch.setattr(compile, "compile_for", noisy)
+    _, out, err = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", "--json")
+    assert json.loads(out)["status"] == "ok"
+    assert "noise" in err
+
+
+def test_run_as_json(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path) -> None:
+    monkeypatch.setattr(run, "run", answer())
+    code, out, _ = girih(capfd, "run", compiled, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["status"] == "ok"
+    assert found["cycles"] == 9500
+    assert found["npu_fraction"] == {"macs": 1.0, "elements": 0.97}
+    assert found["violations"] == 0
+    assert found["max_abs_err"] is None
+
+
+def test_violations_fail_the_run(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path
+) -> None:
+    monkeypatch.setattr(run, "run", answer((BREAK,)))
+    code, out, err = girih(capfd, "run", compiled, "--json")
+    found = json.loads(out)
+    assert code == 5
+    assert found["status"] == "check_failed"
+    assert found["violations"] == 1
+    assert "address 64 is outside" in err
+    code, out, _ = girih(capfd, "run", compiled)
+    assert code == 5
+    assert "FAILED" in out.splitlines()[-1]
+
+
+def test_run_writes_its_outputs(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "run", answer())
+    code, _, _ = girih(capfd, "run", compiled, "--outputs", tmp_path / "y.npz")
+    assert code == 0
+    with np.load(tmp_path / "y.npz") as arrays:
+        np.testing.assert_array_equal(arrays["fc"], np.ones((2, 10), np.float16), strict=True)
+
+
+def test_run_of_something_else(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "net.girih").write_bytes(b"something else")
+    code, out, err = girih(capfd, "run", tmp_path / "net.girih")
+    assert code == 2
+    assert not out
+    assert "net.girih" in err
+
+
+def test_wrong_inputs_of_a_run(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", y=np.zeros(3, np.float32))
+    code, _, err = girih(capfd, "run", compiled, "--inputs", tmp_path / "x.npz")
+    assert code == 2
+    assert "the network expects x float16[2, 16, 16, 8]" in err
+
+
+def test_explain(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    code, text, _ = girih(capfd, "explain", compiled)
+    assert code == 0
+    assert text.splitlines()[0] == text.splitlines()[-1]
+    _, out, _ = girih(capfd, "explain", compiled, "--format", "json")
+    assert json.loads(out)["summary"]["cycles_predicted"] == 9000
+    girih(capfd, "explain", compiled, "-o", tmp_path / "report.txt")
+    assert (tmp_path / "report.txt").read_text() == text
+
+
+def test_disasm(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, out, _ = girih(capfd, "disasm", compiled)
+    assert code == 0
+    assert f"{small().program.instructions:,} instructions in" in out.splitlines()[-1]
+    code, out, _ = girih(capfd, "disasm", compiled, "--queue", "DMR")
+    assert "dcopy" in out
+    assert "mmatmul" not in out
+    code, _, err = girih(capfd, "disasm", compiled, "--queue", "nothing")
+    assert code == 2
+    assert "DMR" in err
+
+
+def test_targets(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "stcp920" in girih(capfd, "targets")[1]
+    assert "tiny" in json.loads(girih(capfd, "targets", "--json")[1])["targets"]
+    assert json.loads(girih(capfd, "targets", "tiny", "--json")[1])["name"] == "tiny"
+    (tmp_path / "bad.toml").write_text("colour = 3\n")
+    code, _, err = girih(capfd, "targets", tmp_path / "bad.toml")
+    assert code == 2
+    assert "bad.toml:1" in err
+
+
+def test_models(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "tiny-cnn" in girih(capfd, "models")[1]
+    assert "size=16" in girih(capfd, "models", "tiny-cnn")[1]
+    for name in ("a.onnx", "b.onnx"):
+        code, _, _ = girih(capfd, "models", "tiny-cnn", "-o", tmp_path / name, "--param", "size=8")
+        assert code == 0
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert onnx.load(tmp_path / "a.onnx").graph.input[0].type.tensor_type.shape.dim[2].dim_value == 8
+    assert girih(capfd, "models", "nothing", "-o", tmp_path / "c.onnx")[0] == 2
+    assert girih(capfd, "models", "tiny-cnn", "-o", tmp_path / "c.onnx", "--param", "colour=3")[0] == 2
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion(capfd: pytest.CaptureFixture[str], shell: str) -> None:
+    code, out, _ = girih(capfd, "completion", shell)
+    assert code == 0
+    assert "_GIRIH_COMPLETE" in out
+
+
+def test_assignments() -> None:
+    assert parse_assignments(("a=1", "b=true", "in:0=3"), "--dim") == {"a": 1, "b": True, "in:0": 3}
+    with pytest.raises(UsageError, match="given twice"):
+        parse_assignments(("a=1", "a=2"), "--dim")
+
+
+def test_ops(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = girih(capfd, "ops")
+    assert code == 0
+    assert "Conv " in out
+    assert "not supported" not in out
+    assert "ONNX operators are supported" in out.splitlines()[-1]
+    found = json.loads(girih(capfd, "ops", "--coverage", "--json")[1])
+    assert found["all"] == len(found["operators"]) > found["supported"] > 100

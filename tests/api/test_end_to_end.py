@@ -1,0 +1,88 @@
+"""From a network to checked outputs, through the front door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import girih
+from girih.models import build
+
+
+@pytest.fixture(scope="module")
+def compiled() -> girih.Compiled:
+    return girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=30)
+
+
+def test_outputs_agree_with_the_network(compiled: girih.Compiled) -> None:
+    result = compiled.run(check=True)
+    assert result.check is not None
+    assert result.check.rel_err <= 1e-4
+    assert not result.violations
+    assert result.npu_fraction.macs == 1
+    assert result.cycles >= compiled.plan.lower_bound_cycles > 0
+
+
+def test_half_precision_on_the_default_target() -> None:
+    network = build("tiny-transformer").SerializeToString()
+    result = girih.compile(network, precision="fp16", batch=2, solver_timeout=30).run(check=True)
+    assert result.check is not None
+    assert result.check.tolerance == 2e-2
+
+
+def test_a_saved_network_runs_alike(compiled: girih.Compiled, tmp_path: Path) -> None:
+    compiled.save(tmp_path / "net.girih")
+    inputs = {"input": np.random.default_rng(1).standard_normal((3, 3, 16, 16), dtype=np.float32)}
+    one, two = compiled.run(inputs), girih.load(tmp_path / "net.girih").run(inputs)
+    assert one.cycles == two.cycles
+    assert one.outputs.keys() == two.outputs.keys()
+    for name, array in one.outputs.items():
+        np.testing.assert_array_equal(array, two.outputs[name])
+
+
+def test_the_same_command_gives_the_same_bytes(compiled: girih.Compiled) -> None:
+    again = girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=30)
+    assert again.plan_sha256 == compiled.plan_sha256
+    assert again.program_sha256 == compiled.program_sha256
+
+
+def test_layerwise_takes_longer(compiled: girih.Compiled) -> None:
+    network = build("tiny-cnn").SerializeToString()
+    layerwise = girih.compile(network, target="tiny", batch=3, solver_timeout=2, strategy="layerwise")
+    assert layerwise.run(check=True).cycles > compiled.run().cycles
+
+
+def test_a_wrong_answer_does_not_pass(compiled: girih.Compiled) -> None:
+    weights = dict(compiled.graph.data)
+    try:
+        name = next(c.tensor for c in compiled.graph.constants)
+        compiled.graph.data[name] = weights[name] + 1
+        with pytest.raises(girih.CheckError, match="differ from the reference"):
+            compiled.run(check=True)
+    finally:
+        compiled.graph.data.update(weights)
+
+
+def test_the_report_explains_the_run(compiled: girih.Compiled) -> None:
+    result = compiled.run()
+    report = compiled.explain(result.trace)
+    assert report.summary.cycles == result.cycles
+    assert "cycles simulated" in report.summary.line
+    assert {row.model.partition(":")[0] for row in report.models} >= {
+        "segmentation", "residency", "tiling", "pipeline", "banks",
+    }  # fmt: skip
+    assert report.summary.rounds >= 1
+
+
+def test_progress_is_told() -> None:
+    heard: list[str] = []
+    girih.compile(
+        build("tiny-cnn").SerializeToString(),
+        target="tiny",
+        batch=1,
+        solver_timeout=1,
+        progress=lambda news: heard.append(news.model),
+    )
+    assert {"import", "plan", "lower", "tiling"} <= set(heard)

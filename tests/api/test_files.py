@@ -1,0 +1,68 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from girih.api.files import check_writable, write_text, written_whole
+from girih.ir.errors import UsageError
+
+
+def test_writes_and_replaces(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        write_text(tmp_path / "a.txt", text)
+        assert (tmp_path / "a.txt").read_text() == text
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_a_failure_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), written_whole(tmp_path / "a.txt") as file:
+        file.write(b"half")
+        raise error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    write_text(os.devnull, "gone")
+    assert not Path(os.devnull).is_file()
+
+
+def test_permissions_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_check_finds_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(tmp_path / "no" / "a.txt")
+
+
+def test_check_finds_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="directory"):
+        check_writable(tmp_path)
+
+
+def test_check_finds_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"):
+        check_writable(tmp_path / "file" / "a.txt")
+
+
+def test_check_leaves_no_trace(tmp_path: Path) -> None:
+    check_writable(tmp_path / "a.txt")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,98 @@
+"""Inputs of a run: what is wrong is named, and random ones are reproducible and valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from girih.api.inputs import check_inputs, index_limits, load_inputs, random_inputs
+from girih.ir.errors import UsageError
+from girih.ir.graph import Port
+
+PORTS = (
+    Port("image", "image", (2, 3), "float32", 0),
+    Port("ids", "ids", (4,), "int64"),
+    Port("mask", "mask", (8, 8), "bool"),
+)
+
+
+def valid() -> dict[str, np.ndarray]:
+    return random_inputs(PORTS, 0)
+
+
+def test_random_inputs_fit_their_ports() -> None:
+    arrays = check_inputs(PORTS, valid())
+    assert list(arrays) == ["image", "ids", "mask"]
+    assert arrays["ids"].min() >= 0
+    assert arrays["ids"].max() < 100
+
+
+def test_random_inputs_depend_on_seed_and_name_alone() -> None:
+    np.testing.assert_array_equal(random_inputs(PORTS[:1], 3)["image"], random_inputs(PORTS[::-1], 3)["image"])
+    assert not np.array_equal(random_inputs(PORTS, 3)["image"], random_inputs(PORTS, 4)["image"])
+
+
+def test_random_indices_stay_below_their_limit() -> None:
+    ports = (Port("ids", "ids", (1000,), "int64"),)
+    assert set(random_inputs(ports, 0, {"ids": 2})["ids"].tolist()) == {0, 1}
+
+
+def test_unknown_and_missing_names() -> None:
+    arrays = valid()
+    arrays["picture"] = arrays.pop("image")
+    with pytest.raises(UsageError, match=r"no input 'picture'; input 'image' is missing.*image float32\[2, 3\], ids"):
+        check_inputs(PORTS, arrays)
+
+
+def test_wrong_shape() -> None:
+    with pytest.raises(UsageError, match=r"'image' is float32\[3, 2\], the network expects float32\[2, 3\]"):
+        check_inputs(PORTS, valid() | {"image": np.zeros((3, 2), np.float32)})
+
+
+def test_wrong_dtype() -> None:
+    with pytest.raises(UsageError, match=r"'image' is float64\[2, 3\], the network expects float32\[2, 3\]"):
+        check_inputs(PORTS, valid() | {"image": np.zeros((2, 3))})
+
+
+def test_a_file_reads_back(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **valid())  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(load_inputs(tmp_path / "x.npz")["ids"], valid()["ids"])
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 cut short"])
+def test_a_file_that_is_no_npz(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(UsageError, match=r"cannot read inputs from .*x\.npz"):
+        load_inputs(tmp_path / "x.npz")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        load_inputs(tmp_path / "x.npz")
+
+
+def test_one_array_without_a_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    with pytest.raises(UsageError, match="without a name"):
+        load_inputs(tmp_path / "x.npy")
+
+
+def test_index_limits_follow_the_tables() -> None:
+    table = numpy_helper.from_array(np.zeros((2, 5), np.float32), "table")
+    nodes = [
+        helper.make_node("Cast", ["types"], ["wide"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["table", "wide"], ["y"], axis=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "embedding",
+        [helper.make_tensor_value_info("types", TensorProto.INT32, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 5])],
+        [table],
+    )
+    model: onnx.ModelProto = helper.make_model(graph)
+    assert index_limits(model.SerializeToString()) == {"types": 2}

@@ -1,0 +1,137 @@
+"""The report reads the nouns rightly, and its text is complete and short where it must be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from girih.explain.memory import memory_rows, peak_of, traffic_rows
+from girih.explain.report import Report, report
+from girih.explain.solves import gap, model_rows
+from girih.explain.text import short, table
+from girih.ir.errors import UsageError
+from girih.ir.graph import Host
+from girih.ir.plan import Plan, Prediction, Solved
+
+from ..api.packages import LOG, small
+
+
+def predicted(plan: Plan) -> Plan:
+    """With ten cycles for each slot, and twenty for the last."""
+    times = [10] * (len(plan.slots) - 1) + [20]
+    slots = zip(plan.slots, times, strict=True)
+    return replace(plan, predictions=tuple(Prediction(step, op, 0, time) for (step, op), time in slots))
+
+
+def example() -> Report:
+    package = small()
+    plan = predicted(package.plan)
+    return report(package.graph, plan, package.program, package.machine, package.log)
+
+
+def test_the_text_begins_and_ends_with_the_summary() -> None:
+    lines = str(example()).splitlines()
+    assert lines[0] == lines[-1] == example().summary.line
+    assert "9,000 cycles predicted, 1.50 x the lower bound" in lines[0]
+
+
+def test_every_operator_and_memory_is_in_the_text() -> None:
+    text = str(example())
+    for op in small().graph.ops:
+        assert op.name in text
+    for memory in small().machine.memories:
+        assert memory.name in text
+
+
+def test_json_has_every_table() -> None:
+    found = json.loads(example().to_json())
+    assert [*found] == ["summary", "models", "segments", "memories", "traffic", "operators", "hosts"]
+    assert len(found["operators"]) == len(small().graph.ops)
+
+
+def test_saves_by_suffix(tmp_path: Path) -> None:
+    example().save(tmp_path / "report.txt")
+    example().save(tmp_path / "report.json")
+    assert (tmp_path / "report.txt").read_text().startswith(example().summary.line)
+    assert json.loads((tmp_path / "report.json").read_text())["summary"]["cycles_predicted"] == 9000
+    with pytest.raises(UsageError, match=r"\.txt or \.json"):
+        example().save(tmp_path / "report.pdf")
+
+
+def test_shares_of_segments_add_up() -> None:
+    rows = example().segments
+    assert sum(r.share for r in rows) == pytest.approx(1)
+    assert rows[-1].cycles == 20
+    assert all(r.limit and r.limit_cycles > 0 for r in rows)
+
+
+def test_the_plan_answers_before_the_log() -> None:
+    plan = replace(small().plan, solved=(Solved("tiling", "feasible", 130.0, 117.0, "cycles"),))
+    tiling, banks = model_rows(plan, LOG)
+    assert (tiling.objective, tiling.gap, tiling.runs, tiling.seconds) == (130, pytest.approx(0.1), 2, 0.75)
+    assert tiling.notes == ("a cut",)
+    assert (banks.status, banks.gap) == ("optimal", None)
+
+
+def test_whole_plans_are_rounds_and_no_model() -> None:
+    package = small()
+    whole = replace(LOG.runs[0], model="plan")
+    found = report(
+        package.graph, package.plan, package.program, package.machine, replace(LOG, runs=(*LOG.runs, whole, whole))
+    )
+    assert found.summary.rounds == 2
+    assert [row.model for row in found.models] == ["tiling", "banks"]
+
+
+def test_gap() -> None:
+    assert gap(None, 1.0) is None
+    assert gap(0.0, 0.0) == 0
+    assert gap(100.0, 80.0) == pytest.approx(0.2)
+
+
+def test_peak_counts_a_moment_once() -> None:
+    assert peak_of([]) == (0, 0)
+    assert peak_of([(0, 2, 10), (2, 4, 10)]) == (10, 0)
+    assert peak_of([(0, 3, 10), (2, 4, 5), (3, 9, 12)]) == (17, 3)
+
+
+def test_no_memory_is_fuller_than_it_is() -> None:
+    for row in memory_rows(small().plan, small().machine):
+        assert 0 < row.peak <= row.extent <= row.capacity
+
+
+def test_constants_and_ports_cross_once() -> None:
+    package = small()
+    rows = {r.tensor: r for r in traffic_rows(package.graph, package.plan, package.machine)}
+    for name in (*package.graph.constant_names, *package.graph.input_tensors):
+        assert rows[name].fetched == rows[name].bytes
+    for name in package.graph.output_tensors:
+        assert rows[name].stored == rows[name].bytes
+
+
+def test_a_tensor_that_the_host_touches_says_so() -> None:
+    package = small()
+    ops = tuple(replace(op, host=Host("", "no engine")) if op.name == "pool" else op for op in package.graph.ops)
+    rows = traffic_rows(replace(package.graph, ops=ops), package.plan, package.machine)
+    assert next(r for r in rows if r.tensor == "pool").reason == "the host runs pool"
+
+
+def test_a_spilled_tensor_says_how_full_the_memory_is() -> None:
+    package = small()
+    shared = tuple(replace(b, store=b.store or b.tensor == "c0") for b in package.plan.shared)
+    rows = traffic_rows(package.graph, replace(package.plan, shared=shared), package.machine)
+    assert next(r for r in rows if r.tensor == "c0").reason.startswith("not kept on chip: other buffers take up to")
+
+
+def test_table_aligns_numbers_to_the_right() -> None:
+    assert table([("a", "1"), ("bc", "10")], "name|n").splitlines() == ["  name   n", "  a      1", "  bc    10"]
+
+
+def test_short_keeps_both_ends() -> None:
+    assert short("abc") == "abc"
+    assert len(short("x" * 100)) == 48
+    assert short("begin" + "x" * 100 + "end").startswith("begin")
+    assert short("begin" + "x" * 100 + "end").endswith("end")

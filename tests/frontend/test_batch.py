@@ -1,0 +1,126 @@
+"""Symbolic dimensions, and the batch that is divided over clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from reference import evaluate
+from support import Model, compare, error, onnxruntime_outputs
+
+from girih.frontend import import_onnx
+from girih.ir.errors import UsageError
+from girih.ir.graph_check import check_graph
+
+
+def small_cnn() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Relu", m.node("Conv", m.input("x", "N", 3, 6, 6), m.weight("w", 4, 3, 3, 3)))
+    x = m.node("Flatten", m.node("GlobalAveragePool", x))
+    return m.build(m.node("Gemm", x, m.weight("v", 4, 5), m.weight("b", 5)))
+
+
+def tokens() -> onnx.ModelProto:
+    """Batch and sequence are symbolic, and are folded into one dimension on the way."""
+    m = Model()
+    x = m.input("x", "batch", "seq", 8)
+    y = m.node("Reshape", x, m.constant("flat", [-1, 8]))
+    y = m.node("Relu", m.node("MatMul", y, m.weight("w", 8, 6)))
+    shape = m.node("Slice", m.node("Shape", x), m.constant("a", [0]), m.constant("b", [2]))
+    return m.build(m.node("Reshape", y, m.node("Concat", shape, m.constant("six", [6]), axis=0)))
+
+
+def over_the_batch() -> onnx.ModelProto:
+    m = Model()
+    return m.build(m.node("Softmax", m.input("x", "N", 4), axis=0))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7, 8])
+def test_batch_is_divided(batch: int) -> None:
+    graph = compare(small_cnn(), batch=batch, clusters=4)
+    assert graph.batch == batch
+    share = graph.tensor["x"].shape[0]
+    assert share == -(-batch // 4) and graph.replicas == -(-batch // share)
+    (port,) = graph.inputs
+    assert port.shape == (batch, 3, 6, 6) and port.batch_axis == 0
+    assert graph.outputs[0].shape == (batch, 5) and graph.outputs[0].batch_axis == 0
+
+
+def test_batch_in_a_merged_dimension() -> None:
+    model = tokens()
+    for batch in (2, 8):
+        graph = import_onnx(model, batch=batch, dims={"seq": 5}, clusters=4)
+        check_graph(graph)
+        assert graph.replicas == min(4, batch)
+        x = {"x": np.random.default_rng(0).standard_normal((batch, 5, 8)).astype(np.float32)}
+        (expected,) = onnxruntime_outputs(model, x).values()
+        (got,) = evaluate(graph, x).values()
+        assert error(got, expected) < 1e-5
+
+
+@pytest.mark.parametrize("batch", [4, 8])
+def test_samples_that_meet_stay_together(batch: int) -> None:
+    graph = compare(over_the_batch(), batch=batch, clusters=4)
+    assert graph.replicas == 1
+    assert graph.inputs[0].shape == graph.tensor["x"].shape == (batch, 4)
+
+
+def test_one_cluster() -> None:
+    graph = compare(small_cnn(), batch=3, clusters=1)
+    assert graph.replicas == 1 and graph.tensor["x"].shape[0] == 3
+
+
+def test_dimension_bound_by_name() -> None:
+    graph = import_onnx(small_cnn(), dims={"N": 2}, clusters=4)
+    assert graph.batch is None and graph.replicas == 1 and graph.inputs[0].batch_axis is None
+    assert graph.inputs[0].shape == (2, 3, 6, 6)
+
+
+def test_static_batch() -> None:
+    m = Model()
+    model = m.build(m.node("Relu", m.input("x", 2, 3)))
+    assert import_onnx(model, clusters=4).batch is None
+    assert import_onnx(model, batch=2, clusters=4).replicas == 1
+    with pytest.raises(UsageError, match=r"'x' has a fixed batch of 2, not 3"):
+        import_onnx(model, batch=3)
+
+
+def test_unbound_dimensions_are_named() -> None:
+    with pytest.raises(UsageError, match=r"'N' of input 'x' \(axis 0\).*--batch N"):
+        import_onnx(small_cnn())
+    with pytest.raises(UsageError, match=r"'seq' of input 'x' \(axis 1\).*--dim seq=N"):
+        import_onnx(tokens(), batch=1)
+
+
+def test_unnamed_dimension() -> None:
+    m = Model()
+    model = m.build(m.node("Relu", m.input("x", "N", "M")))
+    for dim in model.graph.input[0].type.tensor_type.shape.dim:
+        dim.ClearField("dim_param")
+    with pytest.raises(UsageError, match=r"--dim x:1=N"):
+        import_onnx(model, batch=2)
+    graph = import_onnx(model, batch=2, dims={"x:1": 3})
+    assert graph.inputs[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch": 0}, "batch is 0"),
+        ({"batch": 1, "dims": {"M": 3}}, "no symbolic dimension 'M'; it has: N"),
+        ({"dims": {"N": -1}}, "'N' is bound to -1"),
+        ({"batch": 1, "precision": "fp8"}, "precision 'fp8'"),
+    ],
+)
+def test_bad_bindings(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        import_onnx(small_cnn(), **arguments)  # type: ignore[arg-type]
+
+
+def test_inputs_with_different_batches() -> None:
+    m = Model()
+    model = m.build(m.node("Relu", m.input("x", "N", 3)), m.node("Relu", m.input("y", "M", 3)))
+    with pytest.raises(UsageError, match=r"different dimensions \(N, M\)"):
+        import_onnx(model, batch=2)
+    graph = import_onnx(model, batch=2, dims={"M": 5})
+    assert graph.inputs[1].shape == (5, 3) and graph.inputs[1].batch_axis is None

@@ -1,0 +1,130 @@
+"""Each rule of the graph's checker finds what breaks it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from girih import models
+from girih.frontend import import_onnx
+from girih.ir.box import Affine
+from girih.ir.errors import CheckError
+from girih.ir.graph import Access, Graph, Op, Stage
+from girih.ir.graph_check import check_graph
+
+GRAPH = import_onnx(models.build("tiny-cnn"), batch=1)
+
+
+def with_op(change: Callable[[Op], Op], name: str = "conv1") -> Graph:
+    return replace(GRAPH, ops=tuple(change(o) if o.name == name else o for o in GRAPH.ops))
+
+
+def with_stage(number: int, change: Callable[[Stage], Stage], name: str = "conv1") -> Graph:
+    return with_op(
+        lambda op: replace(op, stages=tuple(change(s) if i == number else s for i, s in enumerate(op.stages))), name
+    )
+
+
+def moved(access: Access, dim: int, by: int) -> Access:
+    index = list(access.index)
+    index[dim] = Affine(index[dim].coeffs, index[dim].const + by)
+    return replace(access, index=tuple(index))
+
+
+def doubled(access: Access) -> Access:
+    return replace(access, index=tuple(Affine(tuple(2 * c for c in i.coeffs), i.const) for i in access.index))
+
+
+def first_read(stage: Stage, change: Callable[[Access], Access]) -> Stage:
+    first, *rest = stage.operands
+    assert isinstance(first, Access)
+    return replace(stage, operands=(change(first), *rest))
+
+
+BROKEN: dict[str, tuple[Graph, str]] = {
+    "order": (replace(GRAPH, ops=GRAPH.ops[::-1]), "before it is written"),
+    "operator twice": (replace(GRAPH, ops=(*GRAPH.ops, GRAPH.ops[0])), "two operators are called"),
+    "tensor twice": (replace(GRAPH, tensors=(*GRAPH.tensors, GRAPH.tensors[0])), "two tensors are called"),
+    "unwritten tensor": (replace(GRAPH, ops=GRAPH.ops[:-1]), "nothing writes"),
+    "unknown dtype": (
+        replace(GRAPH, tensors=tuple(replace(t, dtype="float8") for t in GRAPH.tensors)),
+        "unknown dtype float8",
+    ),
+    "write out of bounds": (
+        with_stage(2, lambda s: replace(s, write=moved(s.write, 1, 1))),
+        "operator conv1, stage 2: dimension 1",
+    ),
+    "read out of bounds": (with_stage(1, lambda s: first_read(s, lambda a: moved(a, 0, -1))), r"accessed in \[-1, "),
+    "guard lost": (with_stage(0, lambda s: first_read(s, lambda a: replace(a, fill=None))), r"accessed in \[-1, "),
+    "infinite fill": (
+        with_stage(0, lambda s: first_read(s, lambda a: replace(a, fill=-math.inf))),
+        "JSON cannot hold",
+    ),
+    "holes in the output": (
+        with_stage(2, lambda s: replace(s, axes=tuple(replace(a, extent=a.extent // 2) for a in s.axes))),
+        "writes .* of .* elements",
+    ),
+    "stride without elements": (with_stage(2, lambda s: replace(s, write=doubled(s.write))), "accessed in"),
+    "same element twice": (
+        with_stage(2, lambda s: replace(s, write=replace(s.write, index=(Affine((0, 0, 0)),) * 4))),
+        "writes 0 dimensions",
+    ),
+    "unknown function": (with_stage(1, lambda s: replace(s, func="frob")), "unknown function 'frob'"),
+    "arity": (with_stage(1, lambda s: replace(s, operands=s.operands[:1])), "add takes 2 operands, not 1"),
+    "combiner missing": (with_stage(0, lambda s: replace(s, combine=None)), "combiner go together"),
+    "unknown combiner": (with_stage(0, lambda s: replace(s, combine="mean")), "unknown combiner"),
+    "stages out of order": (
+        with_op(lambda op: replace(op, stages=(op.stages[1], op.stages[0], *op.stages[2:]))),
+        "before it is written",
+    ),
+    "input unread": (with_op(lambda op: replace(op, inputs=(*op.inputs, "input"))), "never reads its inputs input"),
+    "rank": (with_stage(1, lambda s: first_read(s, lambda a: replace(a, index=a.index[1:]))), "has rank 3, not 2"),
+    "two products": (
+        with_op(
+            lambda op: replace(
+                op,
+                buffers=(*op.buffers, replace(op.buffers[0], name="second")),
+                stages=(
+                    op.stages[0],
+                    replace(op.stages[0], write=replace(op.stages[0].write, tensor="second")),
+                    *op.stages[1:],
+                ),
+            )
+        ),
+        "holds 2 matrix products",
+    ),
+    "port": (replace(GRAPH, outputs=(replace(GRAPH.outputs[0], shape=(1, 11)),)), "port fc"),
+    "output of nothing": (
+        replace(GRAPH, outputs=(replace(GRAPH.outputs[0], tensor="input", shape=(1, 3, 16, 16)),)),
+        "no operator writes input",
+    ),
+    "data": (
+        replace(GRAPH, data={**GRAPH.data, "fc.bias": GRAPH.data["fc.bias"].astype("float16")}),
+        "constant fc.bias is float32",
+    ),
+}
+
+
+def test_the_graph_is_right() -> None:
+    check_graph(GRAPH)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken(name: str) -> None:
+    graph, message = BROKEN[name]
+    with pytest.raises(CheckError, match=message):
+        check_graph(graph)
+
+
+def test_parts_that_overlap() -> None:
+    from test_operators import CASES
+
+    graph = import_onnx(CASES["concatenate"]())
+    (op,) = graph.ops
+    second = replace(op.stages[1], write=moved(op.stages[1].write, 1, -1))
+    broken = replace(graph, ops=(replace(op, stages=(op.stages[0], second, op.stages[2])),))
+    with pytest.raises(CheckError, match=r"writes parts of .* twice"):
+        check_graph(broken)

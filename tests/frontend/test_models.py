@@ -1,0 +1,61 @@
+"""Whole networks against ONNX Runtime, and how long their import takes."""
+
+from __future__ import annotations
+
+import time
+
+import onnx
+import pytest
+from support import compare
+
+from girih import models
+from girih.frontend import import_onnx
+from girih.models.light import light, light_names
+
+BUILT = ("resnet50", "mobilenet-v2", "bert-base", "vit-b16")
+
+LOOSE = {
+    # Deep networks without normalisation carry the rounding of early layers far; softmax spreads it further.
+    ("light/inception_v1", "as-is"): 1e-4,
+    ("light/inception_v1", "fp16"): 5e-2,
+    ("light/vgg19", "as-is"): 1e-4,
+    ("light/vgg19", "fp16"): 1.5e-1,
+    ("light/bvlc_alexnet", "as-is"): 1e-4,
+    ("resnet50", "as-is"): 2e-5,
+}
+
+
+def network(name: str) -> onnx.ModelProto:
+    return light(name.removeprefix("light/")) if name.startswith("light/") else models.build(name)
+
+
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+@pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
+def test_small(name: str, precision: str) -> None:
+    for batch, clusters in ((1, 1), (3, 2), (8, 4)):
+        compare(models.build(name), batch=batch, clusters=clusters, precision=precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+@pytest.mark.parametrize("name", BUILT)
+def test_large(name: str, precision: str) -> None:
+    compare(network(name), batch=1, precision=precision, tolerance=LOOSE.get((name, precision)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+@pytest.mark.parametrize("name", [f"light/{n}" for n in light_names()])
+def test_light(name: str, precision: str) -> None:
+    compare(network(name), precision=precision, tolerance=LOOSE.get((name, precision)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "seconds"), [*((n, 20) for n in BUILT), ("light/densenet121", 60), ("light/vgg19", 20)]
+)
+def test_time(name: str, seconds: float) -> None:
+    model = network(name)
+    began = time.perf_counter()
+    import_onnx(model, batch=1, precision="fp16", clusters=4)
+    assert time.perf_counter() - began < seconds

@@ -1,0 +1,97 @@
+"""Machine files: the built-in ones load, and every mistake is told with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import girih.ir.load_machine
+from girih.ir.errors import UsageError
+from girih.ir.load_machine import load_machine, machine_names, parse_machine
+
+TINY = (Path(girih.ir.load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_built_in_machines_load(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    assert name in str(machine)
+
+
+def test_a_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(TINY)
+    assert load_machine(tmp_path / "mine.toml") == load_machine("tiny") == load_machine(str(tmp_path / "mine.toml"))
+
+
+def test_names_and_paths_that_do_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no machine 'teeny'; built in are .*tiny"):
+        load_machine("teeny")
+    with pytest.raises(UsageError, match=r"cannot read .*none\.toml"):
+        load_machine(tmp_path / "none.toml")
+
+
+def line_of(text: str, number: int = 1) -> int:
+    """The line of the n-th occurrence of a text in the machine file."""
+    lines = [i for i, line in enumerate(TINY.splitlines(), 1) if text in line]
+    return lines[number - 1]
+
+
+MISTAKES = {
+    "unknown key": ("cores = 2", "coers = 2", line_of("cores = 2"), "unknown key 'coers'; did you mean 'cores'"),
+    "unknown key of a memory": ("banks = 4", "bansk = 4", line_of("banks = 4"), "did you mean 'banks'"),
+    "missing key": ("frequency = 1.0e9\n", "", 1, "the key 'frequency' is missing"),
+    "missing key of a table": ("capacity = 65536\n", "", line_of("[[memories]]", 3), "'capacity' is missing"),
+    "negative": ("capacity = 65536", "capacity = -1", line_of("capacity = 65536"), "capacity of L1 must be greater"),
+    "zero": ("clusters = 2", "clusters = 0", line_of("clusters = 2"), "clusters must be greater than 0"),
+    "wrong type": ("capacity = 65536", 'capacity = "64K"', line_of("capacity = 65536"), "Expected `int`, got `str`"),
+    "wrong type inside": ("lanes = { float32 = 8", "lanes = { float32 = []", line_of("lanes ="), "Expected `int`"),
+    "wrong role": ('role = "local"', 'role = "near"', line_of('role = "local"'), "near"),
+    "two of a role": ('role = "local"', 'role = "shared"', line_of('role = "local"'), "role 'local'|role 'shared'"),
+    "scope of a role": (
+        'role = "shared"\nscope = "cluster"',
+        'role = "shared"\nscope = "core"',
+        line_of("scope", 2),
+        "cluster",
+    ),
+    "unknown memory": (
+        'reads = ["LLB", "L1"]',
+        'reads = ["L2", "L1"]',
+        line_of('reads = ["LLB", "L1"]'),
+        "unknown memory 'L2'",
+    ),
+    "unknown class": (
+        'classes = ["matrix"]',
+        'classes = ["tensor"]',
+        line_of('["matrix"]'),
+        "unknown instruction class",
+    ),
+    "unknown dtype": ("rate = { float32 = 1.0", "rate = { fp8 = 1.0", line_of("rate ="), "unknown dtype 'fp8'"),
+    "same name": ('name = "IM"', 'name = "L1"', line_of('name = "IM"'), "two of the memories are named 'L1'"),
+    "no lanes": ("special = 4", "special = 0", line_of("special = 4"), "special of VME"),
+    "engine without shape": ("rows = 8\n", "", line_of("[[engines]]", 1), "needs rows"),
+    "link to nowhere": ('memory = "DDR"', 'memory = "HBM"', line_of('memory = "DDR"'), "unknown memory 'HBM'"),
+    "not TOML": ("cores = 2", "cores = = 2", line_of("cores = 2"), "not valid TOML"),
+    "banks": ("banks = 4", "banks = 3", line_of("banks = 4"), "banks must divide the capacity"),
+    "no way": ('writes = ["L1", "L1W"]', 'writes = ["L1"]', 1, "reads the shared memory and writes the weights"),
+    "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_told_with_their_line(name: str) -> None:
+    right, wrong, line, message = MISTAKES[name]
+    assert right in TINY
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_machine(TINY.replace(right, wrong, 1), "mine.toml")
+    if name != "not tables":
+        assert str(caught.value).startswith(f"mine.toml:{line}: ")
+
+
+def test_missing_tables() -> None:
+    head = TINY[: TINY.index("[[memories]]")]
+    with pytest.raises(UsageError, match=r"mine.toml:1: \[\[memories\]\] tables are missing"):
+        parse_machine(head, "mine.toml")
+    with pytest.raises(UsageError, match="must be tables"):
+        parse_machine(head + "memories = 3\nengines = 3\nlinks = 4\n", "mine.toml")

@@ -1,0 +1,409 @@
+"""Valid plans pass; each way to break one is caught, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from girih.ir.box import Span
+from girih.ir.cell import Cells
+from girih.ir.errors import CheckError
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.plan_check import check_plan
+from girih.ir.plan_check_local import check_local
+from girih.ir.plan_check_shared import check_shared
+from girih.ir.plan_facts import Facts
+
+from ..graphs import residual
+from ..solver.rough import rough_plan, rough_segments
+from ..solver.test_residency import wide, with_host
+
+STCP = load_machine("stcp920")
+TINY = load_machine("tiny")
+
+
+@cache
+def graph() -> Graph:
+    return residual(1, batch=2, size=8)
+
+
+@cache
+def valid() -> Plan:
+    """Four segments, the first in two instances."""
+    return rough_plan(graph(), STCP, group=2, instances=2)
+
+
+@cache
+def layerwise() -> Plan:
+    return rough_plan(graph(), STCP, group=1, layerwise=True)
+
+
+@cache
+def ring() -> tuple[Graph, Plan]:
+    made, segment = wide()
+    return made, rough_plan(made, TINY, (segment,), (Step(0, 0),))
+
+
+def refused(plan: Plan, match: str = "", graph_: Graph | None = None) -> None:
+    with pytest.raises(CheckError, match=match):
+        check_plan(plan, graph_ or graph(), TINY if plan.machine == "tiny" else STCP)
+
+
+@cache
+def cells() -> Cells:
+    return Cells(graph())
+
+
+def refused_by(check: Callable[[Facts], None], plan: Plan, match: str) -> None:
+    """One part of the checker alone, with the cells of before: for the tests that break many buffers."""
+    facts = Facts(plan, graph(), STCP)
+    facts.cells = cells()
+    with pytest.raises(CheckError, match=match):
+        check(facts)
+
+
+def wrong_local(plan: Plan, match: str) -> None:
+    refused_by(check_local, plan, match)
+
+
+def wrong_shared(plan: Plan, match: str) -> None:
+    refused_by(check_shared, plan, match)
+
+
+def with_segment(plan: Plan, index: int, change: Callable[[Segment], Segment]) -> Plan:
+    return replace(plan, segments=tuple(change(s) if i == index else s for i, s in enumerate(plan.segments)))
+
+
+def with_tile(plan: Plan, op: str, change: Callable[[Tile], Tile]) -> Plan:
+    return replace(
+        plan,
+        segments=tuple(replace(s, tiles=tuple(change(t) if t.op == op else t for t in s.tiles)) for s in plan.segments),
+    )
+
+
+def with_local(plan: Plan, number: int, change: Callable[[LocalBuffer], LocalBuffer]) -> Plan:
+    return replace(plan, local=tuple(change(b) if i == number else b for i, b in enumerate(plan.local)))
+
+
+def with_shared(plan: Plan, number: int, change: Callable[[SharedBuffer], SharedBuffer]) -> Plan:
+    return replace(plan, shared=tuple(change(b) if i == number else b for i, b in enumerate(plan.shared)))
+
+
+def kinds(plan: Plan) -> list[int]:
+    """One shared buffer of each kind."""
+    found: dict[tuple[object, ...], int] = {}
+    for i, b in enumerate(plan.shared):
+        found.setdefault((b.memory, b.fetch, b.store, b.tensor in graph().constant_names), i)
+    return list(found.values())
+
+
+def local_kinds(plan: Plan) -> list[int]:
+    """One local buffer of each use in each segment."""
+    found: dict[tuple[object, ...], int] = {}
+    for i, b in enumerate(plan.local):
+        found.setdefault((b.segment, b.use), i)
+    return list(found.values())
+
+
+def test_valid_plans_pass() -> None:
+    check_plan(valid(), graph(), STCP)
+    check_plan(layerwise(), graph(), STCP)
+    check_plan(ring()[1], ring()[0], TINY)
+    assert len(valid().segments) >= 3 and max(s.instance for s in valid().steps) == 1
+    assert {b.use for b in valid().local} == {"data", "scratch", "weights"}
+
+
+def test_another_machine() -> None:
+    with pytest.raises(CheckError, match="is for machine stcp920, not tiny"):
+        check_plan(valid(), graph(), TINY)
+
+
+def test_segments_are_the_graph_in_order() -> None:
+    plan = valid()
+    refused(replace(plan, segments=plan.segments[::-1]), "place 0 of the segments' operators is")
+    refused(replace(plan, segments=plan.segments[:-1]), "hold")
+    refused(with_segment(plan, 0, lambda s: replace(s, ops=(*s.ops[::-1],))), "place 0")
+    refused(replace(plan, segments=(*plan.segments, Segment((), (), (), ()))), "no operators")
+
+
+def test_everything_in_a_segment_serves_its_last_operator() -> None:
+    made = with_host()
+    host = rough_plan(made, STCP)
+    joined = Segment(("a", "host", "b"), (), (), ())
+    refused(replace(host, segments=(joined,)), "mixes a host operator", made)
+    refused(with_segment(host, 1, lambda s: replace(s, cores=(Split(0, 1),))), "neither splits nor tiles", made)
+    two = Graph("two", graph().tensors, graph().ops[:2], graph().inputs, (), graph().constants)
+    apart = replace(two, ops=(two.ops[0], replace(two.ops[1], inputs=("x", *two.ops[1].inputs[1:]))))
+    segments = (replace(valid().segments[0], ops=(two.ops[0].name, two.ops[1].name)),)
+    refused(replace(valid(), segments=segments), "stem is no ancestor of a0", apart)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda s: replace(s, cores=(Split(9, 2),)), "cuts dimension 9"),
+        (lambda s: replace(s, cores=(Split(-1, 2),)), "cuts dimension -1"),
+        (lambda s: replace(s, cores=(Split(0, 3),)), "of 2, into 3"),
+        (lambda s: replace(s, cores=(Split(0, 0),)), "into 0"),
+        (lambda s: replace(s, cores=(Split(1, 8), Split(2, 2))), "uses 16 cores"),
+        (lambda s: replace(s, tiles=s.tiles[:-1]), "has tiles for"),
+        (lambda s: replace(s, tiles=s.tiles[::-1]), "has tiles for"),
+    ],
+)
+def test_splits(change: Callable[[Segment], Segment], match: str) -> None:
+    refused(with_segment(valid(), 0, change), match)
+
+
+@pytest.mark.parametrize(
+    ("op", "change", "match"),
+    [
+        ("stem", lambda t: replace(t, sizes=(0, *t.sizes[1:])), "sizes"),
+        ("stem", lambda t: replace(t, sizes=t.sizes[:-1]), "sizes"),
+        ("stem", lambda t: replace(t, order=(0, 0, 1, 2)), "no permutation"),
+        ("stem", lambda t: replace(t, order=t.order[:-1]), "no permutation"),
+        ("stem", lambda t: replace(t, engine="tensor"), "names engine"),
+        ("stem", lambda t: replace(t, reduce=()), "reduce axes"),
+        ("stem", lambda t: replace(t, reduce=(1, 1, 0)), "reduce axes"),
+        ("stem", lambda t: replace(t, depth=0), "depth 0"),
+        ("stem", lambda t: replace(t, weight_depth=0), "weight depth 0"),
+        ("pool", lambda t: replace(t, engine="matrix"), "can run none"),
+        ("stem", lambda t: replace(t, depth=3), "versions"),
+        ("stem", lambda t: replace(t, weight_depth=1), "versions"),
+    ],
+)
+def test_tiles(op: str, change: Callable[[Tile], Tile], match: str) -> None:
+    refused(with_tile(valid(), op, change), match)
+
+
+def test_larger_tiles_need_larger_buffers() -> None:
+    halved = with_tile(valid(), "stem", lambda t: replace(t, sizes=tuple(max(1, s // 2) for s in t.sizes)))
+    check_plan(halved, graph(), STCP)
+    refused(with_tile(valid(), "stem", lambda t: replace(t, engine="vector")), "has no data buffer of stem.w")
+
+
+def test_steps() -> None:
+    plan = valid()
+    first, *rest = plan.steps
+    refused(replace(plan, steps=tuple(rest)), "steps for")
+    refused(replace(plan, steps=(first, *plan.steps)), "repeats")
+    refused(replace(plan, steps=(*rest, first)), "were made before|reads")
+    refused(replace(plan, steps=plan.steps[::-1]), "were made before")
+    refused(replace(plan, steps=(Step(0, 7), *rest)), "has fewer")
+    refused(replace(plan, steps=(Step(99, 0), *rest)), "of segment 99")
+
+
+def test_host_makes_before_it_is_read() -> None:
+    made = with_host()
+    plan = rough_plan(made, STCP)
+    a, host, b = plan.steps
+    refused(replace(plan, steps=(a, b, host)), "which the host makes in step", made)
+    refused(replace(plan, steps=(host, a, b)), "were made before", made)
+
+
+def test_each_local_buffer_is_needed() -> None:
+    for plan in (valid(), layerwise()):
+        for i, buffer in enumerate(plan.local):
+            refused_by(
+                check_local, replace(plan, local=plan.local[:i] + plan.local[i + 1 :]), f"no {buffer.use} buffer of"
+            )
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda b: replace(b, bytes=b.bytes - 64 * b.depth), "bytes"),
+        (lambda b: replace(b, bytes=b.bytes - 1), "whole 64 bytes"),
+        (lambda b: replace(b, address=b.address + 1), "aligned"),
+        (lambda b: replace(b, address=-64), "aligned"),
+        (lambda b: replace(b, address=1 << 30), "beyond"),
+        (lambda b: replace(b, memory="LLB"), "does not hold"),
+        (lambda b: replace(b, memory="nowhere"), "does not hold"),
+        (lambda b: replace(b, use="spare"), "no known use"),
+        (lambda b: replace(b, op="somebody"), "not in the segment"),
+        (lambda b: replace(b, segment=77), "does not exist"),
+        (lambda b: replace(b, live=(b.live[0], b.live[0])), "lives in"),
+        (lambda b: replace(b, live=(0, 99)), "lives in"),
+        (lambda b: replace(b, depth=b.depth + 1), "versions"),
+    ],
+)
+def test_each_local_buffer_is_right(change: Callable[[LocalBuffer], LocalBuffer], match: str) -> None:
+    for i in local_kinds(valid()):
+        wrong_local(with_local(valid(), i, change), match)
+
+
+def test_local_lives_cover_their_uses() -> None:
+    caught = 0
+    for i, buffer in enumerate(valid().local):
+        if buffer.live[1] - buffer.live[0] > 1:
+            refused_by(
+                check_local,
+                with_local(valid(), i, lambda b: replace(b, live=(b.live[0] + 1, b.live[1]))),
+                "is needed in",
+            )
+            refused_by(
+                check_local,
+                with_local(valid(), i, lambda b: replace(b, live=(b.live[0], b.live[1] - 1))),
+                "is needed in",
+            )
+            caught += 1
+    assert caught
+
+
+def test_local_buffers_that_live_together_are_apart() -> None:
+    plan = valid()
+    pairs = [
+        (i, j)
+        for i, a in enumerate(plan.local)
+        for j, b in enumerate(plan.local)
+        if i < j and (a.segment, a.memory) == (b.segment, b.memory) and a.live[0] < b.live[1] and b.live[0] < a.live[1]
+    ]
+    assert len(pairs) > 10
+    for i, j in pairs[:: len(pairs) // 10]:
+        refused_by(
+            check_local, with_local(plan, j, lambda b, i=i: replace(b, address=plan.local[i].address)), "share|beyond"
+        )
+
+
+def test_no_local_buffers_too_many() -> None:
+    plan = valid()
+    scratch = next(b for b in plan.local if b.use == "scratch")
+    refused_by(
+        check_local, replace(plan, local=(*plan.local, replace(scratch, address=scratch.address + 131072))), "has two"
+    )
+    data = next(b for b in plan.local if b.use == "data")
+    refused_by(
+        check_local, replace(plan, local=(*plan.local, replace(data, name="fc", address=900 * 1024))), "does not touch"
+    )
+    weights = next(b for b in plan.local if b.use == "weights")
+    streamed = replace(weights, use="data", memory="L1", address=900 * 1024, depth=1, bytes=64)
+    wrong_local(replace(plan, local=(*plan.local, streamed)), "goes straight to weight memory")
+
+
+def test_each_shared_buffer_is_needed() -> None:
+    for plan in (valid(), layerwise()):
+        for i in range(len(plan.shared)):
+            refused_by(
+                check_shared,
+                replace(plan, shared=plan.shared[:i] + plan.shared[i + 1 :]),
+                "no buffer|no one buffer|no home",
+            )
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda b: replace(b, address=b.address + 1), "aligned"),
+        (lambda b: replace(b, address=-64), "aligned"),
+        (lambda b: replace(b, address=1 << 40), "beyond"),
+        (lambda b: replace(b, bytes=1), "needs"),
+        (lambda b: replace(b, memory="L1"), "should be in"),
+        (lambda b: replace(b, tensor="unheard"), "no tensor"),
+        (lambda b: replace(b, box=b.box[1:]), "no part of shape"),
+        (lambda b: replace(b, box=(Span(0, 999), *b.box[1:]), bytes=1 << 23), "no part of shape"),
+        (lambda b: replace(b, box=(Span(0, 0), *b.box[1:])), "no part of shape"),
+        (lambda b: replace(b, live=(b.live[0], 99)), "within the"),
+        (lambda b: replace(b, live=(b.live[0], b.live[0])), "within the"),
+        (lambda b: replace(b, fetch=not b.fetch), "fetched|written|is a home|nothing writes|not stored"),
+        (lambda b: replace(b, store=not b.store), "stored"),
+        (lambda b: replace(b, phase=1, live=(0, 2)), "phase 1|share|cannot|is a home"),
+    ],
+)
+def test_each_shared_buffer_is_right(change: Callable[[SharedBuffer], SharedBuffer], match: str) -> None:
+    for plan in (valid(), layerwise()):
+        for i in kinds(plan):
+            wrong_shared(with_shared(plan, i, change), match)
+
+
+def test_shared_boxes_and_lives_cover_their_uses() -> None:
+    """Staged and kept activations, which are read where they end: the live span and box cannot be smaller."""
+    for plan in (valid(), layerwise()):
+        for i, buffer in enumerate(plan.shared):
+            if buffer.memory != "LLB" or i % 3:
+                continue
+            late = replace(buffer, live=(buffer.live[0], buffer.live[1] - 1))
+            if late.live[0] < late.live[1]:
+                refused_by(
+                    check_shared,
+                    with_shared(plan, i, lambda _, late=late: late),
+                    "no buffer|no one buffer|written there",
+                )
+            if not buffer.fetch and buffer.live[1] - buffer.live[0] > 1:
+                refused_by(
+                    check_shared,
+                    with_shared(plan, i, lambda b: replace(b, live=(b.live[0] + 1, b.live[1]))),
+                    "no buffer",
+                )
+            d = max(range(len(buffer.box)), key=lambda d: buffer.box[d].size)
+            span = buffer.box[d]
+            if span.size > 1:
+                less = (*buffer.box[:d], Span(span.lo, span.hi - 1), *buffer.box[d + 1 :])
+                refused_by(
+                    check_shared,
+                    with_shared(plan, i, lambda b, less=less: replace(b, box=less)),
+                    "no buffer|no one buffer",
+                )
+
+
+def test_shared_buffers_that_live_together_are_apart() -> None:
+    plan = valid()
+    pairs = [
+        (i, j)
+        for i, a in enumerate(plan.shared)
+        for j, b in enumerate(plan.shared)
+        if i < j and a.memory == b.memory and a.live[0] < b.live[1] and b.live[0] < a.live[1]
+    ]
+    assert len(pairs) > 50
+    for i, j in pairs[:: len(pairs) // 25]:
+        refused_by(
+            check_shared, with_shared(plan, j, lambda b, i=i: replace(b, address=plan.shared[i].address)), "share"
+        )
+
+
+def test_fetches_come_after_stores() -> None:
+    plan, caught = layerwise(), 0
+    for i, buffer in enumerate(plan.shared):
+        if buffer.fetch and buffer.tensor not in graph().constant_names | graph().input_tensors:
+            refused_by(
+                check_shared,
+                with_shared(plan, i, lambda b: replace(b, live=(0, b.live[1]), address=1 << 22)),
+                "makes a part of",
+            )
+            caught += 1
+    assert caught
+
+
+def test_rings() -> None:
+    made, plan = ring()
+    phases = {b.phase for b in plan.shared}
+    last = max(phases)
+    third = next(i for i, b in enumerate(plan.shared) if b.phase == 2)
+    refused(with_shared(plan, third, lambda b: replace(b, phase=1)), "share", made)
+    refused(with_shared(plan, third, lambda b: replace(b, phase=last + 2)), "phase", made)
+    # Walking the columns inside of another loop would need each chunk again.
+    tile = replace(plan.segments[0].tiles[0], sizes=(2, 16), order=(0, 1))
+    inner = with_tile(plan, "fc", lambda _: tile)
+    refused(inner, "is still needed at step", made)
+
+
+def test_predictions() -> None:
+    plan = valid()
+    fine = Prediction(0, plan.segments[0].ops[0], 0, 5)
+    check_plan(replace(plan, predictions=(fine,), cycles_predicted=5, lower_bound_cycles=3), graph(), STCP)
+    refused(replace(plan, cycles_predicted=-1), "predicts -1 cycles")
+    refused(replace(plan, lower_bound_cycles=-1), "at least -1")
+    refused(replace(plan, predictions=(replace(fine, step=99),)), "does not run it")
+    refused(replace(plan, predictions=(replace(fine, op="fc"),)), "does not run it")
+    refused(replace(plan, predictions=(replace(fine, stop=-1),)), "from 0 to -1")
+
+
+def test_each_op_could_have_been_alone() -> None:
+    """Segments of one and of many operators, with and without instances, in one graph."""
+    for group in (1, 2, 5):
+        for instances in (1, 2):
+            segments = rough_segments(graph(), STCP, group=group, instances=instances)
+            check_plan(rough_plan(graph(), STCP, segments), graph(), STCP)

@@ -1,0 +1,95 @@
+"""Latency rules, and what an instruction reaches, against counting."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from girih.ir.errors import UnsupportedError
+from girih.ir.isa import make
+from girih.ir.load_machine import load_machine
+from girih.ir.reach import reach, taps
+from girih.ir.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
+
+CHIP = load_machine("stcp920")
+MME, VME = CHIP.engine["MME"], CHIP.engine["VME"]
+
+
+def test_vector_body() -> None:
+    assert vector_body(VME, (2, 3, 64), "float16") == 6
+    assert vector_body(VME, (2, 3, 65), "float16") == 12
+    assert vector_body(VME, (2, 3, 64), "float32") == 12
+    assert vector_body(VME, (2, 3, 64), "float16", special=True) == 24
+    assert vector_body(VME, (128,), "float16") == 2
+    with pytest.raises(UnsupportedError, match="VME has no lanes for int64"):
+        vector_body(VME, (1,), "int64")
+
+
+def test_matrix_body() -> None:
+    assert matrix_body(MME, 64, 32, 100, "float16") == 100
+    assert matrix_body(MME, 65, 33, 100, "float16") == 400
+    assert matrix_body(MME, 64, 32, 101, "int8") == matrix_body(MME, 64, 32, 101, "uint8") == 51
+    with pytest.raises(UnsupportedError, match="MME does not multiply float64"):
+        matrix_body(MME, 1, 1, 1, "float64")
+
+
+def test_runs() -> None:
+    assert contiguous_runs((2, 3, 4), (24, 8, 2), 2) == (1, 48)
+    assert contiguous_runs((2, 3, 4), (48, 8, 2), 2) == (2, 24)
+    assert contiguous_runs((2, 3, 4), (48, 16, 2), 2) == (6, 8)
+    assert contiguous_runs((2, 1, 4), (8, 999, 2), 2) == (1, 16)
+    assert contiguous_runs((2, 3), (2, 4), 2) == (6, 2)
+    assert contiguous_runs((5, 3), (0, 2), 2) == (5, 6)
+    assert 0 in contiguous_runs((0, 3), (6, 2), 2)
+
+
+def test_bursts() -> None:
+    link = CHIP.links[0]
+    assert link.burst == 64
+    assert burst_bytes(link, 1, 64) == 64
+    assert burst_bytes(link, 10, 65) == 1280
+
+
+def test_traffic_of_a_matrix_instruction_counts_its_passes() -> None:
+    # 2 blocks of rows, 3 of columns: a is read 3 times, b twice; dst is read and written.
+    fields = {"m": 128, "n": 96, "k": 10, "acc": 1, "a.dtype": 1, "b.dtype": 1, "a.s0": 20, "a.s1": 2, "b.s0": 192,
+              "b.s1": 2, "dst.s0": 384, "dst.s1": 4}  # fmt: skip
+    cost = instruction_cost(CHIP, MME, make("mmatmul", 0, fields))
+    assert cost.body == 2 * 3 * 10
+    assert cost.traffic == (2 * 128 * 96 * 4, 3 * 128 * 10 * 2, 2 * 96 * 10 * 2)
+    assert cost.busy == MME.issue + 60
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(-6, 6), st.integers(1, 9)
+)  # fmt: skip
+def test_taps(outputs: int, kernel: int, stride: int, dilation: int, origin: int, bound: int) -> None:
+    lattice = taps(outputs, kernel, stride, dilation, origin, bound)
+    visited = {i * stride + j * dilation + origin for i, j in itertools.product(range(outputs), range(kernel))}
+    points = [lattice.origin + lattice.step * r for r in range(lattice.length)]
+    assert visited <= set(points)
+    assert points[lattice.first : lattice.last] == [p for p in points if 0 <= p < bound]
+    for i, j in itertools.product(range(outputs), range(kernel)):
+        assert points[i * lattice.stride + j * lattice.dilation] == i * stride + j * dilation + origin
+
+
+def test_reach_of_a_strided_convolution() -> None:
+    # Rows -1, 1, 3 of 4: 1 and 3 are there.
+    fields = {"oh": 3, "ow": 1, "n": 1, "kh": 1, "kw": 1, "ci": 2, "sh": 2, "sw": 1, "dh": 1, "dw": 1, "h0": -1, "H": 4,
+              "W": 1, "a.dtype": 1, "a.base": 100, "a.s0": 64, "a.s1": 4, "a.s2": 2}  # fmt: skip
+    a = reach(make("mconv", 0, fields))[1]
+    assert (a.start, a.extents, a.strides) == (164, (2, 1, 2), (128, 4, 2))
+    assert (a.low, a.high) == (164, 164 + 128 + 4)
+    nothing = reach(make("mconv", 0, fields | {"h0": 9}))[1]
+    assert nothing.low == nothing.high
+
+
+def test_reach_knows_what_is_read() -> None:
+    for acc in (0, 1):
+        assert reach(make("vred.sum", 0, {"n0": 1, "n1": 1, "n2": 1, "acc": acc}))[0].reads == bool(acc)
+    assert reach(make("vacc.sum", 0, {}))[0].reads
+    assert not reach(make("vneg.v", 0, {}))[0].reads
+    assert reach(make("wait", 0, {})) == ()

@@ -1,0 +1,44 @@
+"""Traces: their numbers as text and JSON, and as events for a viewer."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from girih.ir.chrome import chrome_trace
+from girih.ir.isa import make
+from girih.ir.program import Program, ProgramOp, Queue
+from girih.ir.trace import NpuShare, Summary, Trace, Violation, npu_share
+
+FOUND = Violation("bounds", 1, 2, "dcopy", "op", 64, 5, "too far")
+SUMMARY = Summary("tiny", 100, 80, 1e-7, 3e7, 2, NpuShare(1.0, 0.75), {"VME": 9}, {"macs": 5}, 3, (FOUND,))
+
+
+def test_summary_round_trip() -> None:
+    assert Summary.from_json(SUMMARY.to_json()) == SUMMARY
+    assert SUMMARY.npu_fraction == 0.75
+
+
+def test_text() -> None:
+    text = str(SUMMARY)
+    assert text.startswith("100 cycles on tiny (0.000 ms, 30,000,000.0 items/s), at least 80; 3 violations")
+    assert "bounds: too far (queue 1, instruction 2, dcopy of op, cycle 5)" in text
+
+
+def test_npu_share() -> None:
+    ops = [ProgramOp("a", macs=30, elements=10), ProgramOp("b", macs=10, elements=30, host=True)]
+    assert npu_share(ops) == NpuShare(0.75, 0.25)
+    assert npu_share([]) == NpuShare(1.0, 1.0)
+
+
+def test_events() -> None:
+    streams = ((make("vfill.s", 0, {}), make("wait", 0, {})), (make("dcopy", 0, {}),))
+    program = Program("tiny", "", "", "", 1, (Queue("VME", 1), Queue("DMR")), streams, (ProgramOp("relu"),), (), (), ())
+    times = tuple(np.array(t) for t in ([0, 7], [7])), tuple(np.array(t) for t in ([7, 7], [-1]))
+    events = chrome_trace(program, Trace(SUMMARY, *times))["traceEvents"]
+    json.dumps(events)
+    spans = [e for e in events if e["ph"] == "X"]
+    assert spans == [{"pid": 2, "tid": 0, "ph": "X", "ts": 0, "dur": 7, "cat": "relu", "name": "vfill.s relu"}]
+    names = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
+    assert names == {(2, "core 1"), (0, "cluster")}

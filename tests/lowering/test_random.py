@@ -1,0 +1,46 @@
+"""Graphs and plans grown and drawn at random, against the graph's own meaning in numpy."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from drawn import drawn
+from grown import grown
+from judge import check, inputs_of
+
+from girih.ir.box import Affine
+from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
+from girih.ir.graph_check import check_graph
+from girih.ir.load_machine import load_machine
+
+TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
+
+
+@pytest.mark.parametrize("seed", range(140))
+def test_any_plan_computes_any_graph(seed: int) -> None:
+    rng = Random(seed)
+    target = rng.choice(list(TARGETS))
+    dtype, tolerance = TARGETS[target]
+    graph, machine = grown(seed, dtype, rng.randint(1, 5)), load_machine(target)
+    check_graph(graph)
+    check(graph, machine, drawn(graph, machine, seed, longest=4), inputs_of(graph, seed), tolerance)
+
+
+@pytest.mark.parametrize("tiles", [1, 8])
+@pytest.mark.parametrize("combine", ["max", "min", "sum"])
+def test_windows_that_see_nothing(combine: str, tiles: int) -> None:
+    """They yield what lies outside, in a tile of their own or together with others."""
+    most = float(np.finfo("float32").max)
+    fill = {"max": -most, "min": most, "sum": 0.0}[combine]
+    x, y = Tensor("x", (3, 5), "float32"), Tensor("y", (12, 5), "float32")
+    source = Access("x", (Affine((1, 0, 2), -5), Affine((0, 1, 0))), fill)
+    target = Access("y", (Affine((1, 0, 0)), Affine((0, 1, 0))))
+    axes = (Axis("i", 12), Axis("j", 5), Axis("k", 3, True))
+    op = Op("pool", (), ("x",), ("y",), (), (Stage(axes, target, "copy", (source,), combine),))
+    ports = [(Port(t.name, t.name, t.shape, t.dtype),) for t in (x, y)]
+    graph, machine = Graph("pool", (x, y), (op,), *ports, ()), load_machine("tiny")
+    check_graph(graph)
+    for seed in range(4):
+        check(graph, machine, drawn(graph, machine, seed, tiles=tiles), inputs_of(graph, seed), 1e-6)

@@ -1,0 +1,225 @@
+"""The semantics of a Graph, in numpy: the judge of importer, lowering and simulator. It shares nothing with them.
+
+A stage is evaluated whole: each access becomes a strided view of its (padded) tensor with one dimension for each
+axis, so that even convolutions of real networks take seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from girih.ir.graph import Access, Graph, Op, Port, Stage, contraction_axes
+
+Arrays = dict[str, np.ndarray]
+HostKernel = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
+"""Computes the outputs of a host operator."""
+
+erf = np.vectorize(math.erf, otypes=[np.float32])
+
+FUNCS: dict[str, Callable[..., np.ndarray]] = {
+    "copy": lambda a: a,
+    "neg": np.negative,
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
+    "sign": np.sign,
+    "not": np.logical_not,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "recip": lambda a: 1 / a,
+    "erf": erf,
+    "tanh": np.tanh,
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "sin": np.sin,
+    "cos": np.cos,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": lambda a, b: a / b if np.result_type(a, b).kind == "f" else a // b,
+    "mod": lambda a, b: a - b * np.floor(a / b) if np.result_type(a, b).kind == "f" else a % b,
+    "pow": np.power,
+    "max": np.maximum,
+    "min": np.minimum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "select": lambda a, b, c: np.where(a, b, c),
+}
+COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None) -> Arrays:
+    """The outputs of the whole batch, by port name, in the dtypes of the ports."""
+    parts = [evaluate_replica(graph, shares(graph, inputs, r), host) for r in range(graph.replicas)]
+    results: Arrays = {}
+    for port in graph.outputs:
+        if port.batch_axis is None:
+            whole = parts[0][port.tensor]
+        else:
+            whole = np.concatenate([p[port.tensor] for p in parts], axis=port.batch_axis)
+            whole = whole.take(range(port.shape[port.batch_axis]), axis=port.batch_axis)
+        assert whole.shape == port.shape, (port.name, whole.shape, port.shape)
+        results[port.name] = whole.astype(port.dtype)
+    return results
+
+
+def shares(graph: Graph, inputs: Mapping[str, np.ndarray], replica: int) -> Arrays:
+    """What one replica gets of the inputs; the last share is padded with zeros."""
+    given: Arrays = {}
+    for port in graph.inputs:
+        array = np.asarray(inputs[port.name])
+        assert array.shape == port.shape, (port.name, array.shape, port.shape)
+        given[port.tensor] = share(graph, port, array, replica).astype(graph.tensor[port.tensor].dtype)
+    return given
+
+
+def share(graph: Graph, port: Port, array: np.ndarray, replica: int) -> np.ndarray:
+    if port.batch_axis is None:
+        return array
+    size = graph.tensor[port.tensor].shape[port.batch_axis]
+    part = array.take(range(replica * size, min((replica + 1) * size, array.shape[port.batch_axis])), port.batch_axis)
+    missing = size - part.shape[port.batch_axis]
+    return np.pad(part, [(0, missing if d == port.batch_axis else 0) for d in range(array.ndim)])
+
+
+def evaluate_replica(graph: Graph, given: Mapping[str, np.ndarray], host: HostKernel | None = None) -> Arrays:
+    """All tensors that one cluster computes, by tensor name (dead ones are dropped on the way)."""
+    arrays: Arrays = {**given, **graph.data}
+    last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
+    for position, op in enumerate(graph.ops):
+        evaluate_op(graph, op, arrays, host)
+        for name in set(op.inputs):
+            if last[name] == position and name not in graph.output_tensors:
+                arrays.pop(name, None)
+    return arrays
+
+
+def evaluate_op(graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = None) -> None:
+    """Compute the outputs of ``op`` from ``arrays``, into it."""
+    if op.host:
+        assert host is not None, f"{op.name} needs a host kernel"
+        arrays.update(zip(op.outputs, host(op, [arrays[i] for i in op.inputs]), strict=True))
+        return
+    local: Arrays = {b.name: np.zeros(b.shape, b.dtype) for b in op.buffers}
+    local |= {i: arrays[i] for i in op.inputs}
+    result = graph.tensor[op.output]
+    local[op.output] = np.zeros(result.shape, result.dtype)
+    for stage in op.stages:
+        with np.errstate(all="ignore"):
+            evaluate_stage(stage, local)
+    arrays[op.output] = local[op.output]
+
+
+def evaluate_stage(stage: Stage, arrays: Arrays) -> None:
+    reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
+    if stage.is_contraction and not contraction_axes(stage).n and len(reduced) > 1:
+        value = multiply_accumulate(stage, *(wide(view(stage, r, arrays[r.tensor])) for r in stage.reads))
+    elif stage.is_contraction:
+        value = contract(stage, *(view(stage, r, arrays[r.tensor]) for r in stage.reads))
+    else:
+        operands = [
+            wide(view(stage, o, arrays[o.tensor])) if isinstance(o, Access) else immediate(stage, o, arrays)
+            for o in stage.operands
+        ]
+        value = FUNCS[stage.func](*operands)
+        if stage.combine:
+            shape = tuple(a.extent for a in stage.axes)
+            if stage.combine == "sum" and value.dtype.kind == "f":
+                value = value.astype(np.float64)
+            value = COMBINE[stage.combine].reduce(np.broadcast_to(value, shape), axis=reduced)
+        else:
+            assert not reduced
+    target = arrays[stage.write.tensor]
+    place = view(stage, stage.write, target, writeable=True)
+    if reduced:
+        place = place[(*(0 if p in reduced else slice(None) for p in range(len(stage.axes))), ...)]
+    if target.dtype.kind in "iu" and value.dtype.kind == "f":
+        value = np.nan_to_num(value)
+    place[...] = value.astype(target.dtype)
+
+
+def immediate(stage: Stage, value: float, arrays: Arrays) -> np.ndarray:
+    """A constant takes the kind of the other operands: a whole number among whole numbers stays one."""
+    kinds = {arrays[r.tensor].dtype.kind for r in stage.reads}
+    if kinds and kinds <= set("iub") and float(value).is_integer():
+        return np.asarray(int(value))
+    return np.asarray(value, np.float32)
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    """Values are computed in float32, whole numbers in int64."""
+    if array.dtype.kind == "f":
+        return array.astype(np.float32, copy=False)
+    return array.astype(np.int64, copy=False) if array.dtype.kind in "iu" else array
+
+
+def view(stage: Stage, access: Access, array: np.ndarray, writeable: bool = False) -> np.ndarray:
+    """The accessed elements, with one dimension for each axis of the stage (of extent 1 where it is not used)."""
+    box = tuple(a.extent for a in stage.axes)
+    before, after, shape = [], [], array.shape
+    for index, size in zip(access.index, shape, strict=True):
+        lo = index.const + sum(min(0, c * (n - 1)) for c, n in zip(index.coeffs, box, strict=True))
+        hi = index.const + sum(max(0, c * (n - 1)) for c, n in zip(index.coeffs, box, strict=True))
+        before.append(max(0, -lo))
+        after.append(max(0, hi - size + 1))
+    if any(before) or any(after):
+        assert access.fill is not None, f"{access.tensor} is accessed out of bounds"
+        padding = list(zip(before, after, strict=True))
+        array = np.pad(array, padding, constant_values=np.asarray(access.fill).astype(array.dtype))
+    if not writeable:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    offset = sum((i.const + b) * s for i, b, s in zip(access.index, before, array.strides, strict=True))
+    strides = [sum(i.coeffs[p] * s for i, s in zip(access.index, array.strides, strict=True)) for p in range(len(box))]
+    used = [any(i.coeffs[p] for i in access.index) for p in range(len(box))]
+    start = np.ndarray((), array.dtype, array, offset)
+    extents = [n if u else 1 for n, u in zip(box, used, strict=True)]
+    return as_strided(start, extents, strides, writeable=writeable)
+
+
+def multiply_accumulate(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """A depthwise convolution as the vector engine has it: one product after the other, each sum rounded."""
+    reduced = [p for p, a in enumerate(stage.axes) if a.reduce]
+    shape = [1 if a.reduce else a.extent for a in stage.axes]
+    total = np.zeros(shape, np.float32)
+    for point in np.ndindex(*(stage.axes[p].extent for p in reduced)):
+        at = dict(zip(reduced, point, strict=True))
+        a, b = (x[tuple(slice(at[p], at[p] + 1) if p in at and n > 1 else slice(None) for p, n in enumerate(x.shape))]
+                for x in (left, right))  # fmt: skip
+        total = total + a * b
+    return total.reshape([a.extent for a in stage.axes if not a.reduce])
+
+
+def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The sum of products, as a batched matrix product."""
+    roles = contraction_axes(stage)
+    count = len(stage.axes)
+    batch, m, n, k = roles.batch, roles.m, roles.n, roles.k
+    size = {p: stage.axes[p].extent for p in range(count)}
+
+    def arrange(array: np.ndarray, groups: tuple[tuple[int, ...], ...]) -> np.ndarray:
+        order = [p for g in groups for p in g]
+        rest = [p for p in range(count) if p not in order]
+        shape = [array.shape[p] if p in rest else size[p] for p in range(count)]
+        array = np.broadcast_to(array, shape).transpose([*rest, *order])
+        assert all(array.shape[i] == 1 for i in range(len(rest)))
+        array = np.ascontiguousarray(array)
+        array = array.astype(np.float64) if array.dtype.kind == "f" else wide(array)
+        return array.reshape([math.prod(size[p] for p in g) for g in groups])
+
+    product = np.matmul(arrange(left, (batch, m, k)), arrange(right, (batch, k, n)))
+    shaped = product.reshape([size[p] for p in (*batch, *m, *n)])
+    spatial = [p for p in range(count) if not stage.axes[p].reduce]
+    order = [*batch, *m, *n]
+    return shaped.transpose([order.index(p) for p in spatial])

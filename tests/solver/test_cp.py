@@ -1,0 +1,191 @@
+"""The border to the solver: every status, groups, determinism, limits, interrupts."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+from girih.solver.cp import Budget, Model, Solution, conflict, solve, total, weighted
+
+LONG = Budget(20.0)
+
+
+def knapsack(disabled: frozenset[str] = frozenset()) -> Model:
+    model = Model("knapsack", disabled=disabled)
+    take = [model.bool(f"take[{i}]") for i in range(4)]
+    with model.group("room"):
+        model.add(weighted(take, [3, 4, 5, 6]) <= 9)
+    with model.group("pairs"):
+        model.at_most_one(take[:2])
+    model.minimize(-1 * weighted(take, [3, 4, 5, 7]))
+    return model
+
+
+def jobs(count: int = 60) -> Model:
+    """A project that takes minutes to close."""
+    rng = random.Random(1)
+    model = Model("jobs")
+    starts = [model.int(0, 1000, f"start[{i}]") for i in range(count)]
+    sizes = [rng.randint(3, 20) for _ in range(count)]
+    intervals = [model.interval(s, d, f"job[{i}]") for i, (s, d) in enumerate(zip(starts, sizes, strict=True))]
+    model.cumulative(intervals, [rng.randint(1, 7) for _ in range(count)], 10)
+    for i in range(count - 3):
+        if rng.random() < 0.5:
+            model.add(starts[i] + sizes[i] <= starts[i + 3])
+    end = model.int(0, 1000, "end")
+    model.max_equal(end, [s + d for s, d in zip(starts, sizes, strict=True)])
+    model.minimize(1000 * end + total(starts))
+    return model
+
+
+def test_optimal() -> None:
+    heard: list[tuple[float, float]] = []
+    answer = solve(knapsack(), budget=LONG, on_solution=lambda objective, bound: heard.append((objective, bound)))
+    assert (answer.status, answer.objective, answer.bound, answer.workers) == ("optimal", -10.0, -10.0, 1)
+    assert heard and heard[-1][0] == -10.0
+    assert not answer.timed_out and not answer.interrupted and answer.seconds > 0
+
+
+def test_infeasible_has_no_numbers() -> None:
+    model = Model()
+    x = model.int(0, 3, "x")
+    model.add(x >= 4)
+    model.minimize(x)
+    answer = solve(model, budget=LONG)
+    assert (answer.status, answer.objective, answer.bound) == ("infeasible", None, None)
+    with pytest.raises(RuntimeError, match="found nothing"):
+        answer.value(x)
+
+
+def test_satisfaction_has_no_objective() -> None:
+    model = Model()
+    x = model.int(0, 3, "x")
+    model.add(x >= 2)
+    answer = solve(model, budget=LONG)
+    assert (answer.status, answer.objective, answer.bound) == ("optimal", None, None)
+    assert answer.value(x) >= 2
+
+
+def test_unknown() -> None:
+    answer = solve(jobs(), budget=Budget(20.0, 0.0))
+    assert answer.status == "unknown" and answer.objective is None and not answer.timed_out
+
+
+def test_invalid_model_is_an_internal_error() -> None:
+    model = Model("broken")
+    x = model.int(0, 1 << 62, "x")
+    model.add((1 << 60) * x <= 5)
+    with pytest.raises(RuntimeError, match="broken"):
+        solve(model, budget=LONG)
+
+
+def test_limits() -> None:
+    by_work = solve(jobs(), budget=Budget(60.0, 0.2))
+    assert by_work.status == "feasible" and not by_work.timed_out
+    by_clock = solve(jobs(), budget=Budget(1.0, 1e9))
+    assert by_clock.status == "feasible" and by_clock.timed_out
+
+
+def test_same_seed_same_answer() -> None:
+    def answers(seed: int) -> tuple[float | None, float | None, float]:
+        answer = solve(jobs(), budget=Budget(60.0, 0.1), seed=seed)
+        return answer.objective, answer.bound, answer.deterministic_seconds
+
+    assert answers(7) == answers(7)
+
+
+def test_groups_can_be_left_out() -> None:
+    free = solve(knapsack(frozenset({"room"})), budget=LONG)
+    assert free.objective == -16.0
+    assert solve(knapsack(frozenset({"room", "pairs"})), budget=LONG).objective == -19.0
+    assert knapsack().groups == ["room", "pairs"]
+
+
+def test_conflict_names_the_groups_that_contradict() -> None:
+    def build(disabled: frozenset[str]) -> Model:
+        model = Model(disabled=disabled)
+        x, y = model.int(0, 9, "x"), model.int(0, 9, "y")
+        with model.group("innocent"):
+            model.add(x <= 8)
+        with model.group("large"):
+            model.add(x + y >= 15)
+        with model.group("small x"):
+            model.add(x <= 5)
+        with model.group("no hard x"), model.group("inner"):
+            model.add(x != 7)
+        return model
+
+    assert conflict(build, budget=LONG) == ("large", "small x")
+
+    def fine(disabled: frozenset[str]) -> Model:
+        return Model(disabled=disabled)
+
+    assert conflict(fine, budget=LONG) is None
+
+
+def test_every_constraint() -> None:
+    model = Model()
+    x, y, z = (model.int(0, 9, name) for name in "xyz")
+    a, b, c = (model.bool(name) for name in "abc")
+    model.exactly_one([a, b])
+    model.implication(a, c)
+    model.any_of([a, c])
+    model.add(x == 3, when=a)
+    model.add(x == 5, when=b)
+    model.element(y, [4, 7, 9], z)
+    model.allowed([x, y], [(3, 1), (5, 2)])
+    model.multiply(product := model.int(0, 99, "product"), [x, z])
+    model.no_overlap([model.interval(0, 4, "i"), model.interval(start := model.int(0, 9, "s"), 2, "j")])
+    model.no_overlap([model.interval(1, 4, "k"), model.optional_interval(2, 2, late := model.bool("late"), "l")])
+    model.no_overlap_2d([model.interval(0, 2, "u"), model.interval(1, 2, "v")],
+                        [model.interval(0, 3, "w"), model.interval(high := model.int(0, 9, "h"), 1, "q")])  # fmt: skip
+    pick = model.choice([2, 6], "pick")
+    model.add(pick > 3)
+    four = model.constant(4)
+    model.minimize(product + start + high)
+    answer = solve(model, budget=LONG)
+    assert [answer.value(v) for v in (x, y, z, product, start, high, pick)] == [3, 1, 7, 21, 4, 3, 6]
+    assert answer.true(a) and answer.true(c) and not answer.true(b) and not answer.true(late)
+    assert answer.value(four) == 4
+
+
+def test_hint_is_the_first_solution() -> None:
+    heard: list[float] = []
+    model = Model()
+    x = [model.int(0, 50, f"x{i}") for i in range(8)]
+    for a, b in pairwise(x):
+        model.add(a + b >= 30)
+    model.minimize(weighted(x, [5, 3, 7, 2, 9, 4, 6, 1]))
+    for i, var in enumerate(x):
+        model.hint(var, 7)
+        model.hint(var, 20 if i % 2 else 15)
+    assert solve(model, budget=LONG, on_solution=lambda o, _: heard.append(o)).status == "optimal"
+    assert heard[0] <= 15 * (5 + 7 + 9 + 6) + 20 * (3 + 2 + 4 + 1)
+
+
+def test_listener_that_fails_ends_the_search() -> None:
+    def fail(objective: float, bound: float) -> None:
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        solve(jobs(), budget=LONG, on_solution=fail)
+
+
+def test_interrupt_keeps_the_incumbent() -> None:
+    found = threading.Event()
+
+    def interrupt() -> None:
+        found.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    began = time.perf_counter()
+    answer: Solution = solve(jobs(), budget=Budget(60.0, 1e9), on_solution=lambda *_: found.set())
+    assert answer.interrupted and answer.found and not answer.timed_out
+    assert time.perf_counter() - began < 40

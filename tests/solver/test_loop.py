@@ -1,0 +1,152 @@
+"""The loop among the models: plans that pass the checker, cuts that go up, and an end in any case."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import graphs
+
+from girih.ir.codec import from_json, sha256, to_json
+from girih.ir.errors import InfeasibleError
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan, Segment, Solved
+from girih.ir.plan_check import check_plan
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.banks import Overflow
+from girih.solver.cp import Budget
+from girih.solver.options import Options, Planned, Progress
+from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
+
+GRAPHS = {
+    "matmul": lambda dtype: graphs.matmul(dtype=dtype),
+    "residual": lambda dtype: graphs.residual(dtype=dtype),
+    "attention": lambda dtype: graphs.attention(dtype=dtype),
+}
+DTYPE = {"tiny": "float32", "stcp920": "float16"}
+QUICK = Options(timeout=1.0)
+
+
+def with_memory(machine: Machine, name: str, capacity: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacity) if m.name == name else m for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+def cuts(planned: Planned) -> list[str]:
+    return [f"{run.model}: {run.note}" for run in planned.log.runs if run.note.startswith("cut")]
+
+
+@pytest.mark.parametrize("target", DTYPE)
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("strategy", ["solver", "layerwise"])
+def test_a_plan_comes_out_and_can_be_followed(target: str, name: str, strategy: str) -> None:
+    machine = load_machine(target)
+    graph = GRAPHS[name](DTYPE[target])
+    planned = plan(graph, machine, replace(QUICK, strategy=strategy))  # type: ignore[arg-type]
+    found = planned.plan
+    check_plan(found, graph, machine)
+    assert found.strategy == strategy and found.barrier == (strategy == "layerwise")
+    assert found.cycles_predicted >= found.lower_bound_cycles > 0
+    models = {s.model.partition(":")[0] for s in found.solved}
+    assert {"tiling", "pipeline", "residency", "banks"} <= models
+    assert from_json(to_json(found), Plan) == found
+    trace = simulate(lower(graph, found, machine), machine, graph.data, {}, data=False)
+    assert trace.summary.violation_count == 0
+    assert abs(trace.summary.cycles - found.cycles_predicted) <= 0.1 * trace.summary.cycles
+
+
+def test_layerwise_is_what_the_solver_beats() -> None:
+    machine = load_machine("tiny")
+    graph = graphs.residual(dtype="float32")
+    solver, layerwise = (plan(graph, machine, replace(QUICK, strategy=s)).plan for s in ("solver", "layerwise"))
+    assert all(len(s.ops) == 1 for s in layerwise.segments)
+    assert solver.cycles_predicted < layerwise.cycles_predicted
+
+
+def test_the_same_inputs_give_the_same_plan() -> None:
+    machine = load_machine("tiny")
+    hashes = {sha256(plan(graphs.attention(dtype="float32"), machine, QUICK).plan) for _ in range(2)}
+    assert len(hashes) == 1
+
+
+def test_more_time_is_never_worse() -> None:
+    machine = load_machine("stcp920")
+    graph = graphs.residual()
+    short, long = (plan(graph, machine, Options(timeout=t)).plan for t in (1.0, 30.0))
+    assert long.cycles_predicted <= short.cycles_predicted
+
+
+def test_shared_memory_that_is_too_small_makes_tiles_smaller() -> None:
+    """Whole weights do not fit beside the data; the cut asks tiling for finer ones, and those pass through a ring."""
+    machine = with_memory(load_machine("tiny"), "LLB", 30720)
+    graph = graphs.chain(dtype="float32", channels=32)
+    planned = plan(graph, machine, QUICK)
+    assert any(line.startswith("tiling: cut") for line in cuts(planned))
+    assert any(b.phase > 1 for b in planned.plan.shared)
+    check_plan(planned.plan, graph, machine)
+
+
+def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Banks refuse segments of more than two operators; segmentation finds another way, and asks for none twice."""
+    asked: list[tuple[str, ...]] = []
+    place = Placing.local
+
+    def local(self: Placing, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
+        if len(segment.ops) <= 2:
+            return place(self, index, segment, budget)
+        asked.append((*segment.ops, str(segment.instances), str(segment.cores)))
+        memory = self.machine.role("local")
+        solved = Solved("banks:L1", "infeasible", None, None, "bytes")
+        overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
+        return LocalOverflow(index, segment.ops[0], memory, overflow)
+
+    machine = load_machine("tiny")
+    graph = graphs.chain(3, dtype="float32")
+    assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
+    monkeypatch.setattr(Placing, "local", local)
+    planned = plan(graph, machine, QUICK)
+    assert max(len(s.ops) for s in planned.plan.segments) <= 2
+    assert any(line.startswith("segmentation: cut") for line in cuts(planned))
+    assert len(asked) == len(set(asked)) > 0
+
+
+def test_no_plan_at_all_names_the_operator_and_the_bytes() -> None:
+    machine = with_memory(load_machine("tiny"), "IM", 512)
+    with pytest.raises(InfeasibleError, match=r"softmax.*IM"):
+        plan(graphs.attention(dtype="float32", length=128), machine, QUICK)
+
+
+def interrupted(graph: Graph, after: str) -> tuple[list[Progress], Planned]:
+    heard: list[Progress] = []
+
+    def listen(news: Progress) -> None:
+        heard.append(news)
+        if news.model == after and not any(n.status == "stop" for n in heard):
+            heard.append(Progress(after, "stop", None, None, 0.0))
+            signal.raise_signal(signal.SIGINT)
+
+    return heard, plan(graph, load_machine("tiny"), Options(timeout=30.0), listen)
+
+
+def test_an_interrupt_keeps_the_best_plan() -> None:
+    graph = graphs.residual(dtype="float32")
+    heard, planned = interrupted(graph, "plan")
+    assert planned.log.status == "interrupted"
+    assert sum(n.model == "plan" for n in heard) == 2
+    check_plan(planned.plan, graph, load_machine("tiny"))
+
+
+def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(graphs.residual(dtype="float32"), "tiling")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,82 @@
+"""The lower bound is what every plan must do: known totals on small graphs, and never more than what is needed."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+
+from girih.ir.box import Affine, Span
+from girih.ir.graph import Access, Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.solver.lower_bound import distinct_elements, lower_bound, needed_points
+from girih.tests import graphs
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return load_machine("stcp920")
+
+
+def test_a_large_convolution_is_bound_by_the_matrix_engines(machine: Machine) -> None:
+    graph = graphs.conv(size=64, channels=512, out=512)
+    cycles, reason = lower_bound(graph, machine)
+    assert cycles == 64 * 64 * 9 * 512 * 512 // (64 * 32 * machine.cores)
+    assert "MME" in reason
+
+
+def test_thin_product_is_bound_by_main_memory(machine: Machine) -> None:
+    graph = graphs.matmul(m=8, k=1024, n=1024)
+    moved = sum(t.bytes for t in graph.tensors)
+    cycles, reason = lower_bound(graph, machine)
+    assert cycles == ceil(moved / 27)
+    assert "ddr" in reason
+
+
+def test_products_that_no_matrix_engine_runs_take_the_vector_engine(machine: Machine) -> None:
+    graph = graphs.matmul(m=512, k=256, n=256, dtype="float32")
+    cycles, reason = lower_bound(graph, machine)
+    assert "VME" in reason
+    assert cycles == ceil((512 * 256 * 256 + 512 * 256) / (32 * machine.cores))
+
+
+def test_special_functions_count_their_slowdown(machine: Machine) -> None:
+    def only(func: str) -> int:
+        net = graphs.Net("one", "float16")
+        x = net.input("x", 4, 64)
+        for i in range(400):
+            x = net.elementwise(f"e{i}", func, x)
+        return lower_bound(net.graph(), machine)[0]
+
+    assert only("exp") == machine.engine_for("vector").special * only("neg")
+
+
+def test_movements_are_free(machine: Machine) -> None:
+    def chain(copies: int) -> Graph:
+        net = graphs.Net("moves", "float16")
+        x = net.input("x", 64, 64)
+        for i in range(copies):
+            x = net.elementwise(f"copy{i}", "copy", x)
+        return net.graph()
+
+    assert lower_bound(chain(1), machine) == lower_bound(chain(50), machine)
+
+
+def test_what_nobody_needs_is_not_counted() -> None:
+    net = graphs.Net("dead", "float16")
+    x = net.input("x", 4, 8, 8, 16)
+    used = net.conv("used", x, 16, kernel=3)
+    net.conv("unused", x, 16, kernel=3)
+    points = needed_points(net.graph(used))
+    assert set(points) == {"used"}
+
+
+def test_a_strided_read_touches_only_some_elements() -> None:
+    points = (Span(0, 8), Span(0, 3))
+    every_other = Access("x", (Affine((2, 0), 0),))
+    window = Access("x", (Affine((2, 1), -1),))
+    assert distinct_elements(every_other, points, (16,)) == 8
+    assert distinct_elements(window, points, (16,)) == 16
+    diagonal = Access("x", (Affine((1, 0)), Affine((1, 0))))
+    assert distinct_elements(diagonal, points, (8, 8)) == 8

@@ -1,0 +1,338 @@
+"""Residency: the model against enumeration, windows and hand against the model, buffers against the checker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from girih.ir.box import Span, full
+from girih.ir.boxes import Boxes, stack
+from girih.ir.cell import Cells
+from girih.ir.errors import InfeasibleError
+from girih.ir.graph import Graph, Host, Op, Tensor
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Segment, Split, Step, Tile
+from girih.ir.plan_check import check_plan
+from girih.solver.cp import Budget, solve
+from girih.solver.demand import Demand, Fetched, Kept, Part, Use, demand
+from girih.solver.prefetch import KEPT, RINGED, STAYS, Decisions, Greedy, Offers, bound, evaluate
+from girih.solver.reside import Cut, Residence, Shortage, reside
+from girih.solver.residency import ResidencyModel
+from girih.solver.residency_answer import decisions, hint
+from girih.solver.streams import Ring, Visit, Walk, chunked, cuts, first_use, ring
+from girih.solver.windows import improve
+
+from ..graphs import Net, attention, chain, residual
+from .rough import by_instance, in_order, rough_cycles, rough_plan, rough_segments
+
+STCP = load_machine("stcp920")
+TINY = load_machine("tiny")
+BUDGET = Budget(20.0)
+
+
+def anywhere(d: Demand) -> Offers:
+    """All slots in which a fetch can be issued."""
+
+    def choose(i: int, k: int) -> list[int]:
+        item = d.fetched[i]
+        return list(range(max(item.ready, item.uses[k - 1].slot + 1 if k else 0), item.uses[k].slot + 1))
+
+    return choose
+
+
+def part(name: str, size: int, cycles: int) -> Part:
+    return Part(name, (Span(0, size),), size, cycles)
+
+
+def some(rng: random.Random) -> tuple[Demand, np.ndarray]:
+    """A demand with a kept piece, a streamed operand with a ring, and two other items, over five slots."""
+    slots = 5
+    cycles = tuple(rng.randint(2, 20) for _ in range(slots))
+
+    def uses(count: int, first: int = 0) -> tuple[Use, ...]:
+        chosen = sorted(rng.sample(range(first, slots), count))
+        return tuple(Use(s, rng.randint(1, cycles[s])) for s in chosen)
+
+    made = rng.randrange(2)
+    last = rng.randint(made + 1, slots - 1)
+    piece = Kept(
+        part("p", 4, rng.randint(3, 12)),
+        (made, last + 1),
+        ((made, part("p", 4, rng.randint(3, 12))),),
+        rng.random() < 0.3,
+        rng.random() < 0.8,
+    )
+    streamed = uses(2)
+    fetched = (
+        Fetched((part("a", rng.randint(1, 4), rng.randint(3, 15)),), uses(rng.randint(1, 2))),
+        Fetched((part("w", 3, rng.randint(3, 12)),), streamed, stream="w"),
+        Fetched((part("w", 3, rng.randint(3, 12)),), streamed, stream="w"),
+        Fetched((part("p", 4, rng.randint(3, 12)),), (Use(last, cycles[last]),), made + 1, piece=0),
+    )
+    visits = tuple(Visit(p, 0, (Span(0, 2),), 2) for p in range(3))
+    rings = {("w", use.slot): (Ring(visits, 4),) for use in streamed if rng.random() < 0.7}
+    found = Demand(cycles, 9, fetched, (piece,), rings, rng.choice([0.5, 1.0]), ())
+    return found, np.full(slots, rng.randint(7, 12), dtype=np.int64)
+
+
+def every_decision(d: Demand) -> Iterator[Decisions]:
+    """All decisions, whether they fit or not."""
+    ring_keys = list(d.rings)
+    for stay in product(*([False, True] if p.may_stay else [False] for p in d.kept)):
+        for chosen in product([None, 0], repeat=len(ring_keys)):
+            ringed = {key: o for key, o in zip(ring_keys, chosen, strict=True) if o is not None}
+            rows: list[list[tuple[int, ...]]] = []
+            for item in d.fetched:
+                options: list[list[int]] = []
+                for k, use in enumerate(item.uses):
+                    if item.piece is not None and stay[item.piece]:
+                        options.append([STAYS])
+                    elif (item.stream, use.slot) in ringed:
+                        options.append([RINGED])
+                    else:
+                        before = item.uses[k - 1].slot if k else -1
+                        there = k > 0 and (item.stream, before) not in ringed
+                        first = max(item.ready, before + 1)
+                        options.append([*range(first, use.slot + 1), *([KEPT] if there else [])])
+                rows.append(list(product(*options)))
+            for fetch in product(*rows):
+                yield Decisions(tuple(stay), tuple(fetch), ringed)
+
+
+def usage(d: Demand, decided: Decisions) -> np.ndarray:
+    """Bytes held in each slot, by definition."""
+    held = np.zeros(len(d.cycles), dtype=np.int64)
+    for piece, stays in zip(d.kept, decided.stay, strict=True):
+        if stays:
+            held[piece.live[0] : piece.live[1]] += piece.part.bytes
+        else:
+            for slot, p in piece.made:
+                held[slot] += p.bytes
+    for item, row in zip(d.fetched, decided.fetch, strict=True):
+        for k, (use, at) in enumerate(zip(item.uses, row, strict=True)):
+            if at >= KEPT:
+                held[(at if at >= 0 else item.uses[k - 1].slot + 1) : use.slot + 1] += item.bytes
+    for key, option in decided.ring.items():
+        held[key[1]] += d.rings[key][option].bytes
+    return held
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_optimum_is_that_of_enumeration(seed: int) -> None:
+    d, room = some(random.Random(seed))
+    fitting = [x for x in every_decision(d) if (usage(d, x) <= room).all()]
+    best = min((evaluate(d, x).objective for x in fitting), default=None)
+    built = ResidencyModel(d, room, anywhere(d), 10_000)
+    answer = solve(built.model, budget=BUDGET)
+    if best is None:
+        assert answer.status == "infeasible"
+        assert Greedy(d, room).least() is not None
+        return
+    assert answer.status == "optimal" and answer.objective == best
+    found = decisions(built, answer)
+    assert evaluate(d, found).objective == best and (usage(d, found) <= room).all()
+    assert bound(d) <= best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_by_hand_fits_and_is_a_valid_hint(seed: int) -> None:
+    d, room = some(random.Random(seed))
+    for early in (True, False):
+        hand = Greedy(d, room)
+        excess = hand.least()
+        if excess is not None:
+            assert excess.bytes > 0
+            continue
+        hand.keeps()
+        hand.leads(anywhere(d), early)
+        start = hand.decisions()
+        assert (usage(d, start) <= room).all()
+        assert (room - usage(d, start) == hand.room).all()
+        heard: list[float] = []
+        built = ResidencyModel(d, room, anywhere(d), evaluate(d, start).end)
+        hint(built, start, evaluate(d, start))
+        answer = solve(built.model, budget=BUDGET, on_solution=lambda o, _, heard=heard: heard.append(o))
+        assert answer.found and heard[0] <= evaluate(d, start).objective
+        better = improve(d, room, start, budget=BUDGET, seed=0)
+        assert answer.objective is not None
+        assert answer.objective <= better.outcome.objective <= evaluate(d, start).objective
+
+
+def test_windows_only_improve() -> None:
+    graph = residual(5, batch=4, size=16, channels=64)
+    cells = Cells(graph)
+    segments = rough_segments(graph, STCP, group=1, instances=4)
+    steps = in_order(segments)
+    d = demand(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
+    room = np.full(len(d.cycles), 100_000, dtype=np.int64)
+    hand = Greedy(d, room)
+    assert hand.least() is None
+    start = hand.decisions()
+    assert sum(len(i.uses) for i in d.fetched) > 150, "more than one window"
+    first, second = (improve(d, room, start, budget=Budget(60.0, 0.5), seed=3) for _ in range(2))
+    assert first.decisions == second.decisions, "deterministic"
+    assert first.outcome.objective < evaluate(d, start).objective
+    assert (usage(d, first.decisions) <= room).all()
+    assert first.bound <= first.outcome.objective
+
+
+@pytest.mark.parametrize("machine", [STCP, TINY], ids=lambda m: m.name)
+@pytest.mark.parametrize("layerwise", [False, True])
+@pytest.mark.parametrize("instances", [1, 2])
+def test_plans_pass_the_checker(machine: Machine, layerwise: bool, instances: int) -> None:
+    dtype = "float16" if machine is STCP else "float32"
+    for graph in (chain(dtype=dtype, size=12), attention(dtype=dtype), residual(dtype=dtype, size=10)):
+        for group in (1, 3):
+            plan = rough_plan(graph, machine, layerwise=layerwise, group=group, instances=instances)
+            check_plan(plan, graph, machine)
+            if layerwise:
+                assert all(b.fetch or b.store for b in plan.shared if b.memory == "LLB")
+                # One step; a constant or staged tensor is there for its slot alone.
+                assert all(b.live[1] - b.live[0] == 1 for b in plan.shared if b.memory == "LLB")
+
+
+def test_depth_first_keeps_only_the_images_at_work() -> None:
+    graph = chain(3, batch=4)
+    segments = rough_segments(graph, STCP, group=1, instances=4)
+    plan = rough_plan(graph, STCP, segments, by_instance(segments, [(0, 3)]))
+    check_plan(plan, graph, STCP)
+    pieces = [b for b in plan.shared if b.tensor == "conv0" and b.memory == "LLB"]
+    assert [b.live for b in pieces] == [(0, 2), (3, 5), (6, 8), (9, 11)]
+    assert all(b.box[0].size == 1 and not b.fetch and not b.store for b in pieces)
+
+
+def test_cut_leaves_room() -> None:
+    graph = residual(2, size=16)
+    cells = Cells(graph)
+    segments = rough_segments(graph, STCP, group=1)
+    steps = in_order(segments)
+    cycles = rough_cycles(graph, segments, steps, cells)
+
+    def ask(*cut: Cut) -> Residence | Shortage:
+        return reside(graph, cells, STCP, segments, steps, slot_cycles=cycles, cuts=cut, budget=BUDGET)
+
+    capacity = STCP.role("shared").capacity
+    free = ask()
+    assert isinstance(free, Residence)
+    tight = ask(Cut((0, len(cycles)), capacity - 76_000))
+    assert isinstance(tight, Residence)
+    load = np.zeros(len(cycles), dtype=np.int64)
+    for request in tight.requests:
+        load[request.live[0] : request.live[1]] += request.bytes
+    assert load.max() <= 76_000 and tight.outcome.objective > free.outcome.objective
+    short = ask(Cut((2, 3), capacity - 1000))
+    assert isinstance(short, Shortage) and (short.slot, short.op) == (2, "b0")
+    assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
+    assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
+
+
+def wide(columns: int = 512, k: int = 512) -> tuple[Graph, Segment]:
+    """Weights four times as large as the shared memory of the tiny machine."""
+    net = Net("wide", "float32")
+    graph = (net.matmul("fc", net.input("x", 4, k), columns), net.graph())[1]
+    tile = Tile("fc", (4, 16), (1, 0), (64,), "matrix", 2, 2)
+    return graph, Segment(("fc",), (), (Split(1, 2),), (tile,))
+
+
+def test_weights_larger_than_the_memory_go_round_in_a_ring() -> None:
+    graph, segment = wide()
+    assert graph.tensor["fc.w"].bytes > 3 * TINY.role("shared").capacity
+    plan = rough_plan(graph, TINY, (segment,), (Step(0, 0),))
+    check_plan(plan, graph, TINY)
+    chunks = [b for b in plan.shared if b.tensor == "fc.w" and b.memory == "LLB"]
+    assert max(b.phase for b in chunks) >= 2
+    assert len({b.address for b in chunks}) < len(chunks), "phases take turns"
+    assert sum(b.box[1].size for b in chunks) == 512, "each column once"
+
+
+def test_ring_needs_the_loop_over_chunks_outside() -> None:
+    graph, segment = wide()
+    inner = replace(segment.tiles[0], sizes=(1, 16), order=(0, 1))
+    cells = Cells(graph)
+    bad = replace(segment, tiles=(inner,))
+    answer = reside(graph, cells, TINY, (bad,), (Step(0, 0),), slot_cycles=[1000], budget=BUDGET)
+    assert isinstance(answer, Shortage) and answer.tensors[0] == "fc.w"
+
+
+def walk(*spans: tuple[int, int], start: list[int] | None = None) -> Walk:
+    boxes: Boxes = stack([(Span(0, 4), Span(*s)) for s in spans], 2)
+    begins = np.array(start or list(range(len(spans))), dtype=np.int64)
+    return Walk(boxes, begins, int(begins[-1]) + 1)
+
+
+def test_cuts_are_where_no_tile_crosses() -> None:
+    walks = [walk((0, 4), (4, 8), (8, 12)), walk((0, 6), (6, 12))]
+    assert cuts(walks[:1], 1, Span(0, 12)) == [0, 4, 8, 12]
+    assert cuts(walks, 1, Span(0, 12)) == [0, 12]
+    assert cuts(walks[:1], 0, Span(0, 4)) == [0, 4]
+    box = (Span(0, 4), Span(0, 12))
+    assert [c[1] for c in chunked(box, 1, [0, 4, 8, 12], 32)] == [Span(0, 8), Span(8, 12)]
+    assert [c[1] for c in chunked(box, 1, [0, 4, 8, 12], 8)] == [Span(0, 4), Span(4, 8), Span(8, 12)]
+    assert chunked(box, 1, [0, 12], 8) == [box]
+
+
+def test_first_use() -> None:
+    there = walk((0, 4), (4, 8), (8, 12), (0, 4))
+    assert first_use([there], (Span(0, 4), Span(4, 12))) == 0.25
+    assert first_use([there], (Span(0, 4), Span(12, 16))) is None
+
+
+def test_ring_of_cores_side_by_side() -> None:
+    tensor = Tensor("w", (4, 12), "int8")
+    left, right = walk((0, 2), (2, 4), (4, 6)), walk((6, 8), (8, 10), (10, 12))
+    made = ring(tensor, [left, right], 16)
+    assert made is not None and (made.phases, made.bytes, made.traffic) == (3, 32, 48)
+    assert [(v.phase, v.part) for v in made.visits] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [v.box[1] for v in made.visits][:2] == [Span(0, 2), Span(6, 8)]
+    again = ring(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
+    assert again is None or again.phases == 1, "a chunk that is needed again cannot be in a ring"
+    late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
+    skewed = ring(tensor, [left, late], 8)
+    assert skewed is None or skewed.phases == 1, "cores must go on together"
+
+
+def with_host() -> Graph:
+    """A convolution, the host, and a convolution; the host also reads the input."""
+    net = Net("hosted")
+    x = net.input("x", 1, 8, 8, 16)
+    a = net.conv("a", x, 16)
+    h = net._tensor("h", (1, 8, 8, 16))  # pyright: ignore[reportPrivateUsage]
+    net.ops.append(Op("host", ("host",), (a, x), (h,), host=Host("", "no engine does this")))
+    net.conv("b", h, 16, add=a)
+    return net.graph()
+
+
+@pytest.mark.parametrize("layerwise", [False, True])
+def test_what_the_host_touches_is_in_main_memory(layerwise: bool) -> None:
+    graph = with_host()
+    plan = rough_plan(graph, STCP, layerwise=layerwise)
+    check_plan(plan, graph, STCP)
+    homes = {b.tensor for b in plan.shared if b.memory == "DDR"}
+    assert homes >= {"a", "x", "h", "b", "a.w", "b.w"}
+    here = [b for b in plan.shared if b.memory == "LLB"]
+    assert all(b.store for b in here if b.tensor == "a" and not b.fetch)
+    assert all(b.fetch and b.live[0] >= 2 for b in here if b.tensor == "h")
+
+
+def test_main_memory_can_be_too_small() -> None:
+    small = replace(
+        TINY,
+        memories=tuple(replace(m, capacity=4096) if m.role == "main" else m for m in TINY.memories),
+    )
+    with pytest.raises(InfeasibleError, match=r"DDR.*4,096 bytes.*too many; the largest is"):
+        rough_plan(chain(1, dtype="float32"), small)
+
+
+def test_boxes_of_whole_tensors() -> None:
+    graph = chain(1)
+    plan = rough_plan(graph, STCP)
+    homes = [b for b in plan.shared if b.memory == "DDR"]
+    assert [b.box for b in homes] == [full(graph.tensor[b.tensor].shape) for b in homes]
+    ends = [(b.address, b.address + b.bytes) for b in homes]
+    assert all(a[1] <= b[0] for a, b in pairwise(ends))

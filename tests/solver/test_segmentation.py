@@ -1,0 +1,315 @@
+"""Segmentation: cells as arrays agree with cells one by one, the model finds what trying everything finds, and its
+answers are segments that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+
+from girih.ir.box import volume
+from girih.ir.cell import Cells, count, followed_dims, share
+from girih.ir.errors import InfeasibleError
+from girih.ir.graph import DTYPES, Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Segment, Split
+from girih.solver.buffers import data_buffers, round_up
+from girih.solver.candidates import Candidates, Column
+from girih.solver.cp import Budget, solve
+from girih.solver.crossing import Residence, activations, items, least_moved
+from girih.solver.fluid import Cuts, Flow, potentials, splices
+from girih.solver.layerwise import layerwise_segments
+from girih.solver.problem import Problem
+from girih.solver.segment_model import build
+from girih.solver.segmentation import ColumnCut, Segmentation, segment
+from girih.solver.shares import all_cells, representatives, rows, shares
+from girih.solver.splits import Cut, core_splits, cuts, instance_splits
+from girih.solver.tiling import Infeasible, Tiler
+from girih.tests import graphs
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Machine:
+    return load_machine("tiny")
+
+
+@pytest.fixture(scope="module")
+def stcp() -> Machine:
+    return load_machine("stcp920")
+
+
+def with_capacity(machine: Machine, **capacities: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacities.get(m.role, m.capacity)) for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+# Cuts and cells.
+
+
+def test_cores_are_used() -> None:
+    assert (Split(0, 8),) in core_splits((8, 56, 56, 64), 8)
+    assert (Split(0, 2), Split(1, 4)) in core_splits((2, 56, 56, 64), 8)
+    assert core_splits((1, 1, 1), 8) == [()]
+    assert (Split(1, 7),) in core_splits((1, 7), 8)
+
+
+def test_no_part_is_for_nothing() -> None:
+    parts = [s[0].parts for s in instance_splits((56,), 32, 8) if s]
+    assert parts == [2, 4, 8, 14, 28]
+    assert all(c.instance_count * c.core_count <= 56 for c in cuts((56,), 8))
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        Cut((Split(0, 2), Split(2, 3)), (Split(1, 4), Split(2, 2))),
+        Cut((Split(1, 5),), (Split(1, 2),)),
+        Cut((), (Split(0, 2),)),
+    ],
+)
+def test_shares_are_those_of_cells(cut: Cut) -> None:
+    graph = graphs.chain(2, batch=2, size=13, channels=8)
+    ops = graph.ops
+    made = Segment(tuple(o.name for o in ops), cut.instances, cut.cores, ())
+    follow = followed_dims(graph, ops)[ops[0].name]
+    shape = graph.tensor[ops[0].output].shape
+    there = shares(rows([cut], [all_cells(cut)]), shape, follow)
+    cores = count(cut.cores)
+    for i in range(count(cut.instances)):
+        for c in range(cores):
+            assert there.box(i * cores + c) == share(shape, made, i, c, follow)
+
+
+def peak_by_cells(graph: Graph, machine: Machine, column: Column) -> int:
+    """The peak of local memory from single cells, tensor by tensor."""
+    ops = [op.name for op in graph.ops[column.first : column.last + 1]]
+    made = Segment(tuple(ops), column.cut.instances, column.cut.cores, ())
+    tiled = Tiler(graph, machine).segment(made, Cells(graph))
+    assert not isinstance(tiled, Infeasible)
+    buffers = data_buffers(graph, Cells(graph), machine, 0, tiled[0])
+    return max(sum(b.bytes for b in buffers if b.live[0] <= p < b.live[1]) for p in range(len(ops)))
+
+
+def test_peaks_are_those_of_cells(tiny: Machine) -> None:
+    graph = graphs.residual(1, size=12, channels=16)
+    made = Candidates(graph, tiny)
+    columns = made.columns()
+    for column in columns[:: max(1, len(columns) // 12)]:
+        exact = made.exact_peak(column)
+        assert exact == peak_by_cells(graph, tiny, column)
+        assert column.peak <= exact <= 1.1 * column.peak
+
+
+def test_representatives_are_cells_of_the_cut() -> None:
+    cut = Cut((Split(1, 14),), (Split(0, 2), Split(2, 4)))
+    assert set(representatives(cut, (2, 56, 30, 8))) <= set(all_cells(cut))
+
+
+# Candidates.
+
+
+def test_only_runs_that_lead_to_their_last_operator(tiny: Machine) -> None:
+    net = graphs.Net()
+    x = net.input("x", 2, 8, 8, 8)
+    left, right = net.conv("left", x, 8), net.conv("right", x, 8)
+    net.elementwise("join", "add", left, right)
+    runs = {(c.first, c.last) for c in Candidates(net.graph(), tiny).columns()}
+    assert runs == {(0, 0), (1, 1), (2, 2), (1, 2), (0, 2)}
+
+
+def test_equal_layers_have_equal_columns(stcp: Machine) -> None:
+    graph = graphs.residual(4, channels=32)
+    made = Candidates(graph, stcp, longest=3)
+    position = {op.name: i for i, op in enumerate(graph.ops)}
+    one, other = (made.ending(position[name]) for name in ("c1", "c2"))
+    moved = position["c2"] - position["c1"]
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert (b.first - a.first, b.cycles, b.cut) == (moved, a.cycles, a.cut)
+        assert [size for _, size in a.steps] == [size for _, size in b.steps]
+        inside = {n for op in graph.ops[b.first : b.last + 1] for n in (*op.inputs, op.output)}
+        assert {name for name, _ in b.steps} <= inside
+
+
+def test_weights_are_counted_once_and_again(stcp: Machine) -> None:
+    graph = graphs.matmul(m=512, k=256, n=128)
+    weights = sum(graph.tensor[n].bytes for n in graph.constant_names)
+    for column in Candidates(graph, stcp).columns():
+        assert column.weights == weights
+        rows_cut = any(s.dim == 0 for s in column.cut.instances)
+        assert (column.again > 0) == rows_cut
+
+
+def test_what_never_fits_is_named(tiny: Machine) -> None:
+    net = graphs.Net("huge", "float32")
+    net.softmax("softmax", net.input("x", 4, 40000))
+    with pytest.raises(InfeasibleError, match=r"softmax.*L1.*more than"):
+        segment(net.graph(), tiny)
+
+
+# Flows.
+
+
+def columns_at_random(rng: np.random.Generator, cut_points: int) -> tuple[Cuts, Flow]:
+    runs = [(a, b) for a in range(cut_points) for b in range(a + 1, cut_points + 1) for _ in range(2)]
+    made = [Column(a, b - 1, Cut((), ()), 0, 0, 0, (), 0, ()) for a, b in runs]
+    core, main, ahead = (rng.integers(0, 100, len(runs)).tolist() for _ in range(3))
+    return Cuts(made, cut_points), Flow(core, main, ahead, [(c + m) / 10 for c, m in zip(core, main, strict=True)])
+
+
+def all_paths(cut_points: Cuts, at: int = 0) -> Iterator[tuple[int, ...]]:
+    if at == cut_points.count:
+        yield ()
+    for j in cut_points.starting[at]:
+        for rest in all_paths(cut_points, cut_points.after[j]):
+            yield (j, *rest)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_potentials_are_exact_and_never_too_high(seed: int) -> None:
+    cut_points, flow = columns_at_random(np.random.default_rng(seed), 5)
+    found = potentials(cut_points, flow)
+    assert found is not None
+    times = {p: flow.time(p) for p in all_paths(cut_points)}
+    assert found.bound == pytest.approx(min(times.values()))
+    assert flow.time(found.paths[0]) == pytest.approx(found.bound)
+    for j in range(len(cut_points.first)):
+        through = min(t for p, t in times.items() if j in p)
+        assert found.bound - 1e-6 <= found.through[j] <= through + 1e-6
+
+
+def test_splices_are_paths_and_no_worse() -> None:
+    cut_points, flow = columns_at_random(np.random.default_rng(0), 5)
+    paths = list(all_paths(cut_points))
+    made = splices(cut_points, flow, paths[:3], 4)
+    assert set(made) <= set(paths)
+    assert flow.time(made[0]) <= min(flow.time(p) for p in paths[:3])
+
+
+def test_no_path_is_no_potential() -> None:
+    assert potentials(Cuts([], 2), Flow([], [], [], [])) is None
+
+
+# The model.
+
+
+def best_by_trying(problem: Problem) -> int:
+    best: int | None = None
+    for path in all_paths(problem.cuts):
+        names = sorted({i.name for j in path for i in problem.items[j] if i.keepable})
+        for kept in chain.from_iterable(combinations(names, n) for n in range(len(names) + 1)):
+            residence = Residence(frozenset(kept), tuple(0 for _ in path))
+            if all(fits(problem, j, residence) for j in path):
+                objective = problem.answer(path, residence).objective
+                best = objective if best is None else min(best, objective)
+    assert best is not None
+    return best
+
+
+def fits(problem: Problem, j: int, residence: Residence) -> bool:
+    held = sum(i.held_kept if i.keepable and i.name in residence.kept else i.held for i in problem.items[j])
+    return held + min(problem.reserve, problem.columns[j].weights) <= problem.capacity
+
+
+@pytest.mark.parametrize("shared", [262144, 40000, 20000])
+def test_the_model_is_as_good_as_trying_everything(tiny: Machine, shared: int) -> None:
+    graph = graphs.chain(4, batch=2, size=12, channels=8)
+    machine = with_capacity(tiny, shared=shared)
+    columns = [c for c in Candidates(graph, machine, longest=2).columns() if not c.again]
+    kept: dict[tuple[int, int], list[Column]] = {}
+    for column in columns:
+        kept.setdefault((column.first, column.last), []).append(column)
+    problem = Problem([c for some in kept.values() for c in some[:2]], graph, machine)
+    model, _ = build(problem, range(len(problem.columns)))
+    solution = solve(model, budget=Budget(60.0))
+    assert solution.status == "optimal"
+    best = best_by_trying(problem)
+    # The model rounds each term up by itself.
+    assert solution.objective is not None
+    assert best - 1 <= solution.objective <= best * 1.001 + 100
+
+
+def test_the_least_that_moves_is_the_least(tiny: Machine) -> None:
+    graph = graphs.residual(1, size=12, channels=16)
+    known = activations(graph)
+    for column in Candidates(graph, tiny).columns()[::7]:
+        of = items(column, known)
+        capacity = 60000
+        least = least_moved(column, of, capacity, 1000)
+        free = least_moved(column, of, 1 << 40, 1000)
+        assert free is not None
+        assert least is None or least >= free
+
+
+def check(graph: Graph, machine: Machine, found: Segmentation) -> None:
+    """The segments are the operators in order, lead to their last one, and fit local memory in every cell."""
+    assert [name for s in found.segments for name in s.ops] == [op.name for op in graph.ops]
+    cells = Cells(graph)
+    for made in found.segments:
+        for name in made.ops[:-1]:
+            assert any(c.name in made.ops for c in graph.consumers[graph.op[name].output])
+        assert count(made.cores) <= machine.cores
+        for i in range(count(made.instances)):
+            for c in range(count(made.cores)):
+                largest = max(
+                    round_up(volume(box) * DTYPES[graph.tensor[name].dtype], 64)
+                    for name, box in cells.cell(made, i, c).tensors.items()
+                    if name not in graph.constant_names
+                )
+                assert largest <= machine.role("local").capacity
+    assert found.solved.bound is not None
+    assert found.solved.objective is not None
+    assert found.solved.bound <= found.solved.objective
+
+
+@pytest.mark.parametrize("name", ["residual", "attention", "chain"])
+def test_segmentations_are_valid(tiny: Machine, stcp: Machine, name: str) -> None:
+    graph = {"residual": graphs.residual(2), "attention": graphs.attention(), "chain": graphs.chain(5)}[name]
+    for machine in (tiny, stcp):
+        check(graph, machine, segment(graph, machine))
+
+
+def test_fusing_pays_where_shared_memory_is_small(stcp: Machine) -> None:
+    graph = graphs.chain(4, batch=8, size=56, channels=64)
+    small = segment(graph, with_capacity(stcp, shared=1 << 21))
+    assert len(small.segments) < 4
+
+
+def test_a_cut_forbids_a_column(stcp: Machine) -> None:
+    graph = graphs.residual(2, batch=8, size=28)
+    made = Candidates(graph, stcp)
+    before = segment(graph, stcp, candidates=made)
+    victim = before.segments[0]
+    cut = ColumnCut(victim.ops, victim.instances, victim.cores, None, "does not fit")
+    after = segment(graph, stcp, candidates=made, cuts=(cut,))
+    assert victim not in after.segments
+    every = ColumnCut(victim.ops)
+    assert victim.ops not in {s.ops for s in segment(graph, stcp, candidates=made, cuts=(every,)).segments}
+
+
+def test_a_cut_raises_a_price(stcp: Machine) -> None:
+    graph = graphs.residual(2, batch=8, size=28)
+    made = Candidates(graph, stcp)
+    before = segment(graph, stcp, candidates=made)
+    assert before.solved.objective is not None
+    dearer = [ColumnCut(s.ops, cycles=10**6) for s in before.segments]
+    after = segment(graph, stcp, candidates=made, cuts=dearer)
+    assert after.solved.objective is not None
+    assert after.solved.objective >= before.solved.objective
+
+
+def test_the_same_inputs_give_the_same_segments(stcp: Machine) -> None:
+    graph = graphs.residual(2, batch=8, size=28)
+    one, other = (segment(graph, stcp, seed=3) for _ in range(2))
+    assert one.segments == other.segments
+    assert one.solved == other.solved
+
+
+def test_layerwise_is_one_segment_for_each_operator(tiny: Machine) -> None:
+    graph = graphs.residual(2, batch=2, size=24)
+    made = layerwise_segments(graph, tiny)
+    assert [s.ops for s in made] == [(op.name,) for op in graph.ops]

@@ -1,0 +1,207 @@
+"""Tiles: the model finds what trying everything finds, what it claims of buffers and loads is so, and it gives up
+only where nothing fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from girih.ir.box import Box, full, shape_of
+from girih.ir.cell import Cells, tile_boxes
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Segment, Split, Tile
+from girih.solver.buffers import scratch_sizes, weight_size
+from girih.solver.cost import Weights
+from girih.solver.cp import Budget, solve
+from girih.solver.tile_space import Shape, chains, useful_sizes
+from girih.solver.tiling import Caps, Choice, Infeasible, Problem, Tiler, build, hint
+from girih.tests import graphs
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return load_machine("stcp920")
+
+
+def small(machine: Machine, **capacities: int) -> Machine:
+    """The machine with other capacities, by role."""
+    memories = tuple(replace(m, capacity=capacities.get(m.role, m.capacity)) for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+def box_of(graph: Graph, index: int = 0) -> Box:
+    return full(graph.tensor[graph.ops[index].output].shape)
+
+
+def only(graph: Graph, machine: Machine, weights: Weights | None = None, caps: Caps | None = None) -> Choice:
+    found = Tiler(graph, machine).tile(graph.ops[0], [box_of(graph)], weights or Weights(8, 8), caps or Caps())
+    assert isinstance(found, Choice)
+    return found
+
+
+def best_by_trying(problem: Problem) -> int:
+    return min(
+        int(problem.cycles[a, b])
+        for a, shape in enumerate(problem.shapes)
+        for b, mode in enumerate(problem.modes)
+        if problem.fits(shape, mode)
+    )
+
+
+CASES = {
+    "conv": graphs.conv(batch=1, size=14, channels=64, out=96),
+    "wide conv": graphs.conv(batch=1, size=7, channels=512, out=64),
+    "pointwise": graphs.conv(batch=2, size=28, channels=128, out=256, kernel=1),
+    "product": graphs.matmul(m=128, k=768, n=768),
+    "prime product": graphs.matmul(m=101, k=509, n=251),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("capacity", [262144, 32768])
+def test_the_model_is_as_good_as_trying_everything(machine: Machine, name: str, capacity: int) -> None:
+    graph = CASES[name]
+    tight = small(machine, accumulator=capacity, weights=capacity)
+    tiler = Tiler(graph, tight)
+    problem = tiler.problem(graph.ops[0], box_of(graph), Weights(8, 8), (capacity, capacity))
+    assert problem is not None
+    model, _, _, _ = build(problem, set())
+    solution = solve(model, budget=Budget(30.0))
+    assert solution.status == "optimal"
+    assert solution.objective == best_by_trying(problem)
+    choice = only(graph, tight)
+    assert (choice.cycles, choice.status) == (best_by_trying(problem), "optimal")
+    first = hint(problem, set())
+    assert first is not None
+    assert problem.fits(problem.shapes[first[0]], problem.modes[first[1]])
+
+
+def loads_by_walking(graph: Graph, tile: Tile, box: Box) -> int:
+    """How often weights are loaded, from the walk over all tiles with a ring of versions."""
+    op = graph.ops[0]
+    ring: list[tuple[object, ...] | None] = [None] * tile.weight_depth
+    counter = loaded = 0
+    axes = op.stages[0].axes
+    extents = [a.extent for a in axes if a.reduce]
+    cuts = tile_boxes(full(tuple(extents)), tile.reduce, tuple(range(len(extents))))
+    for part in tile_boxes(box, tile.sizes, tile.order):
+        for cut in cuts:
+            key = (part[-1], cut)
+            if key not in ring:
+                ring[counter % tile.weight_depth] = key
+                counter += 1
+                loaded += 1
+    return loaded
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("reduce", [(256,), (100,), (64,)])
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_loads_are_those_of_the_walk(order: tuple[int, int], reduce: tuple[int], versions: int) -> None:
+    from girih.solver.cost import Work
+    from girih.solver.tiling import Table
+
+    graph = graphs.matmul(m=96, k=256, n=64)
+    tile = Tile("matmul", (40, 32), order, reduce, "matrix", 2, versions)
+    counts = (3, 2)
+    changes = counts[1] if order == (1, 0) else prod(counts)
+    shape = Shape(tile.sizes, order, prod(counts), changes, counts[1], Work(), 0, 32)
+    reduce_tiles = -(-256 // reduce[0])
+    assert Table([shape]).loads(reduce_tiles, versions)[0] == loads_by_walking(graph, tile, box_of(graph))
+
+
+def test_weights_stay_while_rows_change(machine: Machine) -> None:
+    """All weights of a column tile fit, but not those of all columns: columns must be the outer loop."""
+    graph = graphs.matmul(m=512, k=512, n=512)
+    choice = only(graph, small(machine, accumulator=32768, weights=131072))
+    tile = choice.tile
+    assert tile.sizes[0] < 512
+    assert tile.sizes[1] < 512
+    assert tile.order == (1, 0)
+    assert loads_by_walking(graph, tile, box_of(graph)) == -(-512 // tile.sizes[1]) * -(-512 // tile.reduce[0])
+
+
+def test_engines_overlap_where_it_pays(machine: Machine) -> None:
+    graph = graphs.conv(batch=1, size=28, channels=128, out=128)
+    choice = only(graph, machine)
+    count = prod(-(-e // s) for e, s in zip(shape_of(box_of(graph)), choice.tile.sizes, strict=True))
+    assert count >= 2
+    assert choice.tile.depth == 2
+    assert choice.tile.engine == "matrix"
+
+
+def test_a_softmax_is_not_cut_along_its_rows(machine: Machine) -> None:
+    net = graphs.Net()
+    net.softmax("softmax", net.input("x", 12, 128, 128))
+    graph = net.graph()
+    tile = only(graph, machine).tile
+    assert tile.sizes[-1] == 128
+    assert tile.engine == "vector"
+    assert tile.reduce == ()
+
+
+def test_caps_are_kept(machine: Machine) -> None:
+    graph = graphs.conv(batch=1, size=28, channels=128, out=128)
+    caps = Caps(accumulator=20000, weights=10000)
+    tile = only(graph, machine, caps=caps).tile
+    op, boxes = graph.ops[0], [box_of(graph)]
+    assert tile.depth * sum(scratch_sizes(graph, op, tile, boxes).values()) <= 20000
+    assert tile.weight_depth * weight_size(graph, op, tile, boxes) <= 10000
+
+
+def test_a_single_element_is_tried_before_giving_up(machine: Machine) -> None:
+    net = graphs.Net()
+    net.softmax("softmax", net.input("x", 2, 1000))
+    graph = net.graph()
+    row = 1000 * 4 * 2 + 2 * 64
+    choice = Tiler(graph, small(machine, accumulator=row + 1024)).tile(graph.ops[0], [box_of(graph)], Weights())
+    assert isinstance(choice, Choice)
+    assert choice.tile.sizes[0] == 1
+
+
+def test_what_cannot_fit_is_named(machine: Machine) -> None:
+    net = graphs.Net()
+    net.softmax("softmax", net.input("x", 2, 1000))
+    graph = net.graph()
+    found = Tiler(graph, small(machine, accumulator=4096)).tile(graph.ops[0], [box_of(graph)], Weights())
+    assert isinstance(found, Infeasible)
+    assert (found.op, found.memory, found.capacity) == ("softmax", "IM", 4096)
+    assert found.need >= 8000
+    assert "softmax" in str(found.error())
+
+
+def test_a_segment_gets_a_tile_for_each_operator_that_fits_all_cells(machine: Machine) -> None:
+    graph = graphs.residual(2, size=24, channels=64)
+    ops = tuple(op.name for op in graph.ops[:7])
+    segment = Segment(ops, (Split(1, 3),), (Split(0, 2), Split(2, 4)), ())
+    cells = Cells(graph)
+    tiled = Tiler(graph, machine).segment(segment, cells)
+    assert not isinstance(tiled, Infeasible)
+    made, choices = tiled
+    assert tuple(t.op for t in made.tiles) == ops
+    for tile, choice in zip(made.tiles, choices, strict=True):
+        op = graph.op[tile.op]
+        boxes = [cells.cell(segment, i, c).ops[op.name].tensors[op.output] for i in range(3) for c in range(8)]
+        used = tile.depth * sum(scratch_sizes(graph, op, tile, boxes).values())
+        assert used <= machine.role("accumulator").capacity
+        assert choice.bound <= choice.cycles
+
+
+def test_equal_operators_share_an_answer(machine: Machine) -> None:
+    graph = graphs.chain(3, channels=32)
+    tiler = Tiler(graph, machine)
+    tiles = [tiler.tile(op, [box_of(graph)], Weights(8, 8)) for op in graph.ops]
+    assert all(isinstance(t, Choice) for t in tiles)
+    assert len({replace(t.tile, op="") for t in tiles if isinstance(t, Choice)}) == 1
+    assert [t.tile.op for t in tiles if isinstance(t, Choice)] == [op.name for op in graph.ops]
+
+
+def test_sizes_need_not_divide() -> None:
+    assert useful_sizes(10) == [10, 5, 4, 3, 2, 1]
+    assert useful_sizes(100, 32) == [100, 64, 32]
+    assert (1, 5, 3) in chains([4, 10, 3])
+    assert chains([]) == [()]

@@ -1,0 +1,135 @@
+"""The import rules: which folder may know which, and who may touch the big libraries. Reads syntax, runs nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "ir": set(),
+    "frontend": {"ir"},
+    "solver": {"ir"},
+    "lowering": {"ir"},
+    "simulator": {"ir"},
+    "models": {"ir"},
+    "explain": {"ir"},
+    "api": {"ir", "frontend", "solver", "lowering", "simulator", "models", "explain"},
+}
+"""What each folder may import of ours, besides itself. The simulator can only prove solver and lowering wrong if it
+shares nothing with them."""
+
+AT_HOME = {"ortools": {"solver"}, "tvm": {"frontend", "lowering"}, "tvm_ffi": {"frontend", "lowering"}}
+"""The folders that may import a library that the rest must be able to do without."""
+
+DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "google": "onnx"}
+"""Where a library's import name is not the name that it is installed by. An ONNX file *is* a protobuf message, so that
+onnx brings google.protobuf along."""
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything that a file imports, at its top, in a function or for types only."""
+    package = ("girih", *path.relative_to(ROOT).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            name = ".".join((*base, *(node.module.split(".") if node.module else ())))
+            # `from girih import x` and `from .. import x` may name a folder.
+            for alias in node.names:
+                yield node.lineno, f"{name}.{alias.name}" if name == "girih" else name
+
+
+def ours(name: str) -> str | None:
+    """The folder of the package that an import leads to."""
+    top, _, rest = name.partition(".")
+    return rest.split(".")[0] if top == "girih" else None
+
+
+def place(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_folder_imports_only_what_it_may(folder: str) -> None:
+    allowed = MAY_IMPORT[folder] | {folder}
+    wrong = [
+        f"{place(path, line)} imports {name}"
+        for path in sources(folder)
+        for line, name in imports(path)
+        if (target := ours(name)) is not None and target not in allowed
+    ]
+    assert not wrong, f"{folder}/ may import {', '.join(sorted(allowed))} only:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("library", AT_HOME)
+def test_library_is_imported_at_home_only(library: str) -> None:
+    wrong = [
+        f"{place(path, line)} imports {name}"
+        for folder in MAY_IMPORT
+        if folder not in AT_HOME[library]
+        for path in sources(folder)
+        for line, name in imports(path)
+        if name.split(".")[0] == library
+    ]
+    assert not wrong, f"{library} belongs to {', '.join(sorted(AT_HOME[library]))}:\n" + "\n".join(wrong)
+
+
+def test_one_file_imports_the_constraint_solver() -> None:
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sources("solver")
+        if any(name.split(".")[0] == "ortools" for _, name in imports(path))
+    ]
+    assert len(found) == 1, f"ortools is imported in {', '.join(found)}"
+
+
+def test_every_library_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {requirement_name(line) for line in project["dependencies"]}
+    wrong = [
+        f"{place(path, line)} imports {name}"
+        for path in package_sources()
+        for line, name in imports(path)
+        if (top := name.split(".")[0]) not in sys.stdlib_module_names
+        and top != "girih"
+        and DISTRIBUTIONS.get(top, top) not in declared
+    ]
+    assert not wrong, "not among the dependencies in pyproject.toml:\n" + "\n".join(wrong)
+
+
+def requirement_name(requirement: str) -> str:
+    end = next((i for i, c in enumerate(requirement) if not (c.isalnum() or c in "-_.")), len(requirement))
+    return requirement[:end].lower()
+
+
+def package_sources() -> list[Path]:
+    return [ROOT / "__init__.py", *(path for folder in MAY_IMPORT for path in sources(folder))]
+
+
+def test_every_folder_of_the_package_has_rules_and_is_in_the_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    found = {".".join(("girih", *path.parent.relative_to(ROOT).parts)) for path in package_sources()}
+    assert found == set(settings["packages"])
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders - {"tests"} == set(MAY_IMPORT)
+
+
+def test_command_line_starts_without_the_big_libraries() -> None:
+    program = f"import sys, girih.api.cli; print(*sorted({set(AT_HOME)!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.strip(), f"importing girih.api.cli imports {done.stdout.strip()}; import it where it is used"
