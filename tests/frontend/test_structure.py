@@ -79,7 +79,7 @@ def test_grouped_convolution_is_affine() -> None:
 def test_attention_moves_nothing() -> None:
     graph = case("attention")
     assert not [op.name for op in graph.ops if all(s.is_movement for s in op.stages)]
-    context = graph.op["context"].stages[0]
+    context = graph.op["context"].stages[-1]
     assert sorted(c for c in context.write.index[-1].coeffs if c) == [1, 4]
 
 

@@ -1,0 +1,16 @@
+"""What every test may rely on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Generator[None]:
+    """Ctrl-C works: a shell that starts the tests in the background makes them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
