@@ -81,7 +81,9 @@ class LocalBuffer:
     private buffer or unconverted result of ``op``, one tile of it, ``depth`` versions one after the other, in
     accumulator memory) or "weights" (a tile of the stationary operand ``name`` of ``op``, ``depth`` versions, in
     weight memory). ``bytes`` is for all versions, each a multiple of the memory's alignment. ``live`` is the span of
-    positions in the segment's operator list during which the contents matter.
+    positions in the segment's operator list during which the contents matter. No two share bytes while they live, but
+    for a result at the address of an input that it replaces element by element (see :mod:`girih.ir.in_place`), where
+    the life of the one ends.
     """
 
     segment: int

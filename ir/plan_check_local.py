@@ -10,6 +10,7 @@ from .boxes import concatenate, op_boxes_many, tile_walk
 from .cell import Cell
 from .errors import CheckError
 from .graph import DTYPES, Op
+from .in_place import replaceable
 from .machine import Memory
 from .plan import LocalBuffer, Segment, Tile
 from .plan_facts import Facts
@@ -33,7 +34,7 @@ def check_local(facts: Facts) -> None:
         buffers = by_segment.get(index, [])
         for buffer in buffers:
             _check_place(facts, segment, buffer)
-        _check_alone(buffers)
+        _check_alone(facts, segment, buffers)
         if facts.is_host(segment):
             if buffers:
                 _fail(f"segment {index} runs on the host and has a local buffer of {buffers[0].name}")
@@ -62,14 +63,27 @@ def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
         _fail(f"{where} lives in {buffer.live}, and the segment has {len(segment.ops)} operators")
 
 
-def _check_alone(buffers: list[LocalBuffer]) -> None:
-    """No two share a byte at one time."""
+def _check_alone(facts: Facts, segment: Segment, buffers: list[LocalBuffer]) -> None:
+    """No two share a byte at one time, but for a result that takes the place of an input."""
     for i, a in enumerate(buffers):
         for b in buffers[i + 1 :]:
             together = a.memory == b.memory and a.live[0] < b.live[1] and b.live[0] < a.live[1]
             shared = min(a.address + a.bytes, b.address + b.bytes) - max(a.address, b.address)
-            if together and shared > 0:
+            if together and shared > 0 and not (_replaces(facts, segment, a, b) or _replaces(facts, segment, b, a)):
                 _fail(f"in segment {a.segment}, {a.name} and {b.name} share {shared} bytes of {a.memory}")
+
+
+def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer) -> bool:
+    """Whether ``new`` is the result of an operator that overwrites its input ``old`` element by element."""
+    op = facts.graph.op[segment.ops[new.live[0]]]
+    return (
+        old.use == new.use == "data"
+        and old.address == new.address
+        and old.live[1] == new.live[0] + 1
+        and new.name == op.output
+        and old.name in replaceable(op, facts.graph.tensor)
+        and all(c.tensors.get(old.name) == c.tensors.get(new.name) for c in facts.all_cells(segment))
+    )
 
 
 def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[LocalBuffer]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.boxes import Boxes, Int, op_boxes_many
 from ..ir.cell import followed_dims, leaving
 from ..ir.graph import DTYPES
+from ..ir.in_place import replaceable
 from .chain import duration
 from .links import Costs, OpUnderCuts
 from .shares import CORNERS, Rows, shares
@@ -74,6 +75,8 @@ class Growth:
         self.sizes: dict[str, tuple[Int, int, int]] = {}
         """Of each local buffer: bytes by cut, first and last position that needs it."""
         self.live = np.zeros((len(self.ops), len(self.cuts)), dtype=np.int64)
+        self.replaced: dict[str, tuple[int, str, Int]] = {}
+        """Inputs that a result takes the place of: at which position, which result, bytes that count once by cut."""
         self.chain: list[OpUnderCuts] = []
         """From the leader backwards; sources are positions in :attr:`ops`."""
         self.streamed: set[str] = set()
@@ -150,8 +153,23 @@ class Growth:
                     self.streamed.add(name)
                 else:
                     self._hold(position, name, hull)
+        self._replace(position)
         self.chain.append(self._priced(position, points, parts, parts.get(stationary)))
         return True
+
+    def _replace(self, position: int) -> None:
+        """Let results take the place of inputs whose last use they are, in the cuts whose cells have equal boxes."""
+        op = self.ops[position]
+        dying = (n for n in replaceable(op, self.graph.tensor) if n in self.sizes and self.sizes[n][2] == position)
+        name = next(dying, None)
+        if name is not None:
+            self.replaced[name] = (position, op.output, np.zeros(len(self.cuts), dtype=np.int64))
+        for name, (at, result, before) in self.replaced.items():
+            different = (self.wanted[name].spans != self.wanted[result].spans).any(axis=(1, 2))
+            equal = self.rows.most(different.astype(np.int64)) == 0
+            now = np.where(equal, np.minimum(self.sizes[name][0], self.sizes[result][0]), 0)
+            self.live[at] += before - now
+            self.replaced[name] = (at, result, now)
 
     def _priced(
         self, position: int, points: list[Boxes], parts: Mapping[str, Boxes], weights: Boxes | None
@@ -218,6 +236,7 @@ class Growth:
         self.wanted = {n: b.select(kept) for n, b in self.wanted.items()}
         self.sizes = {n: (s[cuts], first, last) for n, (s, first, last) in self.sizes.items()}
         self.live = self.live[:, cuts]
+        self.replaced = {n: (at, result, saved[cuts]) for n, (at, result, saved) in self.replaced.items()}
         for link in self.chain:
             link.keep(cuts)
         self.entering = {n: _select(c, cuts) for n, c in self.entering.items()}

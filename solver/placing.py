@@ -11,7 +11,7 @@ from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
 from .bank_model import Request
 from .banks import Overflow, Placement, place
-from .buffers import local_requests
+from .buffers import local_requests, replaced
 from .cp import Budget
 from .walk import Walks, weight_of
 
@@ -50,17 +50,46 @@ class Placing:
             if not mine:
                 continue
             here = [buffers[i] for i in mine]
-            requests = tuple(Request(f"{b.op}:{b.name}", b.bytes, b.live) for b in here)
             conflicts = tuple(self._conflicts(segment, cell, here, memory))
-            answer = self.place(requests, memory, conflicts, budget)
+            answer = self._groups(here, [[b] for b in here], memory, conflicts, budget)
             seconds += answer.seconds
             spent += answer.deterministic_seconds
+            if isinstance(answer, Overflow) and memory.role == "local":
+                # Only where room is short: the next load of an input would wait for the result in its place.
+                groups = _in_place(here, replaced(self.graph, self.cells, segment))
+                answer = self._groups(here, groups, memory, conflicts, budget)
+                seconds += answer.seconds
+                spent += answer.deterministic_seconds
             if isinstance(answer, Overflow):
                 return LocalOverflow(index, segment.ops[answer.live[0]], memory, answer)
             solved.append(answer.solved)
             for i, address in zip(mine, answer.addresses, strict=True):
                 placed[i] = replace(buffers[i], address=address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
+
+    def _groups(
+        self,
+        buffers: list[LocalBuffer],
+        groups: list[list[LocalBuffer]],
+        memory: Memory,
+        conflicts: tuple[Conflict, ...],
+        budget: Budget,
+    ) -> Placement | Overflow:
+        """An address for each buffer; those of a group share one."""
+        of = {b: number for number, group in enumerate(groups) for b in group}
+        requests = tuple(
+            Request(
+                ", ".join(f"{b.op}:{b.name}" for b in group),
+                max(b.bytes for b in group),
+                (group[0].live[0], group[-1].live[1]),
+            )
+            for group in groups
+        )
+        pairs = tuple((of[buffers[i]], of[buffers[j]], weight) for i, j, weight in conflicts)
+        answer = self.place(requests, memory, pairs, budget)
+        if isinstance(answer, Overflow):
+            return answer
+        return replace(answer, addresses=tuple(answer.addresses[of[b]] for b in buffers))
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -95,6 +124,20 @@ class Placing:
                         pair = (min(i, j), max(i, j))
                         weights[pair] = weights.get(pair, 0.0) + overlap
         yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))
+
+
+def _in_place(buffers: list[LocalBuffer], before: dict[str, str]) -> list[list[LocalBuffer]]:
+    """The buffers in groups: each result behind the input that it takes the place of."""
+    groups: list[list[LocalBuffer]] = []
+    of: dict[str, list[LocalBuffer]] = {}
+    for buffer in sorted(buffers, key=lambda b: b.live):
+        group = of.get(before.get(buffer.name, ""))
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(buffer)
+        of[buffer.name] = group
+    return groups
 
 
 @dataclass(frozen=True)

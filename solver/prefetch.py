@@ -265,7 +265,8 @@ class Greedy:
                 load[slot + 1] += 0 if stays else part.cycles
         for item, row in zip(self.demand.fetched, self.fetch, strict=True):
             for at in row:
-                load[at] += item.cycles if at >= 0 else 0
+                if at >= 0:
+                    load[at] += item.cycles
         for (tensor, slot), option in self.ring.items():
             load[slot] += self.demand.ring_cycles(self.demand.rings[tensor, slot][option])
         return load[:-1]

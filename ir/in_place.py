@@ -1,0 +1,45 @@
+"""Which inputs of an operator its result may replace in memory, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .graph import DTYPES, Op, Stage, Tensor
+
+
+def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The inputs that the result of ``op`` may overwrite as it is made, in the order of the inputs.
+
+    They have the shape and the size of the result, and each element is read only on the way to the element of the
+    result with the same index, by stages that combine nothing. So whatever part of the operator runs before the rest,
+    it overwrites nothing that the rest reads. ``tensors`` must hold the operator's inputs and output.
+    """
+    result = tensors[op.output]
+    writers: dict[str, list[Stage]] = {}
+    for stage in op.stages:
+        writers.setdefault(stage.write.tensor, []).append(stage)
+    private = {b.name: b for b in op.buffers}
+    aligned: list[Stage] = []
+    waiting = [op.output]
+    while waiting:
+        name = waiting.pop()
+        made = writers.get(name, [])
+        if len(made) != 1 or made[0].combine is not None:
+            continue
+        aligned.append(made[0])
+        waiting += [
+            r.tensor
+            for r in dict.fromkeys(made[0].reads)
+            if r.index == made[0].write.index and r.tensor in private and private[r.tensor].shape == result.shape
+        ]
+    reads = [
+        (s in aligned and r.index == s.write.index and r.fill is None, r.tensor) for s in op.stages for r in s.reads
+    ]
+    size = DTYPES[result.dtype]
+    return tuple(
+        name
+        for name in dict.fromkeys(op.inputs)
+        if tensors[name].shape == result.shape
+        and DTYPES[tensors[name].dtype] == size
+        and all(good for good, tensor in reads if tensor == name)
+    )
