@@ -135,9 +135,21 @@ def _partner(net: Net, links: _Links, step: Step, rule: Rule) -> Step | None:
         other = links.producer.get(name)
         if other is None or other.host or name in net.outputs or len(links.consumers[name]) != 1:
             continue
-        if other.matrix_loops + step.matrix_loops <= 1 and rule(net, other, step):
-            found.append(other)
-    return max(found, key=lambda s: links.order[id(s)], default=None)
+        if other.matrix_loops + step.matrix_loops > 1 or not rule(net, other, step):
+            continue
+        if step.matrix_loops and _has_own_product(net, links, other, rule):
+            continue
+        found.append(other)
+    return max(found, key=lambda s: (s.matrix_loops, links.order[id(s)]), default=None)
+
+
+def _has_own_product(net: Net, links: _Links, step: Step, rule: Rule) -> bool:
+    """Whether a step can join a matrix product that it follows, by itself or with what is between."""
+    return any(
+        other.matrix_loops or _has_own_product(net, links, other, rule)
+        for other in (links.producer.get(n) for n in step.inputs)
+        if other and not other.host and len(links.consumers[other.output]) == 1 and rule(net, other, step)
+    )
 
 
 def _merge(net: Net, producer: Step, consumer: Step) -> None:
