@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .graph import DTYPES, Op, Stage, Tensor
 
@@ -41,5 +42,5 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         for name in dict.fromkeys(op.inputs)
         if tensors[name].shape == result.shape
         and DTYPES[tensors[name].dtype] == size
-        and all(good for good, tensor in reads if tensor == name)
+        and all(good for tensor, good in safe if tensor == name)
     )

@@ -117,7 +117,7 @@ def data_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segme
 
 
 def replaced(graph: Graph, cells: Cells, segment: Segment) -> dict[str, str]:
-    """Which input each result can take the place of: one that is not needed any longer, with equal boxes in all cells."""
+    """Which input each result can take the place of: one that ends there, with equal boxes in all cells."""
     known = lives(graph, segment)
     there = all_cells(cells, segment)
     found: dict[str, str] = {}

@@ -5,9 +5,9 @@ Items i with b_i bytes and t_i cycles on the link to main memory, used in slots 
 slot r_i; pieces p with b_p bytes that could be kept while they live; rings o for streamed weights (d, u), with b_o
 bytes for their two regions (see :mod:`girih.solver.demand` and :mod:`girih.solver.streams`).
 
-Variables: x_ikf, use k of item i is served by a fetch issued in slot f (out of a few that begin early enough); y_ik, by what is
-there since use k - 1; z_duo, by ring o; h_p, piece p stays (then the items that would read it need nothing);
-P_s, slot s begins; D_s, the link has done all that was issued up to s.
+Variables: x_ikf, use k of item i is served by a fetch issued in slot f (out of a few that begin early enough); y_ik,
+by what is there since use k - 1; z_duo, by ring o; h_p, piece p stays (then the items that would read it need
+nothing); P_s, slot s begins; D_s, the link has done all that was issued up to s.
 
 Constraints:
  (1) each use is served once: sum_f x_ikf + y_ik + sum_o z_duo + h_p(i) = 1.
