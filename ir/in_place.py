@@ -33,9 +33,7 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
             for r in dict.fromkeys(made[0].reads)
             if r.index == made[0].write.index and r.tensor in private and private[r.tensor].shape == result.shape
         ]
-    reads = [
-        (s in aligned and r.index == s.write.index and r.fill is None, r.tensor) for s in op.stages for r in s.reads
-    ]
+    safe = [(r.tensor, s in aligned and r == replace(s.write, tensor=r.tensor)) for s in op.stages for r in s.reads]
     size = DTYPES[result.dtype]
     return tuple(
         name
