@@ -14,6 +14,7 @@ from math import prod
 
 from .box import Box, Span, full, hull, is_empty, part
 from .graph import Graph, Op
+from .in_place import replaced
 from .plan import Segment, Split
 from .region import OpBoxes, op_boxes
 
@@ -23,7 +24,8 @@ class Cell:
     """The part of one core in one instance of a segment.
 
     ``ops``: by operator name, the points and boxes it computes (absent: it does nothing here). ``tensors``: by graph
-    tensor, the hull of what the cell's operators read and write: the contents of its local buffer. ``owned``: for
+    tensor, the hull of what the cell's operators read and write, or that of the input that it may replace (see
+    :func:`girih.ir.in_place.replaced`): what its local buffer has room for, row-major. ``owned``: for
     each result that leaves the segment, the share that this cell stores; shares of different cells are disjoint.
     """
 
@@ -159,6 +161,9 @@ class Cells:
                 merged = hull(tensors.get(name), boxes[op.name].tensors.get(name))
                 if merged is not None and not is_empty(merged):
                     tensors[name] = merged
+        for name, old in replaced(graph, ops).items():
+            if name in tensors:
+                tensors[name] = tensors[old]
         owned = {graph.op[name].output: box for name, box in shares.items()}
         return Cell(boxes, tensors, owned)
 

@@ -1,11 +1,11 @@
-"""Which inputs of an operator its result may replace in memory, element by element."""
+"""Which results take the place of an input in memory, element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .graph import DTYPES, Op, Stage, Tensor
+from .graph import DTYPES, Graph, Op, Stage, Tensor
 
 
 def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
@@ -42,3 +42,17 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         and DTYPES[tensors[name].dtype] == size
         and all(good for tensor, good in safe if tensor == name)
     )
+
+
+def replaced(graph: Graph, ops: Sequence[Op]) -> dict[str, str]:
+    """For the results of a run of operators, in order: the input that each may replace, whose last reader makes it.
+
+    That operator reads what it writes, so the part of the input that a cell has contains that of the result.
+    """
+    last = {name: op.name for op in ops for name in op.inputs}
+    found: dict[str, str] = {}
+    for op in ops:
+        dying = [name for name in replaceable(op, graph.tensor) if last[name] == op.name] if op.host is None else []
+        if dying:
+            found[op.output] = dying[0]
+    return found

@@ -10,7 +10,7 @@ from .boxes import concatenate, op_boxes_many, tile_walk
 from .cell import Cell
 from .errors import CheckError
 from .graph import DTYPES, Op
-from .in_place import replaceable
+from .in_place import replaced
 from .machine import Memory
 from .plan import LocalBuffer, Segment, Tile
 from .plan_facts import Facts
@@ -75,14 +75,11 @@ def _check_alone(facts: Facts, segment: Segment, buffers: list[LocalBuffer]) -> 
 
 def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer) -> bool:
     """Whether ``new`` is the result of an operator that overwrites its input ``old`` element by element."""
-    op = facts.graph.op[segment.ops[new.live[0]]]
     return (
         old.use == new.use == "data"
         and old.address == new.address
         and old.live[1] == new.live[0] + 1
-        and new.name == op.output
-        and old.name in replaceable(op, facts.graph.tensor)
-        and all(c.tensors.get(old.name) == c.tensors.get(new.name) for c in facts.all_cells(segment))
+        and replaced(facts.graph, facts.ops(segment)).get(new.name) == old.name
     )
 
 

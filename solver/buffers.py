@@ -15,7 +15,6 @@ from ..ir.box import Box, volume
 from ..ir.boxes import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ..ir.cell import Cell, Cells, count
 from ..ir.graph import DTYPES, Graph, Op
-from ..ir.in_place import replaceable
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Segment, Tile
 
@@ -114,21 +113,6 @@ def data_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segme
         for name, life in lives(graph, segment).items()
         if name in sizes and not is_streamed(graph, segment, name)
     ]
-
-
-def replaced(graph: Graph, cells: Cells, segment: Segment) -> dict[str, str]:
-    """Which input each result can take the place of: one that ends there, with equal boxes in all cells."""
-    known = lives(graph, segment)
-    there = all_cells(cells, segment)
-    found: dict[str, str] = {}
-    for position, name in enumerate(segment.ops):
-        op = graph.op[name]
-        for old in replaceable(op, graph.tensor):
-            equal = all(c.tensors.get(old) == c.tensors.get(op.output) for c in there)
-            if known[old].last == position and equal:
-                found[op.output] = old
-                break
-    return found
 
 
 def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[str, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.boxes import Boxes, Int, op_boxes_many
 from ..ir.cell import followed_dims, leaving
 from ..ir.graph import DTYPES
-from ..ir.in_place import replaceable
+from ..ir.in_place import replaced
 from .chain import duration
 from .links import Costs, OpUnderCuts
 from .shares import CORNERS, Rows, shares
@@ -74,9 +74,7 @@ class Growth:
         self.wanted: dict[str, Boxes] = {}
         self.sizes: dict[str, tuple[Int, int, int]] = {}
         """Of each local buffer: bytes by cut, first and last position that needs it."""
-        self.live = np.zeros((len(self.ops), len(self.cuts)), dtype=np.int64)
-        self.replaced: dict[str, tuple[int, str, Int]] = {}
-        """Inputs that a result takes the place of: at which position, which result, bytes that count once by cut."""
+        self.peak = np.zeros(len(self.cuts), dtype=np.int64)
         self.chain: list[OpUnderCuts] = []
         """From the leader backwards; sources are positions in :attr:`ops`."""
         self.streamed: set[str] = set()
@@ -89,7 +87,8 @@ class Growth:
         for position in range(len(self.ops) - 1, -1, -1):
             if not self._add(position):
                 return
-            fits = self.live[position:].max(axis=0) <= self.limit
+            self.peak = self._peak(position)
+            fits = self.peak <= self.limit
             if not fits.all():
                 self._keep(np.flatnonzero(fits))
             if not len(self.cuts):
@@ -113,7 +112,7 @@ class Growth:
             self.base + position,
             self.last,
             self.cuts[few],
-            self.live[position:, few].max(axis=0),
+            self.peak[few],
             staged[few],
             duration(chain),
             [x.alone for x in links],
@@ -153,23 +152,22 @@ class Growth:
                     self.streamed.add(name)
                 else:
                     self._hold(position, name, hull)
-        self._replace(position)
         self.chain.append(self._priced(position, points, parts, parts.get(stationary)))
         return True
 
-    def _replace(self, position: int) -> None:
-        """Let results take the place of inputs whose last use they are, in the cuts whose cells have equal boxes."""
-        op = self.ops[position]
-        dying = (n for n in replaceable(op, self.graph.tensor) if n in self.sizes and self.sizes[n][2] == position)
-        name = next(dying, None)
-        if name is not None:
-            self.replaced[name] = (position, op.output, np.zeros(len(self.cuts), dtype=np.int64))
-        for name, (at, result, before) in self.replaced.items():
-            different = (self.wanted[name].spans != self.wanted[result].spans).any(axis=(1, 2))
-            equal = self.rows.most(different.astype(np.int64)) == 0
-            now = np.where(equal, np.minimum(self.sizes[name][0], self.sizes[result][0]), 0)
-            self.live[at] += before - now
-            self.replaced[name] = (at, result, now)
+    def _peak(self, position: int) -> Int:
+        """For each cut, the bytes of local memory that the operators from ``position`` on need.
+
+        A result that takes the place of an input lies in as large a buffer, and the two count once.
+        """
+        live = np.zeros((len(self.ops), len(self.cuts)), dtype=np.int64)
+        before = replaced(self.graph, self.ops[position:])
+        size: dict[str, Int] = {}
+        for name, (own, first, last) in sorted(self.sizes.items(), key=lambda item: (item[1][1], item[0] in before)):
+            old = before.get(name)
+            size[name] = own if old is None else size[old]
+            live[first + (old is not None) : last + 1] += size[name]
+        return live.max(axis=0)
 
     def _priced(
         self, position: int, points: list[Boxes], parts: Mapping[str, Boxes], weights: Boxes | None
@@ -190,11 +188,7 @@ class Growth:
         """Keep a tensor in local memory from ``position`` to its last use."""
         size = self._bytes(name, hull)
         size = -(-size // self.alignment) * self.alignment
-        known = self.sizes.get(name)
-        last = known[2] if known else position
-        if known:
-            self.live[known[1] : last + 1] -= known[0]
-        self.live[position : last + 1] += size
+        last = self.sizes[name][2] if name in self.sizes else position
         self.sizes[name] = (size, position, last)
 
     def _bytes(self, name: str, boxes: Boxes) -> Int:
@@ -235,8 +229,7 @@ class Growth:
         self.cuts = self.cuts[cuts]
         self.wanted = {n: b.select(kept) for n, b in self.wanted.items()}
         self.sizes = {n: (s[cuts], first, last) for n, (s, first, last) in self.sizes.items()}
-        self.live = self.live[:, cuts]
-        self.replaced = {n: (at, result, saved[cuts]) for n, (at, result, saved) in self.replaced.items()}
+        self.peak = self.peak[cuts]
         for link in self.chain:
             link.keep(cuts)
         self.entering = {n: _select(c, cuts) for n, c in self.entering.items()}

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from ..ir.cell import Cell, Cells, count
 from ..ir.graph import Graph
+from ..ir.in_place import replaced
 from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
 from .bank_model import Request
 from .banks import Overflow, Placement, place
-from .buffers import local_requests, replaced
+from .buffers import local_requests
 from .cp import Budget
 from .walk import Walks, weight_of
 
@@ -56,7 +57,7 @@ class Placing:
             spent += answer.deterministic_seconds
             if isinstance(answer, Overflow) and memory.role == "local":
                 # Only where room is short: the next load of an input would wait for the result in its place.
-                groups = _in_place(here, replaced(self.graph, self.cells, segment))
+                groups = _in_place(here, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
                 answer = self._groups(here, groups, memory, conflicts, budget)
                 seconds += answer.seconds
                 spent += answer.deterministic_seconds

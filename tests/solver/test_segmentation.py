@@ -14,10 +14,11 @@ from girih.ir.box import volume
 from girih.ir.cell import Cells, count, followed_dims, share
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import DTYPES, Graph
+from girih.ir.in_place import replaced
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
-from girih.solver.buffers import data_buffers, replaced, round_up
+from girih.solver.buffers import data_buffers, round_up
 from girih.solver.candidates import Candidates, Column
 from girih.solver.cp import Budget, solve
 from girih.solver.crossing import Residence, activations, items, least_moved
@@ -92,7 +93,7 @@ def peak_by_cells(graph: Graph, machine: Machine, column: Column) -> int:
     assert not isinstance(tiled, Infeasible)
     buffers = data_buffers(graph, Cells(graph), machine, 0, tiled[0])
     # A result that takes the place of an input counts from the next position on.
-    late = replaced(graph, Cells(graph), tiled[0])
+    late = replaced(graph, [graph.op[n] for n in ops])
     return max(sum(b.bytes for b in buffers if b.live[0] + (b.name in late) <= p < b.live[1]) for p in range(len(ops)))
 
 
