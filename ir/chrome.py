@@ -19,7 +19,7 @@ def chrome_trace(program: Program, trace: Trace) -> dict[str, Any]:
         events.append({**track, "name": "thread_name", "args": {"name": queue.engine}})
         starts, ends = trace.start[number].tolist(), trace.end[number].tolist()
         for instruction, start, end in zip(stream, starts, ends, strict=True):
-            if end < start or start < 0 or (instruction.mnemonic == "wait" and start == end):
+            if end < start or start < 0 or (instruction.row.kind == "sync" and start == end):
                 continue
             op = program.ops[instruction.op].name if instruction.op < len(program.ops) else "?"
             events.append(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from .codec import to_json
 from .errors import UsageError
-from .isa import BY_OPCODE, ROWS, Instruction, Number, Row, binary32
+from .isa import BY_OPCODE, ROWS, Instruction, binary32
+from .row import Number, Row
 
 _PREFIX_BITS = 48
 

@@ -8,7 +8,8 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from .graph import DTYPES
-from .isa import DTYPE_NAMES, ROWS, Instruction, Row
+from .isa import DTYPE_NAMES, ROWS, Instruction
+from .row import Row
 
 
 class Strided(NamedTuple):
@@ -40,7 +41,7 @@ class Strided(NamedTuple):
 
 @dataclass(frozen=True)
 class Taps:
-    """The input positions that a convolution visits in one dimension, as a lattice with the widest exact step.
+    """The input positions that windows visit in one dimension, as a lattice with the widest exact step.
 
     Position ``origin + step * r`` for ``0 <= r < length``; output i meets kernel element j at
     ``r = i * stride + j * dilation``. Those with ``first <= r < last`` are in bounds.
@@ -57,7 +58,7 @@ class Taps:
 
 @lru_cache(maxsize=4096)
 def taps(outputs: int, kernel: int, stride: int, dilation: int, origin: int, bound: int) -> Taps:
-    """The lattice of one dimension of ``mconv``; ``bound`` is the extent of the input, ``origin`` h0 or w0."""
+    """The lattice of one dimension of a window; ``bound`` is the extent of the input, ``origin`` h0 or w0."""
     step = gcd(stride if outputs > 1 else 0, dilation if kernel > 1 else 0) or 1
     length = ((outputs - 1) * stride + (kernel - 1) * dilation) // step + 1 if outputs and kernel else 0
     first = min(length, max(0, -(origin // step)))
@@ -66,7 +67,10 @@ def taps(outputs: int, kernel: int, stride: int, dilation: int, origin: int, bou
 
 
 def reach(instruction: Instruction) -> tuple[Strided, ...]:
-    """Every operand, in the order of the row; an operand with an extent of 0 touches nothing."""
+    """Every operand, in the order of the row; an operand with an extent of 0 touches nothing.
+
+    Of an operand whose entries another one picks, it is the whole: which of them are meant is known in a run alone.
+    """
     row = ROWS[instruction.mnemonic]
     if not row.operands:
         return ()
@@ -81,7 +85,7 @@ def _operand(row: Row, values: tuple[int | float, ...], number: int, accumulates
     at = position[f"{operand.name}.mem"]
     memory, dtype, start, *strides = (int(v) for v in values[at : at + 3 + len(operand.dims)])
     extents = [int(values[position[dim]]) for dim in operand.dims]
-    if row.func == "conv" and operand.name == "a":
+    if operand.window:
         for dim, names in enumerate((("oh", "kh", "sh", "dh", "h0", "H"), ("ow", "kw", "sw", "dw", "w0", "W"))):
             lattice = taps(*(int(values[position[name]]) for name in names))
             start += strides[dim] * (lattice.origin + lattice.step * lattice.first)

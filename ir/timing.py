@@ -75,14 +75,18 @@ def burst_bytes(link: Link, runs: int, run_bytes: int) -> int:
     return runs * -(-run_bytes // link.burst) * link.burst
 
 
-def link_bytes(machine: Machine, source: Strided, target: Strided) -> tuple[tuple[int, int], ...]:
-    """(link, bytes) for each link that a copy from ``source`` to ``target`` crosses, in the machine's order."""
+def link_bytes(machine: Machine, sides: Sequence[tuple[Strided, tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    """(link, bytes) for each link that a transfer crosses, in the machine's order.
+
+    ``sides`` are the arrays that it reads or writes, each with its contiguous runs.
+    """
     found: list[tuple[int, int]] = []
     for number, link in enumerate(machine.links):
         crossed = 0
-        for side, direction in ((source, "read"), (target, "write")):
-            if machine.memories[side.memory].name == link.memory and link.direction in (direction, "both"):
-                crossed += burst_bytes(link, *contiguous_runs(side.extents, side.strides, side.itemsize))
+        for at, runs in sides:
+            direction = "write" if at.writes else "read"
+            if machine.memories[at.memory].name == link.memory and link.direction in (direction, "both"):
+                crossed += burst_bytes(link, *runs)
         if crossed:
             found.append((number, crossed))
     return tuple(found)
@@ -100,48 +104,83 @@ def instruction_cost(
 
     Raises :class:`UnsupportedError` where the engine has no rate for the dtype.
     """
-    rule = instruction.row.latency
-    if rule == "wait":
+    row = instruction.row
+    rule = row.latency
+    if rule == "sync":
         return Cost(0, 0, 0)
     if rule == "host":
         moved = kernel_bytes[int(field(instruction, "kernel"))]
         return Cost(engine.issue, -(-moved // engine.bytes_per_cycle), engine.latency, moved)
     operands = reach(instruction)
     if rule == "copy":
-        return _copy_cost(machine, engine, operands)
-    traffic = tuple(o.bytes * (1 + (o.reads and o.writes)) for o in operands)
+        return _copy_cost(machine, engine, [_runs(o) for o in operands], operands)
+    if rule == "fill":
+        return _copy_cost(machine, engine, [_runs(operands[0])], operands)
+    if rule == "gather":
+        return _gather_cost(machine, engine, instruction, operands)
     if rule == "matrix":
-        return _matrix_cost(engine, instruction, operands, traffic)
-    shape = [int(v) for v in instruction.values[:3]]
+        return _matrix_cost(engine, instruction, operands)
+    shape = vector_shape(instruction)
     dtype = DTYPE_NAMES[operands[1 if rule == "reduction" else 0].dtype]
-    body = vector_body(engine, shape, dtype, instruction.row.special)
-    return Cost(engine.issue, body, engine.latency, traffic=traffic)
+    traffic = tuple(
+        (o.itemsize * prod(shape) if spec.picked or (rule == "window" and not o.writes) else o.bytes)
+        * (1 + (o.reads and o.writes))
+        for o, spec in zip(operands, row.operands, strict=True)
+    )
+    return Cost(engine.issue, vector_body(engine, shape, dtype, row.special), engine.latency, traffic=traffic)
 
 
-def _copy_cost(machine: Machine, engine: Engine, operands: tuple[Strided, ...]) -> Cost:
-    target, source = operands
-    payload = prod(target.extents) * target.itemsize
-    links = link_bytes(machine, source, target)
+def _runs(at: Strided) -> tuple[int, int]:
+    return contiguous_runs(at.extents, at.strides, at.itemsize)
+
+
+def _copy_cost(machine: Machine, engine: Engine, runs: Sequence[tuple[int, int]], operands: Sequence[Strided]) -> Cost:
+    """Of a transfer that moves the elements of its destination; ``runs`` and ``operands`` start with it."""
+    payload = prod(operands[0].extents) * operands[0].itemsize
+    links = link_bytes(machine, list(zip(operands, runs, strict=True)))
     latency = engine.latency + sum(machine.links[i].latency for i, _ in links)
-    return Cost(engine.issue, copy_body(machine, engine, payload, links), latency, payload, links, (payload, payload))
+    body = copy_body(machine, engine, payload, links)
+    return Cost(engine.issue, body, latency, payload, links, (payload,) * len(operands))
 
 
-def _matrix_cost(
-    engine: Engine, instruction: Instruction, operands: tuple[Strided, ...], traffic: tuple[int, ...]
-) -> Cost:
+def _gather_cost(machine: Machine, engine: Engine, instruction: Instruction, operands: Sequence[Strided]) -> Cost:
+    """Every entry is a piece of its own on the side that is picked from; the indices are moved, too."""
+    n0, n1, n2 = (int(v) for v in instruction.values[:3])
+    runs: list[tuple[int, int]] = []
+    traffic: list[int] = []
+    for at, spec in zip(operands, instruction.row.operands, strict=True):
+        pieces, run = contiguous_runs((n2,), at.strides[2:], at.itemsize) if spec.picked else _runs(at)
+        runs.append((n0 * n1 * pieces if spec.picked else pieces, run))
+        traffic.append(runs[-1][0] * run)
+    payload = traffic[-1] + (traffic[0] if not instruction.row.operands[0].picked else traffic[1])
+    links = link_bytes(machine, list(zip(operands, runs, strict=True)))
+    latency = engine.latency + sum(machine.links[i].latency for i, _ in links)
+    return Cost(engine.issue, copy_body(machine, engine, payload, links), latency, payload, links, tuple(traffic))
+
+
+def _matrix_cost(engine: Engine, instruction: Instruction, operands: Sequence[Strided]) -> Cost:
     m, n, k = matrix_shape(instruction)
-    _, a, b = operands
+    dst, a, b, *bias = operands
     body = matrix_body(engine, m, n, k, DTYPE_NAMES[a.dtype])
     # Each operand is read again for every block of rows or columns of the array.
-    read_a = m * k * a.itemsize * -(-n // engine.columns)
-    read_b = n * k * b.itemsize * -(-m // engine.rows)
-    return Cost(engine.issue, body, engine.latency, traffic=(traffic[0], read_a, read_b))
+    across, down = -(-n // engine.columns), -(-m // engine.rows)
+    traffic = [dst.bytes * (1 + dst.reads), m * k * a.itemsize * across, n * k * b.itemsize * down]
+    return Cost(engine.issue, body, engine.latency, traffic=(*traffic, *(n * c.itemsize * down for c in bias)))
+
+
+def vector_shape(instruction: Instruction) -> tuple[int, int, int]:
+    """The element operations of a vector instruction: rows (two dimensions), and what lies along the lanes."""
+    values = [int(v) for v in instruction.values[:5]]
+    if instruction.row.latency == "window":
+        oh, ow, n, kh, kw = values
+        return oh * ow, kh * kw, n
+    return values[0], values[1], values[2]
 
 
 def matrix_shape(instruction: Instruction) -> tuple[int, int, int]:
     """(m, n, k) of a matrix instruction: ``m * n * k`` is its number of multiply-accumulates."""
     values = [int(v) for v in instruction.values[:6]]
-    if instruction.mnemonic == "mmatmul":
+    if instruction.row.func == "matmul":
         return values[0], values[1], values[2]
     oh, ow, n, kh, kw, ci = values
     return oh * ow, n, kh * kw * ci

@@ -14,6 +14,7 @@ from math import ceil
 
 from .bandwidth import BankLoad, Flow, max_min
 from .places import Banks
+from .sync import Wait
 from .tasks import Task
 
 _ISSUE, _BODY, _WAIT = 0, 1, 2
@@ -64,7 +65,7 @@ class Clock:
         self.end = [[-1] * len(stream) for stream in tasks]
         self._next = [0] * count
         self._retired: list[list[int]] = [[] for _ in tasks]
-        self._waiters: list[list[tuple[int, int]]] = [[] for _ in tasks]
+        self._waiters: list[list[tuple[int, int]]] = [[] for _ in tasks]  # count, queue that waits for it
         self.order: list[tuple[int, int]] = []
         self.conflict = [0.0] * len(banks.machine.memories)
 
@@ -90,6 +91,8 @@ class Clock:
         if phase == _ISSUE and task.work:
             self._begin_body(queue, task, now)
             return
+        if task.waits is not None and not self._pass(queue, task.waits, now):
+            return
         if phase == _BODY:
             self._end_body(queue, task, now)
         if phase != _WAIT:
@@ -104,29 +107,27 @@ class Clock:
             index = self._next[queue]
             task = stream[index]
             start[index] = now
-            if task.wait_queue is None:
+            if task.waits is None:
                 self._phase[queue] = _ISSUE
                 self._schedule(queue, now + task.issue)
                 return
-            ready = self._ready(task)
-            if ready is None or ready > now:
+            if not self._pass(queue, task.waits, now):
                 self._phase[queue] = _WAIT
-                if ready is not None:
-                    self._schedule(queue, ready)
-                elif task.wait_queue < len(self._waiters):
-                    self._waiters[task.wait_queue].append((task.wait_count, queue))
                 return
             self._retire(queue, task, now)
 
-    def _ready(self, task: Task) -> int | None:
-        """The cycle in which a wait is satisfied, if that is known by now."""
-        assert task.wait_queue is not None
-        if task.wait_count == 0:
-            return 0
-        if task.wait_queue >= len(self._retired):
-            return None
-        retired = self._retired[task.wait_queue]
-        return retired[task.wait_count - 1] if task.wait_count <= len(retired) else None
+    def _pass(self, queue: int, waits: tuple[Wait, ...], now: int) -> bool:
+        """Whether all these waits are satisfied by now; if not, ``queue`` is woken when the first open one may be."""
+        for other, count in waits:
+            retired = self._retired[other] if other < len(self._retired) else []
+            if count > len(retired):
+                if other < len(self._waiters):
+                    self._waiters[other].append((count, queue))
+                return False
+            if count and retired[count - 1] > now:
+                self._schedule(queue, retired[count - 1])
+                return False
+        return True
 
     def _retire(self, queue: int, task: Task, now: int) -> None:
         """The instruction leaves its engine; queues retire in order, each ``latency`` after it left."""

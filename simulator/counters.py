@@ -59,7 +59,7 @@ def engine_intervals(prepared: Prepared, timeline: Timeline) -> list[Intervals]:
     """For each queue, when its engine held an instruction that was no wait and came to its end."""
     intervals: list[Intervals] = []
     for tasks, start, end in zip(prepared.tasks, timeline.start, timeline.end, strict=True):
-        held = [(s, e) for task, s, e in zip(tasks, start, end, strict=True) if task.wait_queue is None and e >= 0]
+        held = [(s, e) for task, s, e in zip(tasks, start, end, strict=True) if task.waits is None and e >= 0]
         both = np.array(held, np.int64).reshape(-1, 2)
         intervals.append((both[:, 0], both[:, 1]))
     return intervals
@@ -87,7 +87,7 @@ def _wait_cycles(prepared: Prepared, timeline: Timeline) -> int:
         end - start
         for tasks, starts, ends in zip(prepared.tasks, timeline.start, timeline.end, strict=True)
         for task, start, end in zip(tasks, starts, ends, strict=True)
-        if task.wait_queue is not None and end >= 0
+        if task.waits is not None and end >= 0
     )
 
 

@@ -10,13 +10,15 @@ from ..ir.errors import UsageError
 from ..ir.machine import Machine
 from ..ir.program import HostKernel, Placed, Program, ProgramPort
 from ..ir.reach import Strided
+from ..ir.row import Row
 from .blas import single_threaded
 from .memory import MainStore, Store, dense
 from .numbers import store
 from .places import Place
 from .ports import constant_bytes, join, split
-from .semantics import semantics
+from .semantics import picked, semantics
 from .tasks import Prepared, operand_cores
+from .templates import Template
 from .violations import Violations
 
 RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -82,27 +84,61 @@ class Execution:
         template = self._prepared.templates[queue][index]
         instruction = self._program.streams[queue][index]
         place = self._program.queues[queue]
-        if any(not all(o.extents) for o in template.operands if o.writes or template.row.func != "conv"):
+        row = template.row
+        if any(not all(o.extents) for o, spec in zip(template.operands, row.operands, strict=True) if not spec.window):
             return
         target, *sources = template.operands
         base = int(instruction.values[template.bases[0]])
         cores = operand_cores(self._machine, place, instruction, target)
         targets = [self._stores[target.memory, core] for core in cores]
-        views: list[np.ndarray] = []
-        for operand, at in zip(sources, template.bases[1:], strict=True):
-            address = int(instruction.values[at])
-            memory = self._stores[operand.memory, operand_cores(self._machine, place, instruction, operand)[0]]
-            self._check_written(memory, operand, address, queue, index)
-            views.append(memory.view(operand, address))
-        run = semantics(template)
+        found = [
+            (
+                self._stores[operand.memory, operand_cores(self._machine, place, instruction, operand)[0]],
+                operand,
+                int(instruction.values[at]),
+            )
+            for operand, at in zip(sources, template.bases[1:], strict=True)
+        ]
+        views = [memory.view(operand, address) for memory, operand, address in found]
+        chosen = views[-1] if row.indices else None
+        if chosen is not None and not self._in_bounds(template, chosen, queue, index):
+            return
+        for (memory, operand, address), spec in zip(found, row.operands[1:], strict=True):
+            picks = chosen if spec.picked else None
+            self._check_written(row, memory, operand, address, picks, queue, index)
+        picks = chosen if row.operands[0].picked else None
+        run = semantics(row)
         for memory in targets:
             if target.reads:
-                self._check_written(memory, target, base, queue, index)
+                self._check_written(row, memory, target, base, picks, queue, index)
             run(template, memory.view(target, base), *views)
-            memory.mark(target, base)
+            if picks is None:
+                memory.mark(target, base)
+            else:
+                axis, at = picked(row, picks)
+                memory.mark_picked(target, base, axis - 1, at)
 
-    def _check_written(self, memory: Store, operand: Strided, base: int, queue: int, index: int) -> None:
-        if operand.low < operand.high and not memory.is_written(operand, base):
+    def _in_bounds(self, template: Template, indices: np.ndarray, queue: int, index: int) -> bool:
+        """Whether indices name entries that there are; reports them otherwise."""
+        entries = int(template.instruction.values[template.row.position["entries"]])
+        low, high = int(indices.min()), int(indices.max())
+        if low >= 0 and high < entries:
+            return True
+        name = template.operands[-1].name
+        address = int(self._program.streams[queue][index].values[template.bases[-1]])
+        message = f"{name} holds the index {low if low < 0 else high}, and there are {entries} entries"
+        self._found.add("bounds", queue, index, address, message)
+        return False
+
+    def _check_written(
+        self, row: Row, memory: Store, operand: Strided, base: int, picks: np.ndarray | None, queue: int, index: int
+    ) -> None:
+        if picks is not None:
+            axis, at = picked(row, picks)
+            written = memory.is_written_where(operand, base, axis - 1, at)
+        else:
+            written = operand.low == operand.high or memory.is_written(operand, base)
+        if not written:
             name = self._machine.memories[operand.memory].name
             address = base + operand.start
             message = f"reads bytes of {operand.name} in {name} from {address:#x} on that nothing wrote"

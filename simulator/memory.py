@@ -55,6 +55,16 @@ class Store:
             self._written.add(key)
             self._mask(at, base)[...] = _WRITTEN[at.itemsize]
 
+    def is_written_where(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> bool:
+        """The same of the entries along ``axis`` that ``picks`` (replicas, ...) names for one of the replicas."""
+        whole = np.broadcast_to(self._mask(at, base), at.extents)
+        full = _WRITTEN[at.itemsize]
+        return all(bool((np.take_along_axis(whole, one, axis) == full).all()) for one in picks)
+
+    def mark_picked(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> None:
+        for one in picks:
+            np.put_along_axis(self._mask(at, base), one, _WRITTEN[at.itemsize], axis)
+
 
 class MainStore(Store):
     """The main memory: constants are the user's own arrays, one for all replicas, until something is written there."""
@@ -102,6 +112,12 @@ class MainStore(Store):
             return True
         self._dissolve(base + at.low, base + at.high)
         return super().is_written(at, base)
+
+    def is_written_where(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> bool:
+        if self._constant(base + at.low, base + at.high) is not None:
+            return True
+        self._dissolve(base + at.low, base + at.high)
+        return super().is_written_where(at, base, axis, picks)
 
 
 def dense(placed: Placed, memory: int, *, writes: bool = False) -> Strided:

@@ -62,34 +62,64 @@ def converted(source: Array, dtype: str) -> Array:
     return target
 
 
-_ERF_END = 4.0
-
-
 @cache
-def _erf_polynomial() -> Array:
-    """Coefficients, from the constant up, of ``erf(x) / x`` as a polynomial of ``t = x*x / 8 - 1`` for ``|x| <= 4``."""
+def _erf_polynomial(end: float, degree: int) -> Array:
+    """Coefficients, from the constant up, of ``erf(x) / x`` as a polynomial of ``2*x*x/end**2 - 1``; ``|x| <= end``."""
 
     def quotient(t: Array) -> Array:
-        x = np.sqrt((t + 1.0) * (_ERF_END**2 / 2))
+        x = np.sqrt((t + 1.0) * (end**2 / 2))
         return np.array([math.erf(v) / v for v in x])
 
-    return np.polynomial.Chebyshev.interpolate(quotient, 26).convert(kind=np.polynomial.Polynomial).coef
+    return np.polynomial.Chebyshev.interpolate(quotient, degree).convert(kind=np.polynomial.Polynomial).coef
 
 
-def erf(x: Array) -> Array:
-    """The error function; the polynomial is exact beyond binary32, and from 4 on the result rounds to 1."""
-    clipped = np.clip(x.astype(np.float64), -_ERF_END, _ERF_END)
-    t = clipped * clipped * (2 / _ERF_END**2) - 1.0
-    coefficients = _erf_polynomial()
+def _erf(x: Array, end: float, degree: int) -> Array:
+    """The error function of binary64 numbers; beyond ``end`` it stays what it is there."""
+    clipped = np.clip(x, -end, end)
+    t = clipped * clipped * (2 / end**2) - 1.0
+    coefficients = _erf_polynomial(end, degree)
     value = np.full_like(t, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         value *= t
         value += coefficient
-    return (value * clipped).astype(np.float32)
+    return value * clipped
+
+
+def erf(x: Array) -> Array:
+    """The error function; the polynomial is exact beyond binary32, and from 4 on the result rounds to 1."""
+    return _erf(x.astype(np.float64), 4.0, 26).astype(np.float32)
 
 
 def _sigmoid(x: Array) -> Array:
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-x))
+
+
+def _gelu(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    # For negative x the sum cancels, which leaves few of the digits of a binary32 number, and enough of a binary64 one.
+    return (wide * (1.0 + _erf(wide / math.sqrt(2), 6.0, 40)) / 2).astype(np.float32)
+
+
+def _silu(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return (wide / (1.0 + np.exp(-wide))).astype(np.float32)
+
+
+def _softplus(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return np.logaddexp(0.0, wide).astype(np.float32)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    return np.add(np.multiply(a, b, dtype=np.float64), c, dtype=np.float64)
+
+
+def _clip(a: Array, b: Array, c: Array) -> Array:
+    return np.minimum(np.maximum(a, b), c)
+
+
+def _leaky(a: Array, b: Array) -> Array:
+    return np.where(a >= 0, a, a * b)
 
 
 def _truth(function: Callable[[Array, Array], Array]) -> Function:
@@ -126,6 +156,8 @@ EXACT: dict[str, Function] = {
     "and": _truth(np.logical_and),
     "or": _truth(np.logical_or),
     "select": _select,
+    "clip": _clip,
+    "lrelu": _leaky,
 }
 """The functions that are defined on integers as on floats."""
 
@@ -135,6 +167,7 @@ INTEGER: dict[str, Function] = EXACT | {
     "round": lambda x: x,
     "div": np.floor_divide,
     "mod": np.mod,
+    "fma": lambda a, b, c: a * b + c,
 }
 """Scalar functions on int64."""
 
@@ -152,8 +185,14 @@ FLOAT: dict[str, Function] = EXACT | {
     "div": np.divide,
     "mod": lambda a, b: a - b * np.floor(a / b),
     "pow": np.power,
+    "fma": _fma,
+    "quant": lambda a, b, c: np.rint(a * b) + c,
+    "dequant": lambda a, b, c: (a - b) * c,
+    "gelu": _gelu,
+    "silu": _silu,
+    "softplus": _softplus,
 }
-"""Scalar functions on float32."""
+"""Scalar functions on float32; a result in float64 is rounded but once, where it is stored."""
 
 COMBINE: dict[str, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 """Combiners, of float32 or of int64."""

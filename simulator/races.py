@@ -151,15 +151,17 @@ class Races:
             index = self._next[queue]
             self._next[queue] += 1
             task = tasks[index]
-            if task.wait_queue is None or task.wait_count == 0:
-                continue
-            other, count = task.wait_queue, task.wait_count
-            self._catch_up(other, count)
-            known = self._vectors[other][bisect_right(self._changes[other], count - 1) - 1]
-            vector = [max(a, b) for a, b in zip(self._vectors[queue][-1], known, strict=True)]
-            vector[other] = max(vector[other], count)
-            self._changes[queue].append(index + 1)
-            self._vectors[queue].append(vector)
+            vector = self._vectors[queue][-1]
+            for other, count in task.waits or ():
+                if count == 0 or vector[other] >= count:
+                    continue
+                self._catch_up(other, count)
+                known = self._vectors[other][bisect_right(self._changes[other], count) - 1]
+                vector = [max(a, b) for a, b in zip(vector, known, strict=True)]
+                vector[other] = max(vector[other], count)
+            if vector is not self._vectors[queue][-1]:
+                self._changes[queue].append(index + 1)
+                self._vectors[queue].append(vector)
 
     def _accesses(self, queue: int, index: int) -> Iterator[_Access]:
         """Everything that one instruction touches."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir.reach import Taps, taps
+from ..ir.row import Row
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
 from .templates import Template
 
@@ -39,7 +40,7 @@ def element(template: Template, dst: Array, *sources: Array) -> None:
 
 
 def fill(template: Template, dst: Array) -> None:
-    store(dst, np.asarray(template.instruction.values[3], np.float32))
+    store(dst, np.asarray(template.instruction.values[template.row.position["imm0"]], np.float32))
 
 
 def accumulate(template: Template, dst: Array, a: Array) -> None:
@@ -72,19 +73,35 @@ def dot(template: Template, dst: Array, a: Array, b: Array) -> None:
     store(dst, result)
 
 
+def place(template: Template, dst: Array, a: Array) -> None:
+    """The first place of the extreme; NumPy, too, takes a NaN for it."""
+    find = {"max": np.argmax, "min": np.argmin}[template.row.func]
+    store(dst, find((to_integer if _computes_integers(template, (a,), []) else to_float)(a), axis=-1))
+
+
+def scan(template: Template, dst: Array, a: Array) -> None:
+    integers = _computes_integers(template, (a,), [])
+    store(dst, np.cumsum((to_integer if integers else _exact)(a), axis=-1))
+
+
 def _exact(array: Array) -> Array:
     """As float64: a sum of products of halves is exact in it, of singles nearly so, whatever the order."""
     return array.astype(np.float64)
 
 
-def _product(template: Template, dst: Array, a: Array, b: Array, integers: bool) -> None:
-    """dst (+)= a @ b, summed in float64 and rounded once."""
+def _product(template: Template, dst: Array, a: Array, b: Array, integers: bool, bias: tuple[Array, ...]) -> None:
+    """dst (+)= a @ b (+ bias), summed in float64 and rounded once; without what is negative if wanted."""
     result = np.matmul(a, b)
     if integers:
         result = result.astype(np.int64)
     result = result.reshape(dst.shape)
     if _fields(template, "acc")[0]:
         result = result + (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst)
+    for c in bias:
+        load = to_integer if integers and c.dtype.kind in "iub" else _exact
+        result = result + load(c).reshape(len(c), *(1,) * (dst.ndim - 2), -1)
+        if _fields(template, "relu")[0]:
+            result = np.maximum(result, 0)
     store(dst, result)
 
 
@@ -93,45 +110,120 @@ def _matrix_load(a: Array, b: Array) -> tuple[Array, Array, bool]:
     return _exact(a), _exact(b), a.dtype.kind in "iu" and b.dtype.kind in "iu"
 
 
-def matmul(template: Template, dst: Array, a: Array, b: Array) -> None:
+def matmul(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> None:
     left, right, integers = _matrix_load(a, b)
-    _product(template, dst, left, right, integers)
+    _product(template, dst, left, right, integers, bias)
 
 
-def conv(template: Template, dst: Array, a: Array, b: Array) -> None:
-    """``a`` holds the input positions in bounds; what lies outside is zero, and every window becomes a row."""
+def conv(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> None:
+    """Every window becomes a row; what lies outside is zero."""
     oh, ow, n, kh, kw, ci = _fields(template, "oh", "ow", "n", "kh", "kw", "ci")
+    image, right, integers = _matrix_load(a, b)
+    left = _windows(template, image, 0).reshape(len(image), oh * ow, kh * kw * ci)
+    _product(template, dst, left, right.reshape(len(image), kh * kw * ci, n), integers, bias)
+
+
+def _windows(template: Template, image: Array, outside: float) -> Array:
+    """(replicas, oh, ow, kh, kw, channels) of a feature map, which holds the positions in bounds alone."""
     rows = taps(*_fields(template, "oh", "kh", "sh", "dh", "h0", "H"))
     columns = taps(*_fields(template, "ow", "kw", "sw", "dw", "w0", "W"))
-    image, right, integers = _matrix_load(a, b)
-    image = _padded(image, rows, columns)
-    replicas = len(image)
-    s, sr, sc, se = image.strides
-    windows = np.ndarray(
-        (replicas, oh, ow, kh, kw, ci),
-        image.dtype,
-        image,
+    whole = _padded(image, rows, columns, outside)
+    s, sr, sc, se = whole.strides
+    return np.ndarray(
+        (len(image), *_fields(template, "oh", "ow", "kh", "kw"), image.shape[-1]),
+        whole.dtype,
+        whole,
         strides=(s, sr * rows.stride, sc * columns.stride, sr * rows.dilation, sc * columns.dilation, se),
     )
-    left = windows.reshape(replicas, oh * ow, kh * kw * ci)
-    _product(template, dst, left, right.reshape(replicas, kh * kw * ci, n), integers)
 
 
-def _padded(image: Array, rows: Taps, columns: Taps) -> Array:
-    """The whole lattice of positions, contiguous; those out of bounds are zero."""
+def _padded(image: Array, rows: Taps, columns: Taps, outside: float) -> Array:
+    """The whole lattice of positions, contiguous; those out of bounds are ``outside``."""
     shape = (len(image), rows.length, columns.length, image.shape[-1])
     if shape == image.shape:
         return np.ascontiguousarray(image)
-    whole = np.zeros(shape, image.dtype)
+    whole = np.full(shape, outside, image.dtype)
     whole[:, rows.first : rows.last, columns.first : columns.last] = image
     return whole
 
 
+def pool(template: Template, dst: Array, a: Array) -> None:
+    func = template.row.func
+    integers = func != "avg" and _computes_integers(template, (a,), [])
+    load = to_integer if integers else _exact
+    outside = 0 if func != "max" else np.iinfo(np.int64).min if integers else -np.inf
+    windows = _windows(template, load(a), outside)
+    inside = _windows(template, np.ones((1, *a.shape[1:-1], 1)), 0).sum(axis=(3, 4))
+    result = windows.max(axis=(3, 4)) if func == "max" else windows.sum(axis=(3, 4))
+    if func == "avg":
+        result = result / np.maximum(inside, 1)
+    elif _fields(template, "acc")[0]:
+        result = COMBINE[func](result, (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst))
+        inside = np.ones(1)
+    store(dst, np.where(inside, result, 0))
+
+
+def depthwise(template: Template, dst: Array, a: Array, b: Array) -> None:
+    integers = _computes_integers(template, (a, b), [])
+    load = to_integer if integers else _exact
+    # Not by a product with zeros: what is outside does not take part, even where b is infinite.
+    weights, inside = load(b), _windows(template, np.ones((1, *a.shape[1:-1], 1), np.bool_), 0)
+    products = np.where(inside, _windows(template, load(a), 0) * weights[:, None, None], 0)
+    result = products.sum(axis=(3, 4))
+    if _fields(template, "acc")[0]:
+        result = result + (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst)
+    store(dst, result)
+
+
+def gather(template: Template, dst: Array, table: Array, indices: Array) -> None:
+    axis, at = picked(template.row, indices)
+    found = np.take_along_axis(table, at, axis)
+    (store if template.row.kind == "vector" else _move)(dst, found)
+
+
+def scatter(template: Template, dst: Array, source: Array, indices: Array) -> None:
+    axis, at = picked(template.row, indices)
+    if template.row.kind != "vector":
+        dst, source = _bits(dst), _bits(source).copy()
+    else:
+        source = _sums(dst, source, at) if template.row.operands[0].access == "rw" else source.copy()
+    # One after the other, so that the last of two stays.
+    for number in range(source.shape[axis]):
+        value = source[:, :, number : number + 1]
+        one = np.empty(value.shape, dst.dtype)
+        store(one, value)
+        np.put_along_axis(dst, at[:, :, number : number + 1], one, axis)
+
+
+def _sums(dst: Array, source: Array, at: Array) -> Array:
+    """For each row of ``source`` what the entry is in the end: its old value and all that is added to it."""
+    integers = all(x.dtype.kind in "iub" for x in (dst, source))
+    load = to_integer if integers else _exact
+    total = load(dst).copy()
+    replicas, blocks = np.ogrid[: at.shape[0], : at.shape[1]]
+    np.add.at(total, (replicas[..., None], blocks[..., None], at[..., 0]), load(source))
+    return np.take_along_axis(total, at, 2)
+
+
+def picked(row: Row, indices: Array) -> tuple[int, Array]:
+    """The axis of the entries (after that of the replicas), and the indices as NumPy picks along an axis."""
+    table = next(o for o in row.operands if o.picked)
+    axis = table.dims.index("entries")
+    at = indices.astype(np.int64)
+    return axis + 1, at[..., None] if at.ndim == 3 else at
+
+
 def copy(template: Template, dst: Array, src: Array) -> None:
+    _move(dst, src.swapaxes(2, 3) if template.row.operands[0].dims != template.row.operands[1].dims else src)
+
+
+def _move(dst: Array, src: Array) -> None:
     """Moves bits, also those of a NaN."""
-    del template
-    bits = f"u{dst.itemsize}"
-    dst.view(bits)[...] = src.view(bits)
+    _bits(dst)[...] = _bits(src)
+
+
+def _bits(array: Array) -> Array:
+    return array.view(f"u{array.itemsize}")
 
 
 Semantics = Callable[..., None]
@@ -142,14 +234,27 @@ _FAMILIES: dict[str, Semantics] = {
     "vmacc": multiply_accumulate,
     "vred": reduce,
     "vdot": dot,
+    "varg": place,
+    "vscan": scan,
+    "vpool": pool,
+    "vdwconv": depthwise,
+    "vgather": gather,
+    "vscatter": scatter,
     "mmatmul": matmul,
     "mconv": conv,
     "mcopy": copy,
+    "mtrans": copy,
+    "mfill": fill,
     "mbcast": copy,
+    "mgather": gather,
     "dcopy": copy,
-}
+    "dtrans": copy,
+    "dfill": fill,
+    "dgather": gather,
+    "dscatter": scatter,
+} | {f"v{name}": element for name in FLOAT}
 
 
-def semantics(template: Template) -> Semantics:
-    """The function of an instruction; waits and host calls have none."""
-    return _FAMILIES.get(template.row.family, element)
+def semantics(row: Row) -> Semantics:
+    """The function that a row computes; those of synchronisation and host calls have none."""
+    return _FAMILIES[row.family]

@@ -9,6 +9,7 @@ from ..ir.machine import Machine
 from ..ir.program import Program, Queue
 from ..ir.reach import Strided
 from .places import Banks, Place, places
+from .sync import Wait, resolve, waits_of
 from .templates import Template, Templates
 from .violations import Violations
 
@@ -18,8 +19,8 @@ class Task:
     """What the clock needs of an instruction.
 
     ``work`` is done at a rate of up to ``cap`` a cycle after ``issue`` cycles: cycles of arithmetic (cap 1), or bytes
-    of a transfer. A unit of work puts a number of bytes on each of ``links`` and of ``banks``. A wait has a
-    ``wait_queue``.
+    of a transfer. A unit of work puts a number of bytes on each of ``links`` and of ``banks``. A synchronising
+    instruction has ``waits`` instead: it takes no time once each of these queues has retired so many instructions.
     """
 
     issue: int = 0
@@ -28,8 +29,7 @@ class Task:
     cap: float = 1.0
     links: tuple[tuple[int, float], ...] = ()
     banks: tuple[tuple[int, float], ...] = ()
-    wait_queue: int | None = None
-    wait_count: int = 0
+    waits: tuple[Wait, ...] | None = None
 
 
 class Prepared:
@@ -47,6 +47,7 @@ class Prepared:
         self.broken: set[tuple[int, int]] = set()
         self.tasks: list[list[Task]] = []
         self.templates: list[list[Template]] = []
+        self._waits = resolve(program, found)
         templates = Templates(machine, kernel_bytes)
         for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
             engine = machine.engine[queue.engine]
@@ -57,14 +58,13 @@ class Prepared:
             )
 
     def _task(self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: Template) -> Task:
-        values = instruction.values
         if template.row.kind == "sync":
-            return Task(wait_queue=int(values[0]), wait_count=int(values[1]))
+            return Task(waits=waits_of(instruction, self._waits.get(where)))
         for kind, message in template.problems:
             self._report(kind, where, 0, message)
         covered: list[tuple[tuple[int, ...], ...]] = []
         for operand, at in zip(template.operands, template.bases, strict=True):
-            covered.append(self._covered(queue, where, instruction, template, operand, int(values[at])))
+            covered.append(self._covered(queue, where, instruction, template, operand, int(instruction.values[at])))
         key = (id(template), *covered)
         task = self._known.get(key)
         if task is None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from ..ir.errors import UnsupportedError
 from ..ir.graph import DTYPES
-from ..ir.isa import DTYPE_NAMES, Instruction, Row, make
+from ..ir.isa import DTYPE_NAMES, ROWS, Instruction, make
 from ..ir.machine import Engine, Machine
 from ..ir.reach import Strided, reach
+from ..ir.row import Row
 from ..ir.timing import Cost, instruction_cost
 
 
@@ -18,7 +19,7 @@ class Template:
     """``instruction`` has base addresses 0, and ``operands`` are where they would be then.
 
     ``bases`` are the positions of the operands' base addresses in an instruction's values. ``problems`` are
-    violations (kind, message) wherever it is placed. All waits share one template.
+    violations (kind, message) wherever it is placed. All instructions of a synchronising row share one template.
     """
 
     row: Row
@@ -39,13 +40,16 @@ class Templates:
         self._kernel_bytes = kernel_bytes
         self._known: dict[tuple[object, ...], Template] = {}
         self._bases: dict[str, tuple[int, ...]] = {}
-        wait = make("wait", 0, {})
-        self._wait = Template(wait.row, machine.engines[0], wait, Cost(0, 0, 0), (), (), ())
+        self._sync = {
+            row.mnemonic: Template(row, machine.engines[0], make(row.mnemonic, 0, {}), Cost(0, 0, 0), (), (), ())
+            for row in ROWS.values()
+            if row.kind == "sync"
+        }
 
     def of(self, engine: Engine, instruction: Instruction) -> Template:
         mnemonic = instruction.mnemonic
-        if mnemonic == "wait":
-            return self._wait
+        if mnemonic in self._sync:
+            return self._sync[mnemonic]
         bases = self._bases.get(mnemonic)
         if bases is None:
             row = instruction.row

@@ -12,7 +12,8 @@ from girih.ir.assembly import parse_instruction, print_instruction
 from girih.ir.elements import ELEMENTS
 from girih.ir.encoding import decode, decode_stream, encode, encode_stream
 from girih.ir.errors import UsageError
-from girih.ir.isa import BY_OPCODE, DTYPE_NAMES, ROWS, Field, Instruction, field, make
+from girih.ir.isa import BY_OPCODE, DTYPE_NAMES, ROWS, Instruction, field, make
+from girih.ir.row import Field
 
 NAMES = ("DDR", "LLB", "L1", "L1W", "IM")
 
