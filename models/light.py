@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from ..ir.errors import UsageError
 from . import draws
 from .builder import IR_VERSION
-from .layers import BRANCH_SCALE, LINEAR, RECTIFIED
+from .layers import BRANCH_SCALE, LINEAR, OFFSET, rectified_gain
 
 _FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _PREFIX = "light_"
@@ -29,14 +29,18 @@ _PASSING = _VIEWS | {"AveragePool", "Concat", "Dropout", "Flatten", "GlobalAvera
 _DRAWN = frozenset({"Add", "BatchNormalization", "Conv", "Gemm", "MatMul", "Mul"})
 """Operators that have weights."""
 
+_PLAIN_OFFSET = 0.5
+"""The offset of layers with biases of their own: up to 26 in a row, without normalisations or shortcuts between."""
+
 
 @dataclass(frozen=True)
 class _Use:
-    """Where a weight goes: input `slot` of `node`. The other two keep the variance of the node's output."""
+    """Where a weight goes: input `slot` of `node`. The other three keep the variance of the node's output."""
 
     node: onnx.NodeProto
     slot: int
     gain: float
+    offset: float
     scale: float
 
 
@@ -113,11 +117,16 @@ def _uses(graph: onnx.GraphProto) -> dict[str, _Use]:
             origin[node.output[0]] = origin[node.input[0]]
     makers = {name: node for node in graph.node for name in node.output}
     summed = _summed(graph, frozenset(origin))
+
+    def offset(node: onnx.NodeProto) -> float:
+        return _PLAIN_OFFSET if node.op_type in ("Conv", "Gemm") and len(node.input) > 2 else OFFSET
+
     return {
         origin[name]: _Use(
             node,
             slot,
-            gain=RECTIFIED if _rectified(node.input[0], makers) else LINEAR,
+            gain=rectified_gain(offset(node)) if _rectified(node.input[0], makers) else LINEAR,
+            offset=offset(node),
             scale=BRANCH_SCALE if node.output[0] in summed else 1.0,
         )
         for node in graph.node
@@ -159,6 +168,8 @@ def _draw(use: _Use, shape: tuple[int, ...], seed: int, name: str) -> draws.Floa
             return draws.filters(rng, shape, gain=use.gain, out_axis=len(shape) - 1)
         case "BatchNormalization", 1:
             return draws.uniform(rng, shape, 0.8 * use.scale, 1.2 * use.scale)
+        case "Conv" | "Gemm" | "BatchNormalization", 2:
+            return draws.normal(rng, shape, std=use.offset * use.scale)
         case "BatchNormalization", 4:
             return draws.uniform(rng, shape, 0.5, 2.0)
         case "Mul", _:

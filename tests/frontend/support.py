@@ -111,6 +111,12 @@ def error(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(got - expected).max() / max(1e-30, np.abs(expected).max()))
 
 
+def distance(got: np.ndarray, expected: np.ndarray) -> float:
+    """The norm of the difference, relative to the norm of what is expected."""
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    return float(np.linalg.norm(got - expected) / max(1e-30, float(np.linalg.norm(expected))))
+
+
 TOLERANCE = {"as-is": 1e-5, "fp16": 2e-2}
 
 
@@ -132,6 +138,6 @@ def compare(
     got = evaluate(graph, inputs, run_on_host)
     for name, expected in onnxruntime_outputs(model, inputs).items():
         limit = TOLERANCE[precision] if tolerance is None else tolerance
-        found = error(got[name], expected)
+        found = max(error(got[name], expected), distance(got[name], expected))
         assert found <= limit, f"{name}: {found:.2e}\n{graph}"
     return graph

@@ -175,19 +175,38 @@ def test_wrong_use_names_the_choices(name: str, params: dict[str, int], said: li
         assert part in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["shufflenet", "squeezenet", "inception_v1"])
-def test_light_networks_get_weights_that_matter(name: str) -> None:
+def computed(model: onnx.ModelProto, seen: dict[str, Array]) -> dict[str, Array]:
+    """The float values that depend on the input, but for probabilities: they sum to one, which decides their size."""
+    fixed = {weight.name for weight in model.graph.initializer}
+    values: dict[str, Array] = {}
+    for node in model.graph.node:
+        if fixed.issuperset(node.input):
+            fixed.update(node.output)
+        elif node.op_type != "Softmax" and seen[node.output[0]].dtype == np.float32:
+            values[f"{node.name} ({node.op_type})"] = seen[node.output[0]]
+    return values
+
+
+HEAVY = ("bvlc_alexnet", "vgg19", "zfnet512")
+"""Networks with hundreds of megabytes of weights."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in HEAVY else []) for n in light_names()]
+)
+def test_light_networks_stay_healthy_to_the_last_layer(name: str) -> None:
     model = light(name, seed=3)
     onnx.checker.check_model(model, full_check=True)
     assert not any(node.op_type == "ConstantOfShape" for node in model.graph.node)
     assert all(node.name for node in model.graph.node)
     first, second = (activations(model, inputs(model, batch=1, seed=seed)) for seed in (0, 1))
-    for node in model.graph.node:
-        assert np.isfinite(first[node.output[0]]).all()
-    assert_healthy(model, first)
+    for place, value in computed(model, first).items():
+        assert 0.25 <= value.std() <= 3, f"{place} has std {value.std()}"
     output = model.graph.output[0].name
-    assert first[output].std() > 0
-    assert not np.allclose(first[output], second[output], rtol=1e-2, atol=0)
+    assert np.linalg.norm(first[output] - second[output]) >= 0.025 * np.linalg.norm(first[output])
+    for node in model.graph.node:
+        if node.op_type == "Softmax":
+            assert first[node.output[0]].max() <= 0.1, "one class takes it all"
 
 
 def test_light_networks_are_named_and_seeded() -> None:
