@@ -280,7 +280,8 @@ class _Reader:
                 self.constant.update(outputs)
                 return  # The weights are constant: evaluated for each node by the importer.
         module = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-        host = Host(tvm.ir.save_json(module), reason)
+        # TVM's strings are of a class of their own, which no JSON encoder takes.
+        host = Host(str(tvm.ir.save_json(module)), reason)
         call.steps = [
             Step(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs)),
         ]

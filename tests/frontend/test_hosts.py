@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import onnx
 import pytest
 from support import Model, compare
+
+from girih.frontend import import_onnx
+from girih.ir.codec import from_json, sha256, to_json
+from girih.ir.graph import Graph
 
 
 def embedding() -> onnx.ModelProto:
@@ -39,12 +46,21 @@ def largest() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("precision", ["as-is", "fp16"])
 @pytest.mark.parametrize("build", [embedding, top, between, accumulate, largest])
-def test_host_operators(build: object, precision: str) -> None:
-    graph = compare(build(), precision=precision, host=True)  # type: ignore[operator]
+def test_host_operators(build: Callable[[], onnx.ModelProto], precision: str) -> None:
+    graph = compare(build(), precision=precision, host=True)
     hosts = [op for op in graph.ops if op.host]
     assert len(hosts) == 1
     for name in (*hosts[0].inputs, *hosts[0].outputs):
         assert graph.tensor[name].dtype in ("float32", "int64"), name
+
+
+@pytest.mark.parametrize("build", [embedding, top, between, accumulate, largest])
+def test_host_operators_travel_as_json(build: Callable[[], onnx.ModelProto]) -> None:
+    graph, again = (replace(import_onnx(build()), data={}) for _ in range(2))
+    back = from_json(to_json(graph), Graph)
+    assert back == graph
+    assert sha256(back) == sha256(graph) == sha256(again)
+    assert {type(op.host.tir) for op in graph.ops if op.host} == {str}
 
 
 def test_reason_and_name() -> None:
