@@ -23,12 +23,15 @@ _VIOLATIONS_SHOWN = 5
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Where to write the outputs.")
 @click.option("--check", is_flag=True, help="Compare with the network in float32, computed on the host.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="T.json", help="What ran when, for Perfetto.")
+@click.option(
+    "--counters", type=click.Path(path_type=Path), metavar="C.json|C.csv", help="What every core counted, with units."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
 @JSON_OPTION
 @click.pass_context
 def run_command(
     ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, trace: Path | None,
-    seed: int, as_json: bool,
+    counters: Path | None, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
 
@@ -48,16 +51,19 @@ def run_command(
       rel_err             with --check: |y - reference| / |reference|, Euclidean, of the worst output;
                           it must not exceed tolerance
       max_abs_err, max_rel_err   with --check: largest errors of a single element
-      counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes
+      counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
+                          --counters tells them for each core, and what they mean
       outputs             for each: name, dtype, shape, and its own errors with --check
       seconds             wall time of load, simulate, check and total
     """
     from ..ir.errors import CheckError, UsageError
-    from .files import check_writable
+    from .files import check_writable, known_suffix
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
-    for place in (outputs, trace):
+    if counters is not None:
+        known_suffix(counters, (".json", ".csv"))
+    for place in (outputs, trace, counters):
         if place is not None:
             check_writable(place)
     started = time.perf_counter()
@@ -74,6 +80,8 @@ def run_command(
             result.save_outputs(outputs)
         if trace is not None:
             result.save_trace(trace)
+        if counters is not None:
+            result.save_counters(counters)
     seconds = {"load": loading, **result.seconds, "total": time.perf_counter() - started}
     data = summary(package, result, seconds)
     try:
@@ -112,7 +120,7 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         "tolerance": check.tolerance if check else None,
         "samples_checked": check.samples if check else None,
         "instructions": found.instructions,
-        "counters": found.counters,
+        "counters": found.counters.total,
         "busy": found.busy,
         "outputs": outputs,
         "target": compiled.machine.name,

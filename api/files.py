@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -25,6 +25,14 @@ def check_writable(path: str | Path) -> None:
             handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
             os.close(handle)
             os.unlink(temporary)
+
+
+def known_suffix(path: str | Path, known: Iterable[str]) -> str:
+    """The ending of a file's name; raises :class:`UsageError` unless it is one of ``known``."""
+    suffix = Path(path).suffix
+    if suffix not in known:
+        raise UsageError(f"cannot write {path}: the name must end in {' or '.join(known)}")
+    return suffix
 
 
 @contextmanager

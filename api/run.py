@@ -17,7 +17,7 @@ from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, check
 from .container import Package
-from .files import write_text, written_whole
+from .files import known_suffix, write_text, written_whole
 from .inputs import check_inputs, index_limits, random_inputs
 
 Arrays = Mapping[str, np.ndarray]
@@ -76,6 +76,12 @@ class Result:
             for name, array in self.outputs.items():
                 with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                     np.save(entry, array, allow_pickle=False)
+
+    def save_counters(self, path: str | Path) -> None:
+        """Write the counters of every core as ``.json`` or ``.csv``; raises :class:`UsageError` for other names."""
+        counters = self.trace.summary.counters
+        write = {".json": counters.to_json, ".csv": counters.to_csv}
+        write_text(path, write[known_suffix(path, write)]())
 
     def save_trace(self, path: str | Path) -> None:
         """Write what ran when for Chrome's trace viewer or Perfetto."""

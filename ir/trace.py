@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .codec import from_json, to_json
+from .counters import Counters
 from .program import ProgramOp
 
 
@@ -56,8 +57,8 @@ def npu_share(ops: Iterable[ProgramOp]) -> NpuShare:
 class Summary:
     """The numbers of a run. ``seconds`` is at the machine's clock; ``items_per_second`` counts the whole batch.
 
-    ``counters`` are summed over the cores of one cluster: cycles (``*_cycle``), instructions (``*_inst``), bytes
-    (``*_byte``). ``violation_count`` counts all; ``violations`` holds the first.
+    ``busy`` are the cycles of each kind of engine, summed over one cluster. ``violation_count`` counts all;
+    ``violations`` holds the first.
     """
 
     machine: str
@@ -68,7 +69,7 @@ class Summary:
     instructions: int
     npu: NpuShare
     busy: dict[str, int]
-    counters: dict[str, int]
+    counters: Counters
     violation_count: int = 0
     violations: tuple[Violation, ...] = ()
 
@@ -90,7 +91,7 @@ class Summary:
             f"{self.cycles:,} cycles on {self.machine} ({self.seconds * 1e3:.3f} ms{rate}), "
             f"at least {self.lower_bound_cycles:,}; {self.violation_count} violations",
             *(f"  {name}: busy {cycles:,} cycles" for name, cycles in self.busy.items()),
-            *(f"  {name} = {value:,}" for name, value in self.counters.items()),
+            *(f"  {name} = {value:,}" for name, value in self.counters.total.items()),
             *(f"  {violation}" for violation in self.violations),
         ]
         return "\n".join(lines)
@@ -115,7 +116,8 @@ class Trace:
 
     @property
     def counters(self) -> dict[str, int]:
-        return self.summary.counters
+        """Summed over the cores of one cluster."""
+        return self.summary.counters.total
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -13,7 +13,7 @@ from ..ir.machine import Machine
 from ..ir.program import HostKernel, Program
 from ..ir.trace import Summary, Trace, npu_share
 from .clock import Clock
-from .counters import busy_cycles, count, engine_intervals
+from .counters import busy_cycles, count, what_ended
 from .deadlock import report_deadlocks
 from .execute import Execution, RunHost
 from .ports import check_inputs
@@ -54,7 +54,7 @@ def simulate(
         execution.run(timeline.order, host)
         outputs = execution.outputs()
         Races(program, machine, prepared, found).check(timeline.order)
-    intervals = engine_intervals(prepared, timeline)
+    templates, ended = what_ended(program, machine, prepared, timeline)
     start = tuple(np.array(times, np.int64) for times in timeline.start)
     seconds = timeline.cycles / machine.frequency
     summary = Summary(
@@ -65,8 +65,8 @@ def simulate(
         items_per_second=program.batch / seconds if program.batch and seconds else None,
         instructions=program.instructions,
         npu=npu_share(program.ops),
-        busy=busy_cycles(program, intervals),
-        counters=count(program, machine, prepared, timeline, intervals),
+        busy=busy_cycles(program, ended),
+        counters=count(machine, prepared.banks, timeline, templates, ended),
         violation_count=found.count,
         violations=found.records(start, timeline.cycles),
     )

@@ -25,7 +25,7 @@ class Timeline:
     """``start[q][i]`` and ``end[q][i]``: the cycles in which instruction i of queue q held its engine; -1: never.
 
     ``order`` lists (q, i) of everything but waits, as they ended: an order that respects queues and waits.
-    ``conflict`` has, for each memory, the cycles that engines lost to overloaded banks. ``cycles`` is when the last
+    ``conflict`` has, for each bank, the cycles that engines lost because it was overloaded. ``cycles`` is when the last
     result became visible. ``stuck`` are the queues that did not reach their ends.
     """
 
@@ -67,7 +67,7 @@ class Clock:
         self._retired: list[list[int]] = [[] for _ in tasks]
         self._waiters: list[list[tuple[int, int]]] = [[] for _ in tasks]  # count, queue that waits for it
         self.order: list[tuple[int, int]] = []
-        self.conflict = [0.0] * len(banks.machine.memories)
+        self.conflict = [0.0] * len(banks.capacity)
 
     def run(self) -> Timeline:
         for queue in range(len(self._tasks)):
@@ -181,7 +181,7 @@ class Clock:
             self._left[queue] -= passed * self._share[queue] * kept
             self._since[queue] = now
             if kept < 1.0:
-                self.conflict[self._banks.memory[self._limit[queue]]] += passed * (1.0 - kept)
+                self.conflict[self._limit[queue]] += passed * (1.0 - kept)
 
     def _set_rates(self, now: int) -> None:
         """Share links and banks anew, and foretell the ends of all whose rate changed."""

@@ -1,125 +1,202 @@
-"""What a run is counted by; the names follow the profilers of such machines."""
+"""What a run is counted by, for each core and for the cluster; :mod:`girih.ir.counters` says what the names mean."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import numpy as np
 
+from ..ir.counters import UNITS, Counters
 from ..ir.machine import Machine
 from ..ir.program import Program
-from ..ir.timing import matrix_shape
+from ..ir.timing import matrix_shape, vector_shape
 from .clock import Timeline
+from .places import Banks
 from .tasks import Prepared
 from .templates import Template
 
-_UNITS = {"matrix": "mme", "vector": "vme", "copy": "mte", "broadcast": "mte", "dma": "sysdma", "host": "host"}
-"""Counter names of the units, by the first class of an engine."""
+_CLUSTER = -1
+_OF_CORES = ("vme", "mme", "mte")
+_OF_CLUSTERS = ("sysdma", "host")
+_PAIRS = (("vme", "mme"), ("mte", "mme"), ("vme", "mte"))
 
-Intervals = tuple[np.ndarray, np.ndarray]
-"""Begins and ends of disjoint half-open intervals."""
+Spans = tuple[np.ndarray, np.ndarray]
+"""Begins and ends of disjoint half-open intervals, in cycles."""
 
 
-def busy_cycles(program: Program, intervals: Sequence[Intervals]) -> dict[str, int]:
+@dataclass(frozen=True)
+class Ended:
+    """The instructions of one queue that came to their ends, as columns. ``owner``: a core, or :data:`_CLUSTER`.
+
+    ``template``: the number of each one's template; ``span``: when it held its engine, or waited if it is one of the
+    ``waits``.
+    """
+
+    owner: int
+    unit: str
+    template: np.ndarray
+    span: Spans
+    waits: np.ndarray
+
+    def spans(self, waits: bool) -> Spans:
+        chosen = self.waits == waits
+        return self.span[0][chosen], self.span[1][chosen]
+
+    def cycles(self, waits: bool) -> int:
+        begin, end = self.spans(waits)
+        return int((end - begin).sum())
+
+
+def what_ended(
+    program: Program, machine: Machine, prepared: Prepared, timeline: Timeline
+) -> tuple[list[Template], list[Ended]]:
+    """All templates of a program, and what ended in each queue."""
+    templates = list({id(t): t for stream in prepared.templates for t in stream}.values())
+    number = {id(template): n for n, template in enumerate(templates)}
+    sync = np.array([template.row.kind == "sync" for template in templates], bool)
+    queues: list[Ended] = []
+    for queue, own, start, end in zip(program.queues, prepared.templates, timeline.start, timeline.end, strict=True):
+        stop = np.array(end, np.int64)
+        done = stop >= 0
+        used = np.fromiter((number[id(template)] for template in own), np.int64, len(own))[done]
+        unit = UNITS[machine.engine[queue.engine].classes[0]]
+        owner = _CLUSTER if queue.core is None else queue.core
+        queues.append(Ended(owner, unit, used, (np.array(start, np.int64)[done], stop[done]), sync[used]))
+    return templates, queues
+
+
+def busy_cycles(program: Program, queues: Sequence[Ended]) -> dict[str, int]:
     """Cycles in which engines held an instruction, by engine, summed over its instances."""
     busy = dict.fromkeys((queue.engine for queue in program.queues), 0)
-    for queue, (begin, end) in zip(program.queues, intervals, strict=True):
-        busy[queue.engine] += int((end - begin).sum())
+    for queue, ended in zip(program.queues, queues, strict=True):
+        busy[queue.engine] += ended.cycles(waits=False)
     return busy
 
 
 def count(
-    program: Program, machine: Machine, prepared: Prepared, timeline: Timeline, intervals: Sequence[Intervals]
-) -> dict[str, int]:
-    """All counters, summed over the queues of one cluster; ``intervals`` are :func:`engine_intervals`."""
-    used = Counter(template for stream in prepared.templates for template in stream)
-    counters: dict[str, int] = {"macs": 0, "vector_elements": 0}
-    counters |= {f"{unit}_{what}": 0 for unit in dict.fromkeys(_UNITS.values()) for what in ("cycle", "inst")}
-    counters |= {"mte_byte": 0, "sysdma_byte": 0, "host_byte": 0, "syn_inst": 0}
-    counters |= {f"{link.name}_byte": 0 for link in machine.links}
-    for template, times in used.items():
-        for name, value in _counts(machine, template):
-            counters[name] += value * times
-    for queue, (begin, end) in zip(program.queues, intervals, strict=True):
-        counters[f"{_unit(machine, queue.engine)}_cycle"] += int((end - begin).sum())
-    counters["syn_wait_cycle"] = _wait_cycles(prepared, timeline)
-    for memory, cycles in zip(machine.memories, timeline.conflict, strict=True):
-        counters[f"{memory.name.lower()}_conflict_cycle"] = round(cycles)
-    for one, other in (("vme", "mme"), ("mte", "mme"), ("mte", "vme")):
-        counters[f"pal_{one}_{other}_cycle"] = sum(
-            _both(_of(program, machine, intervals, one, core), _of(program, machine, intervals, other, core))
-            for core in range(machine.cores)
-        )
-    return counters
+    machine: Machine, banks: Banks, timeline: Timeline, templates: Sequence[Template], queues: Sequence[Ended]
+) -> Counters:
+    """All counters; every core has the same names."""
+    rows: dict[int, dict[str, int]] = {}
+    for owner in (*range(machine.cores), _CLUSTER):
+        own = [queue for queue in queues if queue.owner == owner]
+        total = {} if owner == _CLUSTER else {"mcu_total_cycle": timeline.cycles}
+        units = _times(own, _OF_CLUSTERS if owner == _CLUSTER else _OF_CORES)
+        rows[owner] = total | units | _work(machine, templates, own, owner) | _conflicts(banks, timeline, owner)
+    cores = [rows[core] for core in range(machine.cores)]
+    names = list(dict.fromkeys(name for row in cores for name in row))
+    return Counters(tuple({name: row.get(name, 0) for name in names} for row in cores), rows[_CLUSTER])
 
 
-def engine_intervals(prepared: Prepared, timeline: Timeline) -> list[Intervals]:
-    """For each queue, when its engine held an instruction that was no wait and came to its end."""
-    intervals: list[Intervals] = []
-    for tasks, start, end in zip(prepared.tasks, timeline.start, timeline.end, strict=True):
-        held = [(s, e) for task, s, e in zip(tasks, start, end, strict=True) if task.waits is None and e >= 0]
-        both = np.array(held, np.int64).reshape(-1, 2)
-        intervals.append((both[:, 0], both[:, 1]))
-    return intervals
+def _times(queues: Sequence[Ended], units: Sequence[str]) -> dict[str, int]:
+    """What the units of a core, or of the cluster, did when, alone and side by side."""
+    row: dict[str, int] = {}
+    own = {unit: [queue for queue in queues if queue.unit == unit] for unit in units}
+    groups = [[queue.spans(waits=False) for queue in own[unit]] for unit in units]
+    cycles, running = _side_by_side([*groups, [queue.spans(waits=True) for queue in queues]])
+    during = dict(zip(units, running, strict=False))
+    for unit in units:
+        row[f"{unit}_total_cycle"] = int(cycles[during[unit]].sum())
+        row[f"{unit}_inst"] = sum(int((~queue.waits).sum()) for queue in own[unit])
+        row[f"{unit}_slot_wait"] = sum(queue.cycles(waits=True) for queue in own[unit])
+    row["syn_total_cycle"] = int(cycles[running[-1]].sum())
+    row["syn_inst"] = sum(int(queue.waits.sum()) for queue in queues)
+    row["syn_wait"] = sum(queue.cycles(waits=True) for queue in queues)
+    pairs = [(one, other) for one, other in _PAIRS if one in during and other in during]
+    for one, other in pairs:
+        row[f"pal_{one}_{other}_cycle"] = int(cycles[during[one] & during[other]].sum())
+    if pairs:
+        row["pal_total_cycle"] = int(cycles[running[:-1].sum(0) > 1].sum())
+    return row
 
 
-def _counts(machine: Machine, template: Template) -> Iterable[tuple[str, int]]:
+def _side_by_side(groups: Sequence[Sequence[Spans]]) -> tuple[np.ndarray, np.ndarray]:
+    """(cycles, running): the time cut into pieces, ``cycles`` long; ``running[g]``: in which of them group g runs."""
+    times = [moment for group in groups for span in group for moment in span]
+    moments = np.unique(np.concatenate([np.zeros(1, np.int64), *times]))
+    running = np.zeros((len(groups), len(moments)), np.int64)
+    for level, group in zip(running, groups, strict=True):
+        for begin, end in group:
+            np.add.at(level, np.searchsorted(moments, begin), 1)
+            np.add.at(level, np.searchsorted(moments, end), -1)
+    return np.diff(moments), np.cumsum(running, axis=1)[:, :-1] > 0
+
+
+def _work(machine: Machine, templates: Sequence[Template], queues: Sequence[Ended], owner: int) -> dict[str, int]:
+    """What was moved and computed; what the engines of the machine could have done besides is 0."""
+    row: Counter[str] = Counter(dict.fromkeys(_possible(machine, "cluster" if owner == _CLUSTER else "core"), 0))
+    for queue in queues:
+        begin, end = queue.span
+        often = np.bincount(queue.template, minlength=len(templates))
+        cycles = np.bincount(queue.template, end - begin, len(templates))
+        for number in np.flatnonzero(often).tolist():
+            template = templates[number]
+            for name, value in _each(machine, template):
+                row[name] += value * int(often[number])
+            if path := _path_of(machine, template):
+                row[f"{path}_cycle"] += int(cycles[number])
+    return dict(row)
+
+
+def _possible(machine: Machine, scope: str) -> Iterator[str]:
+    """The names of what engines of this scope can do."""
+    for engine in machine.engines:
+        for kind in engine.classes if engine.scope == scope else ():
+            if kind == "matrix":
+                yield "macs"
+            if kind == "vector":
+                yield "vector_elements"
+            if kind == "host":
+                yield "host_byte"
+            if kind in ("copy", "broadcast", "dma"):
+                for source, target in product(engine.reads, engine.writes):
+                    yield f"{_path(machine, kind, source, target)}_byte"
+                    yield f"{_path(machine, kind, source, target)}_cycle"
+    yield from (f"{link.name}_link_byte" for link in machine.links)
+
+
+def _each(machine: Machine, template: Template) -> Iterator[tuple[str, int]]:
+    """What one instruction adds to counters, besides its cycles."""
     row, cost = template.row, template.cost
-    if row.kind == "sync":
-        yield "syn_inst", 1
-        return
-    unit = _UNITS[row.kind]
-    yield f"{unit}_inst", 1
-    if cost.payload:
-        yield f"{unit}_byte", cost.payload
+    if path := _path_of(machine, template):
+        yield f"{path}_byte", cost.payload
+    if row.kind == "host":
+        yield "host_byte", cost.payload
     if row.kind == "matrix":
         yield "macs", prod(matrix_shape(template.instruction))
     if row.kind == "vector":
-        yield "vector_elements", prod(int(v) for v in template.instruction.values[:3])
+        yield "vector_elements", prod(vector_shape(template.instruction))
     for number, crossed in cost.links:
-        yield f"{machine.links[number].name}_byte", crossed
+        yield f"{machine.links[number].name}_link_byte", crossed
 
 
-def _wait_cycles(prepared: Prepared, timeline: Timeline) -> int:
-    return sum(
-        end - start
-        for tasks, starts, ends in zip(prepared.tasks, timeline.start, timeline.end, strict=True)
-        for task, start, end in zip(tasks, starts, ends, strict=True)
-        if task.waits is not None and end >= 0
-    )
+def _path_of(machine: Machine, template: Template) -> str | None:
+    """The way that a transfer takes; ``None`` for what is no transfer."""
+    if template.row.kind not in ("copy", "broadcast", "dma") or not template.operands:
+        return None
+    target, *sources = (machine.memories[operand.memory].name for operand in template.operands)
+    return _path(machine, template.row.kind, sources[0] if sources else "", target)
 
 
-def _unit(machine: Machine, engine: str) -> str:
-    return _UNITS[machine.engine[engine].classes[0]]
+def _path(machine: Machine, kind: str, source: str, target: str) -> str:
+    """The name of the way between two memories; ``source`` is empty for a fill."""
+    main = machine.role("main").name
+    if kind == "broadcast":
+        return f"{UNITS[kind]}_pld"
+    if kind == "dma" and main in (source, target):
+        return f"{UNITS[kind]}_{'c1' if target == main else 'c0'}"
+    return f"{UNITS[kind]}_{source.lower()}2{target.lower()}"
 
 
-def _of(program: Program, machine: Machine, intervals: Sequence[Intervals], unit: str, core: int) -> list[Intervals]:
-    """The intervals of all queues of one unit of one core."""
-    return [
-        times
-        for queue, times in zip(program.queues, intervals, strict=True)
-        if queue.core == core and _unit(machine, queue.engine) == unit
-    ]
-
-
-def _both(one: list[Intervals], other: list[Intervals]) -> int:
-    """Cycles in which some interval of each side runs."""
-    times: list[np.ndarray] = []
-    steps: list[np.ndarray] = []
-    for side, group in enumerate((one, other)):
-        for begin, end in group:
-            for moment, change in ((begin, 1), (end, -1)):
-                times.append(moment)
-                step = np.zeros((len(moment), 2), np.int64)
-                step[:, side] = change
-                steps.append(step)
-    if not one or not other:
-        return 0
-    moments = np.concatenate(times)
-    order = np.argsort(moments, kind="stable")
-    moments = moments[order]
-    running = np.cumsum(np.concatenate(steps)[order], axis=0)
-    together = (running[:-1, 0] > 0) & (running[:-1, 1] > 0)
-    return int((np.diff(moments) * together).sum())
+def _conflicts(banks: Banks, timeline: Timeline, owner: int) -> dict[str, int]:
+    """Cycles lost to the banks of each memory of a core, or of the cluster."""
+    lost: dict[str, float] = {}
+    for (memory, core), first in banks.first.items():
+        if core == owner:
+            kind = banks.machine.memories[memory]
+            lost[f"{kind.name.lower()}_conflict"] = sum(timeline.conflict[first : first + kind.banks])
+    return {name: round(cycles) for name, cycles in lost.items()}

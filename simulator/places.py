@@ -20,24 +20,21 @@ def places(machine: Machine) -> Iterator[Place]:
 
 @dataclass(frozen=True)
 class Banks:
-    """All banks, numbered: ``first`` bank of each place, and for each bank its memory and bytes a cycle."""
+    """All banks, numbered: ``first`` bank of each place, and for each bank its bytes a cycle."""
 
     machine: Machine
     first: dict[Place, int]
     capacity: tuple[float, ...]
-    memory: tuple[int, ...]
 
     @classmethod
     def of(cls, machine: Machine) -> Banks:
         first: dict[Place, int] = {}
         capacity: list[float] = []
-        memory: list[int] = []
         for place in places(machine):
             kind = machine.memories[place[0]]
             first[place] = len(capacity)
             capacity += [float(kind.bytes_per_cycle)] * kind.banks
-            memory += [place[0]] * kind.banks
-        return cls(machine, first, tuple(capacity), tuple(memory))
+        return cls(machine, first, tuple(capacity))
 
     def covered(self, place: Place, low: int, high: int) -> tuple[int, ...]:
         """The banks that hold a byte of ``low <= address < high``."""

@@ -16,6 +16,7 @@ import pytest
 from girih.api import cli, compile, run
 from girih.api.cli_compile import parse_assignments
 from girih.api.run import Result
+from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
 
@@ -48,8 +49,8 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer(violations: tuple[Violation, ...] = ()) -> Any:
     summary = Summary(
-        "stcp920", 9500, 6000, 9.5e-6, 1e5, 10, NpuShare(1.0, 0.97), {"MME": 9000}, {"mme_cycle": 9000},
-        len(violations), violations,
+        "stcp920", 9500, 6000, 9.5e-6, 1e5, 10, NpuShare(1.0, 0.97), {"MME": 9000},
+        Counters(({"mme_total_cycle": 9000},), {}), len(violations), violations,
     )  # fmt: skip
     outputs = {"fc": np.ones((2, 10), np.float16)}
     return lambda *_, **__: Result(outputs, Trace(summary, (), (), outputs), None, small().program, {"simulate": 1.0})
@@ -232,6 +233,20 @@ def test_run_writes_its_outputs(
     assert code == 0
     with np.load(tmp_path / "y.npz") as arrays:
         np.testing.assert_array_equal(arrays["fc"], np.ones((2, 10), np.float16), strict=True)
+
+
+def test_run_writes_its_counters(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "run", answer())
+    for name in ("c.json", "c.csv"):
+        code, _, _ = girih(capfd, "run", compiled, "--counters", tmp_path / name)
+        assert code == 0
+    assert json.loads((tmp_path / "c.json").read_text())["cores"] == [{"mme_total_cycle": 9000}]
+    assert "mme_total_cycle,cycles,9000,,9000," in (tmp_path / "c.csv").read_text()
+    code, _, err = girih(capfd, "run", compiled, "--counters", tmp_path / "c.txt")
+    assert code == 2
+    assert "the name must end in .json or .csv" in err
 
 
 def test_run_of_something_else(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_one_vector_instruction() -> None:
     trace = run({"VME0": [add(64, **APART)]})
     assert times(trace) == [[(0, 12)]]
     assert trace.cycles == 16
-    assert trace.counters["vme_cycle"] == 12
+    assert trace.counters["vme_total_cycle"] == 12
     assert trace.summary.busy == {"VME": 12}
 
 
@@ -75,7 +75,7 @@ def test_a_wait_ends_when_the_result_is_visible() -> None:
     # The first one is visible at 12 + 4; waits themselves take no time.
     trace = run({"VME0": [add(64, **APART)], "VME1": [wait(0, 1), add(8, **APART)]})
     assert times(trace) == [[(0, 12)], [(0, 16), (16, 21)]]
-    assert trace.counters["syn_wait_cycle"] == 16
+    assert trace.counters["syn_wait"] == 16
     assert trace.counters["syn_inst"] == 1
 
 
@@ -95,7 +95,7 @@ def test_one_transfer() -> None:
     trace = run({"DMR": [move("dcopy", ("DDR", 0), ("LLB", 0), 256)]})
     assert times(trace) == [[(0, 40)]]
     assert trace.cycles == 118
-    assert trace.counters["ddr_byte"] == trace.counters["llb-write_byte"] == 256
+    assert trace.counters["ddr_link_byte"] == trace.counters["llb-write_link_byte"] == 256
 
 
 def test_short_pieces_cost_whole_bursts() -> None:
@@ -104,8 +104,8 @@ def test_short_pieces_cost_whole_bursts() -> None:
     copy = make("dcopy", 0, {"n0": 1, "n1": 1, "n2": 4, "n3": 1} | source | target)
     trace = run({"DMR": [copy]})
     assert times(trace) == [[(0, 24)]]
-    assert trace.counters["ddr_byte"] == 128
-    assert trace.counters["llb-write_byte"] == 16
+    assert trace.counters["ddr_link_byte"] == 128
+    assert trace.counters["llb-write_link_byte"] == 16
 
 
 def test_two_transfers_share_a_link() -> None:
@@ -135,7 +135,7 @@ def test_bank_conflicts_slow_an_instruction() -> None:
     # Three operands of 32 B/cycle in one bank of 64: 8 cycles become 12.
     trace = run({"VME0": [add(64, dst=0, a=1024, b=2048)]})
     assert times(trace) == [[(0, 16)]]
-    assert trace.counters["l1_conflict_cycle"] == 4
+    assert trace.counters["l1_conflict"] == 4
 
 
 def test_bank_conflicts_slow_both_sides() -> None:
@@ -152,7 +152,7 @@ def test_broadcast_writes_every_core_at_once() -> None:
     copy = move("mbcast", ("LLB", 0), ("L1", 0), 256, cores=0b11)
     trace = run({"MTI0": [copy]})
     assert times(trace) == [[(0, 20)]]
-    assert trace.counters["llb-read_byte"] == 256
+    assert trace.counters["llb-read_link_byte"] == 256
 
 
 def test_an_instruction_with_an_extent_of_zero_takes_its_issue() -> None:
@@ -213,7 +213,7 @@ def test_laws_of_time(source: Program) -> None:
                 other, count = (int(v) for v in instruction.values)
                 assert end == max(start, retired[other][count - 1] if count else 0)
     for link in TINY.links:
-        assert trace.counters[f"{link.name}_byte"] <= link.bytes_per_cycle * trace.cycles
+        assert trace.counters[f"{link.name}_link_byte"] <= link.bytes_per_cycle * trace.cycles
 
 
 @pytest.mark.parametrize("first", [0, 1])

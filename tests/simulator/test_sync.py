@@ -37,7 +37,7 @@ def test_a_take_ends_when_what_is_before_the_post_is_visible() -> None:
     # The first add leaves its engine at 12 and is visible at 16; the second one, after the post, at 21.
     trace = run({"VME0": [add(64, **APART), post(3), add(8, **APART)], "VME1": [take(3), add(8, **APART)]})
     assert times(trace) == [[(0, 12), (12, 12), (12, 17)], [(0, 16), (16, 21)]]
-    assert trace.counters["syn_wait_cycle"] == 16
+    assert trace.counters["syn_wait"] == 16
     assert trace.counters["syn_inst"] == 2
 
 
