@@ -182,6 +182,9 @@ class _Lowering:
         parsed = self.parse(store.value)
         func, operands = parsed if isinstance(parsed, tuple) else ("copy", (parsed,))
         combine = store.combine if any(e.reduce for e in self.domain.axes.values()) else None
+        if combine and func != "copy" and (func, combine) != ("mul", "sum"):
+            # A stage combines values or sums products: any other function comes first.
+            func, operands = "copy", (self.temporary(func, operands, dtype_of(store.value)),)
         self.nest.loops.append(Loop(self.domain.axes, write, func, operands, combine))
 
     # Scalar expressions ------------------------------------------------------------------------------------------

@@ -66,8 +66,9 @@ class Stage:
     """``write = combine over the reduce axes of func(*operands)``, for every point of the other axes.
 
     ``func`` is a name in :data:`girih.ir.elements.ELEMENTS`; an operand is an access or a constant. A stage with
-    reduce axes has ``combine`` in sum, max, min, prod. Each coefficient of the write is non-negative, and distinct
-    points of the spatial axes write distinct elements. A stage may write only a part of its tensor (concatenation).
+    reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient of
+    the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage may write only
+    a part of its tensor (concatenation).
     """
 
     axes: tuple[Axis, ...]
@@ -107,8 +108,8 @@ class Host:
 class Op:
     """Loop nests that run one after the other, and communicate through private buffers.
 
-    ``output`` is the one graph tensor that the stages write; a host operator may write several and has no stages.
-    ``origin`` names the ONNX nodes it came from.
+    ``output`` is the one graph tensor that the stages write (a matrix product, though, writes a private buffer); a host
+    operator may write several and has no stages. ``origin`` names the ONNX nodes it came from.
     """
 
     name: str
@@ -137,7 +138,7 @@ class ContractionAxes:
     """The roles of a contraction's axes, as positions in ``stage.axes``.
 
     ``m`` are in the write and the left operand, ``n`` in the write and the right operand, ``batch`` in all three,
-    ``k`` are reduced. The right operand (``operands[1]``) is the stationary one, held in weight memory.
+    ``k`` are reduced. The right operand (``operands[1]``) is the stationary one, held in weight memory; it has no fill.
     """
 
     batch: tuple[int, ...]

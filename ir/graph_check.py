@@ -1,7 +1,9 @@
 """Is this a graph? Every rule of :mod:`.graph`, checked without the help of whoever built it.
 
 Names are unique; operators are in topological order; every access is in bounds or has a fill; every tensor and
-private buffer is written exactly once, element by element, before it is read; functions, arities and dtypes exist.
+private buffer is written exactly once, element by element, before it is read; functions, arities and dtypes exist;
+what is combined are values or, in sums, products; a matrix product writes a private buffer and reads no padding on its
+stationary side.
 """
 
 from __future__ import annotations
@@ -121,8 +123,20 @@ def check_op(op: Op, tensors: Mapping[str, Tensor]) -> None:
     _require(not unread, f"operator {op.name} never reads its inputs {', '.join(sorted(unread))}")
     for name in private:
         _covered([s for s in op.stages if s.write.tensor == name], known[name], op.name)
-    count = sum(s.is_contraction and bool(contraction_axes(s).n) for s in op.stages)
-    _require(count <= 1, f"operator {op.name} holds {count} matrix products")
+    products = [n for n, s in enumerate(op.stages) if s.is_contraction and contraction_axes(s).n]
+    _require(len(products) <= 1, f"operator {op.name} holds {len(products)} matrix products")
+    for number in products:
+        _product(op, number)
+
+
+def _product(op: Op, number: int) -> None:
+    """A matrix engine writes a memory of its own, and takes its stationary operand as it lies in memory."""
+    where = f"operator {op.name}, stage {number}"
+    stage = op.stages[number]
+    target = stage.write.tensor
+    _require(target != op.output, f"{where}: a matrix product writes {target}, which is no private buffer")
+    right = stage.reads[1]
+    _require(right.fill is None, f"{where}: the second operand of a matrix product, {right.tensor}, has a fill")
 
 
 def _stage(stage: Stage, where: str) -> None:
@@ -134,6 +148,8 @@ def _stage(stage: Stage, where: str) -> None:
     reduces = any(a.reduce for a in stage.axes)
     _require(reduces == (stage.combine is not None), f"{where}: reduced axes and a combiner go together")
     _require(stage.combine is None or stage.combine in COMBINE_IDENTITY, f"{where}: unknown combiner {stage.combine}")
+    simple = stage.combine is None or stage.func == "copy" or (stage.func, stage.combine) == ("mul", "sum")
+    _require(simple, f"{where}: {stage.func} is combined by {stage.combine}; only copies are, and sums of products")
     numbers = [o for o in stage.operands if not isinstance(o, Access)]
     numbers += [a.fill for a in stage.reads if a.fill is not None]
     _require(all(math.isfinite(n) for n in numbers), f"{where}: a number that JSON cannot hold")

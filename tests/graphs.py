@@ -157,22 +157,6 @@ class Net:
         self.ops.append(Op(name, (name,), (x,), (out,), (peak, low, exp, total), stages))
         return out
 
-    def pool(self, name: str, x: str, *, kernel: int = 3, stride: int = 2) -> str:
-        n, h, w, c = self.tensors[x].shape
-        pad = kernel // 2
-        oh, ow = ((e + 2 * pad - kernel) // stride + 1 for e in (h, w))
-        out = self._tensor(name, (n, oh, ow, c))
-        image = (_unit(6, 0), _sum(6, {1: stride, 4: 1}, -pad), _sum(6, {2: stride, 5: 1}, -pad), _unit(6, 3))
-        stage = Stage(
-            _axes([n, oh, ow, c], [kernel, kernel]),
-            Access(out, tuple(_unit(6, i) for i in range(4))),
-            "copy",
-            (Access(x, image, float("-inf")),),
-            "max",
-        )
-        self.ops.append(Op(name, (name,), (x,), (out,), (), (stage,)))
-        return out
-
     def flatten(self, name: str, x: str) -> str:
         """Sum over rows and columns: ``[n, h, w, c]`` to ``[n, c]``."""
         n, h, w, c = self.tensors[x].shape

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import graphs
 import pytest
 
 from girih import models
@@ -44,6 +45,15 @@ def first_read(stage: Stage, change: Callable[[Access], Access]) -> Stage:
     return replace(stage, operands=(change(first), *rest))
 
 
+def straight(op: Op) -> Op:
+    """A matrix product that writes the output of its operator, and nothing else."""
+    product, last = op.stages[0], op.stages[-1]
+    beyond = (0,) * (len(product.axes) - len(last.axes))
+    index = tuple(Affine((*i.coeffs, *beyond), i.const) for i in last.write.index)
+    reads = tuple(r.tensor for r in product.reads)
+    return replace(op, inputs=reads, buffers=(), stages=(replace(product, write=Access(op.output, index)),))
+
+
 BROKEN: dict[str, tuple[Graph, str]] = {
     "order": (replace(GRAPH, ops=GRAPH.ops[::-1]), "before it is written"),
     "operator twice": (replace(GRAPH, ops=(*GRAPH.ops, GRAPH.ops[0])), "two operators are called"),
@@ -76,6 +86,16 @@ BROKEN: dict[str, tuple[Graph, str]] = {
     "arity": (with_stage(1, lambda s: replace(s, operands=s.operands[:1])), "add takes 2 operands, not 1"),
     "combiner missing": (with_stage(0, lambda s: replace(s, combine=None)), "combiner go together"),
     "unknown combiner": (with_stage(0, lambda s: replace(s, combine="mean")), "unknown combiner"),
+    "sum of a function": (
+        with_stage(0, lambda s: replace(s, func="exp"), "avgpool"),
+        "operator avgpool, stage 0: exp is combined by sum",
+    ),
+    "largest product": (with_stage(0, lambda s: replace(s, combine="max")), "stage 0: mul is combined by max"),
+    "product into the output": (with_op(straight), "stage 0: a matrix product writes relu1"),
+    "padding of the stationary operand": (
+        with_stage(0, lambda s: replace(s, operands=(s.reads[0], replace(s.reads[1], fill=0.0)))),
+        "stage 0: the second operand of a matrix product, conv1.weight, has a fill",
+    ),
     "stages out of order": (
         with_op(lambda op: replace(op, stages=(op.stages[1], op.stages[0], *op.stages[2:]))),
         "before it is written",
@@ -110,6 +130,11 @@ BROKEN: dict[str, tuple[Graph, str]] = {
 
 def test_the_graph_is_right() -> None:
     check_graph(GRAPH)
+
+
+@pytest.mark.parametrize("build", [graphs.conv, graphs.matmul, graphs.chain, graphs.residual, graphs.attention])
+def test_graphs_made_by_hand_are_right(build: Callable[[], Graph]) -> None:
+    check_graph(build())
 
 
 @pytest.mark.parametrize("name", BROKEN)

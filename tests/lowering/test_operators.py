@@ -471,7 +471,6 @@ def convolutions_with_a_shortcut() -> onnx.ModelProto:
 TARGETS = {"stcp920": ("fp16", 2e-3), "tiny": ("as-is", 2e-5)}
 """Precision and tolerance, relative to the largest number of an output."""
 BLOCKED = {
-    "log softmax": "the frontend sums a function without storing its values",
     "casts": "the frontend computes in int64",
 }
 """Graphs that no instruction sequence could become."""
