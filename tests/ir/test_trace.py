@@ -7,12 +7,15 @@ import json
 import numpy as np
 
 from girih.ir.chrome import chrome_trace
+from girih.ir.counters import Counters
 from girih.ir.isa import make
 from girih.ir.program import Program, ProgramOp, Queue
 from girih.ir.trace import NpuShare, Summary, Trace, Violation, npu_share
 
 FOUND = Violation("bounds", 1, 2, "dcopy", "op", 64, 5, "too far")
-SUMMARY = Summary("tiny", 100, 80, 1e-7, 3e7, 2, NpuShare(1.0, 0.75), {"VME": 9}, {"macs": 5}, 3, (FOUND,))
+SUMMARY = Summary(
+    "tiny", 100, 80, 1e-7, 3e7, 2, NpuShare(1.0, 0.75), {"VME": 9}, Counters(({"macs": 5},), {}), 3, (FOUND,)
+)
 
 
 def test_summary_round_trip() -> None:
