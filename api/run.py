@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ir.chrome import chrome_trace
 from ..ir.errors import CheckError
+from ..ir.machine import Machine
 from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, check
@@ -32,6 +33,7 @@ class Result:
     trace: Trace
     check: Check | None
     program: Program = field(repr=False)
+    machine: Machine = field(repr=False)
     seconds: dict[str, float]
 
     @property
@@ -85,7 +87,7 @@ class Result:
 
     def save_trace(self, path: str | Path) -> None:
         """Write what ran when for Chrome's trace viewer or Perfetto."""
-        write_text(path, json.dumps(chrome_trace(self.program, self.trace), separators=(",", ":")))
+        write_text(path, json.dumps(chrome_trace(self.program, self.machine, self.trace), separators=(",", ":")))
 
 
 def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int) -> Result:
@@ -107,7 +109,7 @@ def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int) -> R
     verdict = compare_with_network(package, arrays, trace.outputs) if check else None
     if check:
         seconds["check"] = time.perf_counter() - started
-    return Result(trace.outputs, trace, verdict, program, seconds)
+    return Result(trace.outputs, trace, verdict, program, package.machine, seconds)
 
 
 def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:

@@ -97,18 +97,24 @@ class Summary:
         return "\n".join(lines)
 
 
+def _no_waits() -> np.ndarray:
+    return np.zeros((0, 4), np.int64)
+
+
 @dataclass(frozen=True)
 class Trace:
     """A run. ``start[q][i]`` and ``end[q][i]`` are the cycles in which instruction i of queue q held its engine.
 
-    -1 marks an instruction that never began or ended. ``outputs`` are by port name, for the whole batch; empty when
-    only time was simulated.
+    -1 marks an instruction that never began or ended. Rows of ``waits`` are (queue, index, other queue, count): this
+    instruction waited until the other queue had retired so many. ``outputs`` are by port name, for the whole batch;
+    empty when only time was simulated.
     """
 
     summary: Summary
     start: tuple[np.ndarray, ...] = field(compare=False, repr=False)
     end: tuple[np.ndarray, ...] = field(compare=False, repr=False)
     outputs: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray], compare=False, repr=False)
+    waits: np.ndarray = field(default_factory=_no_waits, compare=False, repr=False)
 
     @property
     def cycles(self) -> int:

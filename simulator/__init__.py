@@ -70,7 +70,14 @@ def simulate(
         violation_count=found.count,
         violations=found.records(start, timeline.cycles),
     )
-    return Trace(summary, start, tuple(np.array(times, np.int64) for times in timeline.end), outputs)
+    end = tuple(np.array(times, np.int64) for times in timeline.end)
+    waits = [
+        (queue, index, other, count)
+        for queue, tasks in enumerate(prepared.tasks)
+        for index, task in enumerate(tasks)
+        for other, count in task.waits or ()
+    ]
+    return Trace(summary, start, end, outputs, np.array(waits, np.int64).reshape(-1, 4))
 
 
 def _check(program: Program, machine: Machine) -> None:

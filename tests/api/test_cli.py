@@ -53,7 +53,8 @@ def answer(violations: tuple[Violation, ...] = ()) -> Any:
         Counters(({"mme_total_cycle": 9000},), {}), len(violations), violations,
     )  # fmt: skip
     outputs = {"fc": np.ones((2, 10), np.float16)}
-    return lambda *_, **__: Result(outputs, Trace(summary, (), (), outputs), None, small().program, {"simulate": 1.0})
+    trace, package = Trace(summary, (), (), outputs), small()
+    return lambda *_, **__: Result(outputs, trace, None, package.program, package.machine, {"simulate": 1.0})
 
 
 def test_importing_and_helping_loads_nothing_heavy() -> None:

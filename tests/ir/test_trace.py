@@ -1,16 +1,10 @@
-"""Traces: their numbers as text and JSON, and as events for a viewer."""
+"""Traces: their numbers as text and JSON."""
 
 from __future__ import annotations
 
-import json
-
-import numpy as np
-
-from girih.ir.chrome import chrome_trace
 from girih.ir.counters import Counters
-from girih.ir.isa import make
-from girih.ir.program import Program, ProgramOp, Queue
-from girih.ir.trace import NpuShare, Summary, Trace, Violation, npu_share
+from girih.ir.program import ProgramOp
+from girih.ir.trace import NpuShare, Summary, Violation, npu_share
 
 FOUND = Violation("bounds", 1, 2, "dcopy", "op", 64, 5, "too far")
 SUMMARY = Summary(
@@ -33,15 +27,3 @@ def test_npu_share() -> None:
     ops = [ProgramOp("a", macs=30, elements=10), ProgramOp("b", macs=10, elements=30, host=True)]
     assert npu_share(ops) == NpuShare(0.75, 0.25)
     assert npu_share([]) == NpuShare(1.0, 1.0)
-
-
-def test_events() -> None:
-    streams = ((make("vfill.s", 0, {}), make("wait", 0, {})), (make("dcopy", 0, {}),))
-    program = Program("tiny", "", "", "", 1, (Queue("VME", 1), Queue("DMR")), streams, (ProgramOp("relu"),), (), (), ())
-    times = tuple(np.array(t) for t in ([0, 7], [7])), tuple(np.array(t) for t in ([7, 7], [-1]))
-    events = chrome_trace(program, Trace(SUMMARY, *times))["traceEvents"]
-    json.dumps(events)
-    spans = [e for e in events if e["ph"] == "X"]
-    assert spans == [{"pid": 2, "tid": 0, "ph": "X", "ts": 0, "dur": 7, "cat": "relu", "name": "vfill.s relu"}]
-    names = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
-    assert names == {(2, "core 1"), (0, "cluster")}
