@@ -16,7 +16,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -45,6 +45,9 @@ lint: $(VENV)/.installed-dev ## check style, format and types
 format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed ## write the pages that derive from the sources
+	$(PY) -m girih.ir.manual > docs/isa.md
 
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
 	$(PY) benchmarks/networks.py --json $(JSON)

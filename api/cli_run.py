@@ -27,11 +27,12 @@ _VIOLATIONS_SHOWN = 5
     "--counters", type=click.Path(path_type=Path), metavar="C.json|C.csv", help="What every core counted, with units."
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
+@click.option("--sanitize/--no-sanitize", default=True, help="Look for races and for reads of memory nothing wrote.")
 @JSON_OPTION
 @click.pass_context
 def run_command(
     ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, trace: Path | None,
-    counters: Path | None, seed: int, as_json: bool,
+    counters: Path | None, seed: int, sanitize: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
 
@@ -75,7 +76,7 @@ def run_command(
         arrays = load_inputs(inputs) if inputs is not None else None
         package = load(compiled)
         loading = time.perf_counter() - started
-        result = run(package, arrays, check=check, seed=seed)
+        result = run(package, arrays, check=check, seed=seed, sanitize=sanitize)
         if outputs is not None:
             result.save_outputs(outputs)
         if trace is not None:

@@ -90,8 +90,11 @@ class Result:
         write_text(path, json.dumps(chrome_trace(self.program, self.machine, self.trace), separators=(",", ":")))
 
 
-def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int) -> Result:
-    """Simulate the program on the inputs (``None``: seeded random ones), and compare if asked to."""
+def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int, sanitize: bool = True) -> Result:
+    """Simulate the program on the inputs (``None``: seeded random ones), and compare if asked to.
+
+    Without ``sanitize`` neither races nor reads of memory that nothing wrote are looked for, which is faster.
+    """
     from ..simulator import simulate
 
     graph, program = package.graph, package.program
@@ -103,7 +106,7 @@ def run(package: Package, inputs: Arrays | None, *, check: bool, seed: int) -> R
         from ..lowering.host import run_kernel as host
     # An input that nothing reads is the user's, but not the program's.
     used = {port.name: arrays[port.name] for port in program.inputs}
-    trace = simulate(program, package.machine, graph.data, used, host=host)
+    trace = simulate(program, package.machine, graph.data, used, sanitize=sanitize, host=host)
     seconds = {"simulate": time.perf_counter() - started}
     started = time.perf_counter()
     verdict = compare_with_network(package, arrays, trace.outputs) if check else None

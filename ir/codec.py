@@ -35,7 +35,7 @@ def from_json(data: bytes | str, kind: type[T]) -> T:
     """Read back what :func:`to_json` wrote; raises :class:`UsageError` naming the offending path."""
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"this is not a {kind.__name__}: {error}") from error
 
 

@@ -13,7 +13,8 @@ float64, integers: int64) and round once, so that the result of an instruction d
 Rounding is to nearest even; float to integer truncates and saturates (NaN gives 0), integer to integer wraps, anything
 to bool is ``x != 0``. Infinities and NaNs follow IEEE 754; a maximum or minimum with a NaN is a NaN (and found where
 the first NaN is), that of two zeros is either of them. An instruction reads all of its sources before it writes; no two
-elements of its destination may overlap. An instruction with an extent of 0 does nothing.
+elements of its destination may overlap. Instructions of the copy, broadcast and dma classes move bits, but for fills.
+An instruction with an extent of 0 does nothing.
 
 Windows: the instruction visits ``a[oh*sh+kh*dh+h0, ow*sw+kw*dw+w0]`` for each output and each position of the kernel;
 ``a.base`` is the address of row 0, column 0, and what is outside of [0,H) or [0,W) is never accessed.

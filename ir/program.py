@@ -134,7 +134,10 @@ class Program:
         if hashlib.sha256(content).digest() != digest:
             raise UsageError("damaged program: its checksum (SHA-256) does not match its contents")
         if table != TABLE_SHA256:
-            raise UsageError("this program is for another version of the instruction set; compile the model again")
+            raise UsageError(
+                f"the program is for another instruction set (SHA-256 {table.hex()[:12]}; this is "
+                f"{TABLE_SHA256.hex()[:12]}); compile the model again"
+            )
         return _read_body(content, size)
 
     @property

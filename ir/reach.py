@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import gcd, prod
 from typing import NamedTuple
 
+import numpy as np
+
 from .graph import DTYPES
 from .isa import DTYPE_NAMES, ROWS, Instruction
 from .row import Row
@@ -64,6 +66,31 @@ def taps(outputs: int, kernel: int, stride: int, dilation: int, origin: int, bou
     first = min(length, max(0, -(origin // step)))
     last = max(first, min(length, -((origin - bound) // step)))
     return Taps(origin, step, length, stride // step, dilation // step, first, last)
+
+
+def overlaps_itself(at: Strided) -> bool:
+    """Whether two of the elements share a byte."""
+    if not all(at.extents):
+        return False
+    run, apart = at.itemsize, list[tuple[int, int]]()
+    for stride, extent in sorted((abs(s), e) for s, e in zip(at.strides, at.extents, strict=True) if e > 1):
+        if stride == run and not apart:
+            run *= extent
+        else:
+            apart.append((stride, extent))
+    span = run
+    for stride, extent in apart:
+        if stride < span:
+            break
+        span += stride * (extent - 1)
+    else:
+        return False
+    if run * prod(e for _, e in apart) > at.high - at.low:
+        return True
+    starts = np.zeros(1, np.int64)
+    for stride, extent in apart:
+        starts = (starts[:, None] + np.arange(extent) * stride).reshape(-1)
+    return bool((np.diff(np.sort(starts)) < run).any())
 
 
 def reach(instruction: Instruction) -> tuple[Strided, ...]:

@@ -7,18 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..ir.errors import UsageError
+from ..ir.isa import field
 from ..ir.machine import Machine
 from ..ir.program import HostKernel, Placed, Program, ProgramPort
-from ..ir.reach import Strided
-from ..ir.row import Row
 from .blas import single_threaded
-from .memory import MainStore, Store, dense
+from .memory import Located, MainStore, Store, dense
 from .numbers import store
 from .places import Place
 from .ports import constant_bytes, join, split
 from .semantics import picked, semantics
 from .tasks import Prepared, operand_cores
-from .templates import Template
 from .violations import Violations
 
 RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -28,7 +26,10 @@ RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
 class Execution:
     """The memories of one cluster, for all replicas at once, and what can be done with them."""
 
-    def __init__(self, program: Program, machine: Machine, prepared: Prepared, found: Violations) -> None:
+    def __init__(
+        self, program: Program, machine: Machine, prepared: Prepared, found: Violations, *, sanitize: bool
+    ) -> None:
+        """Without ``sanitize`` nobody remembers what was written."""
         self._program = program
         self._machine = machine
         self._prepared = prepared
@@ -43,9 +44,10 @@ class Execution:
             raise UsageError(
                 f"the program places data up to {used[main]:#x} in {role.name}, which has {role.capacity:#x}"
             )
-        self._main = MainStore(used[main], program.replicas)
+        self._main = MainStore(used[main], program.replicas, tracked=sanitize)
         self._stores: dict[Place, Store] = {
-            place: self._main if place == main else Store(size, program.replicas) for place, size in used.items()
+            place: self._main if place == main else Store(size, program.replicas, tracked=sanitize)
+            for place, size in used.items()
         }
 
     def load(self, constants: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> None:
@@ -82,66 +84,61 @@ class Execution:
 
     def _execute(self, queue: int, index: int) -> None:
         template = self._prepared.templates[queue][index]
-        instruction = self._program.streams[queue][index]
-        place = self._program.queues[queue]
         row = template.row
         if any(not all(o.extents) for o, spec in zip(template.operands, row.operands, strict=True) if not spec.window):
             return
-        target, *sources = template.operands
-        base = int(instruction.values[template.bases[0]])
-        cores = operand_cores(self._machine, place, instruction, target)
-        targets = [self._stores[target.memory, core] for core in cores]
-        found = [
-            (
-                self._stores[operand.memory, operand_cores(self._machine, place, instruction, operand)[0]],
-                operand,
-                int(instruction.values[at]),
+        targets, *sources = self._located(queue, index)
+        views = [source[0].view() for source in sources]
+        if row.indices:
+            indices = views[-1]
+            if not self._are_entries(indices, queue, index):
+                return
+            picks = picked(row, indices)
+            targets, *sources = (
+                [located._replace(picks=picks) for located in place] if spec.picked else place
+                for place, spec in zip((targets, *sources), row.operands, strict=True)
             )
-            for operand, at in zip(sources, template.bases[1:], strict=True)
-        ]
-        views = [memory.view(operand, address) for memory, operand, address in found]
-        chosen = views[-1] if row.indices else None
-        if chosen is not None and not self._in_bounds(template, chosen, queue, index):
-            return
-        for (memory, operand, address), spec in zip(found, row.operands[1:], strict=True):
-            picks = chosen if spec.picked else None
-            self._check_written(row, memory, operand, address, picks, queue, index)
-        picks = chosen if row.operands[0].picked else None
+        if len(targets) > 1:
+            # A broadcast to its own core as well reads before it writes.
+            views = [view.copy() for view in views]
+        for source in sources:
+            self._check_written(source[0], queue, index)
         run = semantics(row)
-        for memory in targets:
-            if target.reads:
-                self._check_written(row, memory, target, base, picks, queue, index)
-            run(template, memory.view(target, base), *views)
-            if picks is None:
-                memory.mark(target, base)
-            else:
-                axis, at = picked(row, picks)
-                memory.mark_picked(target, base, axis - 1, at)
+        for target in targets:
+            if target.at.reads:
+                self._check_written(target, queue, index)
+            run(template, target.view(), *views)
+            target.mark()
 
-    def _in_bounds(self, template: Template, indices: np.ndarray, queue: int, index: int) -> bool:
+    def _located(self, queue: int, index: int) -> list[list[Located]]:
+        """Each operand, in each core that it is in."""
+        template, instruction = self._prepared.templates[queue][index], self._program.streams[queue][index]
+        place = self._program.queues[queue]
+        return [
+            [
+                Located(self._stores[operand.memory, core], operand, int(instruction.values[at]))
+                for core in operand_cores(self._machine, place, instruction, operand)
+            ]
+            for operand, at in zip(template.operands, template.bases, strict=True)
+        ]
+
+    def _are_entries(self, indices: np.ndarray, queue: int, index: int) -> bool:
         """Whether indices name entries that there are; reports them otherwise."""
-        entries = int(template.instruction.values[template.row.position["entries"]])
+        instruction = self._program.streams[queue][index]
+        entries = int(field(instruction, "entries"))
         low, high = int(indices.min()), int(indices.max())
         if low >= 0 and high < entries:
             return True
-        name = template.operands[-1].name
-        address = int(self._program.streams[queue][index].values[template.bases[-1]])
+        name = instruction.row.operands[-1].name
         message = f"{name} holds the index {low if low < 0 else high}, and there are {entries} entries"
-        self._found.add("bounds", queue, index, address, message)
+        self._found.add("bounds", queue, index, int(field(instruction, f"{name}.base")), message)
         return False
 
-    def _check_written(
-        self, row: Row, memory: Store, operand: Strided, base: int, picks: np.ndarray | None, queue: int, index: int
-    ) -> None:
-        if picks is not None:
-            axis, at = picked(row, picks)
-            written = memory.is_written_where(operand, base, axis - 1, at)
-        else:
-            written = operand.low == operand.high or memory.is_written(operand, base)
-        if not written:
-            name = self._machine.memories[operand.memory].name
-            address = base + operand.start
-            message = f"reads bytes of {operand.name} in {name} from {address:#x} on that nothing wrote"
+    def _check_written(self, operand: Located, queue: int, index: int) -> None:
+        if not operand.is_written():
+            name = self._machine.memories[operand.at.memory].name
+            address = operand.base + operand.at.start
+            message = f"reads bytes of {operand.at.name} in {name} from {address:#x} on that nothing wrote"
             self._found.add("uninitialised", queue, index, address, message)
 
     def _call_host(self, queue: int, index: int, host: RunHost | None) -> None:

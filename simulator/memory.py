@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,17 +14,21 @@ from ..ir.program import Placed
 from ..ir.reach import Strided
 
 _DTYPES = tuple(np.dtype(name) for name in DTYPE_NAMES)
+Picks = tuple[int, np.ndarray]
+"""An axis (after that of the replicas), and (replicas, ...) indices as NumPy picks along it."""
+
 _WRITTEN = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF, 8: 0xFFFFFFFFFFFFFFFF}
 """An element of this many bytes of the mask, all of them written."""
 
 
 class Store:
-    """One memory: bytes for each replica, and a mask of the bytes written, which replicas have in common."""
+    """One memory: bytes for each replica and, if ``tracked``, a mask of the bytes written, which replicas share."""
 
-    def __init__(self, size: int, replicas: int) -> None:
+    def __init__(self, size: int, replicas: int, *, tracked: bool) -> None:
         # Zeroed pages cost nothing until they are touched.
         self.bytes = np.zeros((replicas, size), np.uint8)
-        self.mask = np.zeros(size, np.uint8)
+        self.tracked = tracked
+        self.mask = np.zeros(size if tracked else 0, np.uint8)
         self._written: set[tuple[object, ...]] = set()
 
     def view(self, at: Strided, base: int) -> np.ndarray:
@@ -38,39 +43,62 @@ class Store:
         extents = tuple(e if s else 1 for e, s in zip(at.extents, at.strides, strict=True))
         return np.ndarray(extents, f"u{at.itemsize}", self.mask, base + at.start, at.strides)
 
-    def is_written(self, at: Strided, base: int) -> bool:
-        """Whether something wrote every byte of the operand."""
+    def is_written(self, at: Strided, base: int, picks: Picks | None = None) -> bool:
+        """Whether something wrote every byte of the operand, or of the entries that are picked; without mask: yes."""
+        if not self.tracked or at.low == at.high:
+            return True
+        full = _WRITTEN[at.itemsize]
+        if picks is not None:
+            whole = np.broadcast_to(self._mask(at, base), at.extents)
+            axis, entries = picks
+            return all(bool((np.take_along_axis(whole, one, axis - 1) == full).all()) for one in entries)
         # What was once written stays written, so that one look is enough.
         key = (base, at.start, at.extents, at.strides, at.dtype)
         if key in self._written:
             return True
-        if int(self._mask(at, base).min()) != _WRITTEN[at.itemsize]:
+        if int(self._mask(at, base).min()) != full:
             return False
         self._written.add(key)
         return True
 
-    def mark(self, at: Strided, base: int) -> None:
+    def mark(self, at: Strided, base: int, picks: Picks | None = None) -> None:
+        """Every byte of the operand, or of the entries that are picked, is written now."""
+        if not self.tracked:
+            return
+        if picks is not None:
+            axis, entries = picks
+            for one in entries:
+                np.put_along_axis(self._mask(at, base), one, _WRITTEN[at.itemsize], axis - 1)
+            return
         key = (base, at.start, at.extents, at.strides, at.dtype)
         if key not in self._written:
             self._written.add(key)
             self._mask(at, base)[...] = _WRITTEN[at.itemsize]
 
-    def is_written_where(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> bool:
-        """The same of the entries along ``axis`` that ``picks`` (replicas, ...) names for one of the replicas."""
-        whole = np.broadcast_to(self._mask(at, base), at.extents)
-        full = _WRITTEN[at.itemsize]
-        return all(bool((np.take_along_axis(whole, one, axis) == full).all()) for one in picks)
 
-    def mark_picked(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> None:
-        for one in picks:
-            np.put_along_axis(self._mask(at, base), one, _WRITTEN[at.itemsize], axis)
+class Located(NamedTuple):
+    """An operand of an instruction that runs: its memory and base address, and what is picked of it."""
+
+    store: Store
+    at: Strided
+    base: int
+    picks: Picks | None = None
+
+    def view(self) -> np.ndarray:
+        return self.store.view(self.at, self.base)
+
+    def is_written(self) -> bool:
+        return self.store.is_written(self.at, self.base, self.picks)
+
+    def mark(self) -> None:
+        self.store.mark(self.at, self.base, self.picks)
 
 
 class MainStore(Store):
     """The main memory: constants are the user's own arrays, one for all replicas, until something is written there."""
 
-    def __init__(self, size: int, replicas: int) -> None:
-        super().__init__(size, replicas)
+    def __init__(self, size: int, replicas: int, *, tracked: bool) -> None:
+        super().__init__(size, replicas, tracked=tracked)
         self._starts: list[int] = []
         self._constants: list[np.ndarray] = []
 
@@ -94,7 +122,7 @@ class MainStore(Store):
                 at += 1
                 continue
             self.bytes[:, start : start + len(data)] = data
-            self.mask[start : start + len(data)] = 0xFF
+            self.mask[start : start + len(data)] = 0xFF  # of no length where nothing is tracked
             del self._starts[at], self._constants[at]
 
     def view(self, at: Strided, base: int) -> np.ndarray:
@@ -107,17 +135,11 @@ class MainStore(Store):
             self._dissolve(low, high)
         return super().view(at, base)
 
-    def is_written(self, at: Strided, base: int) -> bool:
-        if self._constant(base + at.low, base + at.high) is not None:
+    def is_written(self, at: Strided, base: int, picks: Picks | None = None) -> bool:
+        if not self.tracked or self._constant(base + at.low, base + at.high) is not None:
             return True
         self._dissolve(base + at.low, base + at.high)
-        return super().is_written(at, base)
-
-    def is_written_where(self, at: Strided, base: int, axis: int, picks: np.ndarray) -> bool:
-        if self._constant(base + at.low, base + at.high) is not None:
-            return True
-        self._dissolve(base + at.low, base + at.high)
-        return super().is_written_where(at, base, axis, picks)
+        return super().is_written(at, base, picks)
 
 
 def dense(placed: Placed, memory: int, *, writes: bool = False) -> Strided:

@@ -110,10 +110,6 @@ def _softplus(x: Array) -> Array:
     return np.logaddexp(0.0, wide).astype(np.float32)
 
 
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    return np.add(np.multiply(a, b, dtype=np.float64), c, dtype=np.float64)
-
-
 def _clip(a: Array, b: Array, c: Array) -> Array:
     return np.minimum(np.maximum(a, b), c)
 
@@ -158,6 +154,7 @@ EXACT: dict[str, Function] = {
     "select": _select,
     "clip": _clip,
     "lrelu": _leaky,
+    "fma": lambda a, b, c: a * b + c,
 }
 """The functions that are defined on integers as on floats."""
 
@@ -167,7 +164,6 @@ INTEGER: dict[str, Function] = EXACT | {
     "round": lambda x: x,
     "div": np.floor_divide,
     "mod": np.mod,
-    "fma": lambda a, b, c: a * b + c,
 }
 """Scalar functions on int64."""
 
@@ -185,14 +181,13 @@ FLOAT: dict[str, Function] = EXACT | {
     "div": np.divide,
     "mod": lambda a, b: a - b * np.floor(a / b),
     "pow": np.power,
-    "fma": _fma,
     "quant": lambda a, b, c: np.rint(a * b) + c,
     "dequant": lambda a, b, c: (a - b) * c,
     "gelu": _gelu,
     "silu": _silu,
     "softplus": _softplus,
 }
-"""Scalar functions on float32; a result in float64 is rounded but once, where it is stored."""
+"""Scalar functions on float32; ``fma`` is called with float64."""
 
 COMBINE: dict[str, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 """Combiners, of float32 or of int64."""

@@ -33,7 +33,7 @@ def element(template: Template, dst: Array, *sources: Array) -> None:
     form = template.row.mnemonic.rpartition(".")[2]
     immediates = [float(v) for v in template.instruction.values[3 : 3 + form.count("s")]]
     integers = template.row.func in INTEGER and _computes_integers(template, sources, immediates)
-    load = to_integer if integers else to_float
+    load = to_integer if integers else _exact if template.row.func == "fma" else to_float
     vectors, scalars = iter(sources), iter(immediates)
     arguments = [load(next(vectors)) if kind == "v" else _number(next(scalars), integers) for kind in form]
     store(dst, (INTEGER if integers else FLOAT)[template.row.func](*arguments))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..ir.errors import UnsupportedError
 from ..ir.graph import DTYPES
 from ..ir.isa import DTYPE_NAMES, ROWS, Instruction, make
 from ..ir.machine import Engine, Machine
-from ..ir.reach import Strided, reach
+from ..ir.reach import Strided, overlaps_itself, reach
 from ..ir.row import Row
 from ..ir.timing import Cost, instruction_cost
 
@@ -71,6 +73,10 @@ def _make(
     problems = list(_problems(machine, engine, bare, kernel_bytes))
     kinds = {kind for kind, _ in problems}
     operands = () if "operand" in kinds else reach(bare)
+    for operand in operands:
+        if operand.writes and overlaps_itself(operand):
+            message = f"elements of {operand.name} overlap: strides {list(operand.strides)} bytes"
+            problems.append(("operand", f"{message} for extents {list(operand.extents)}"))
     cost = Cost(engine.issue, 0, engine.latency)
     if not kinds & {"operand", "access"}:
         try:
@@ -94,11 +100,14 @@ def _problems(
     for operand in row.operands:
         at = row.position[f"{operand.name}.mem"]
         memory, dtype, _, *strides = (int(v) for v in values[at : at + 3 + len(operand.dims)])
-        dtypes.add(dtype)
+        if operand.name not in row.indices:
+            dtypes.add(dtype)
         if memory >= len(machine.memories) or dtype >= len(DTYPE_NAMES):
             yield "operand", f"{operand.name} names memory {memory} and dtype {dtype}, and one of them does not exist"
             continue
         name = machine.memories[memory].name
+        if operand.name in row.indices and np.dtype(DTYPE_NAMES[dtype]).kind not in "iu":
+            yield "operand", f"{operand.name} holds indices, and {DTYPE_NAMES[dtype]} is no integer"
         # An old value that an engine accumulates into never leaves the memory's own adder.
         if operand.access == "r" and name not in engine.reads:
             yield "access", f"{engine.name} cannot read {operand.name} from {name}"
@@ -109,5 +118,5 @@ def _problems(
         size = DTYPES[DTYPE_NAMES[dtype]]
         if any(stride % size for stride in strides):
             yield "alignment", f"strides {strides} of {operand.name} are not all multiples of its {size} bytes"
-    if row.latency == "copy" and len(dtypes) > 1:
+    if row.latency in ("copy", "gather") and len(dtypes) > 1:
         yield "operand", "the two sides of a copy differ in dtype"

@@ -250,6 +250,17 @@ def test_run_writes_its_counters(
     assert "the name must end in .json or .csv" in err
 
 
+@pytest.mark.parametrize(("words", "sanitize"), [((), True), (("--no-sanitize",), False)])
+def test_run_with_and_without_the_sanitizer(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path, words: tuple[str, ...],
+    sanitize: bool,
+) -> None:  # fmt: skip
+    asked: list[Any] = []
+    monkeypatch.setattr(run, "run", lambda *_, **options: asked.append(options["sanitize"]) or answer()())
+    assert girih(capfd, "run", compiled, *words)[0] == 0
+    assert asked == [sanitize]
+
+
 def test_run_of_something_else(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "net.girih").write_bytes(b"something else")
     code, out, err = girih(capfd, "run", tmp_path / "net.girih")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import re
+import struct
 from dataclasses import replace
 
 import pytest
@@ -42,18 +46,56 @@ def test_round_trip() -> None:
     assert Program.from_bytes(empty.to_bytes()) == empty
 
 
-@given(st.integers(0, len(DATA) * 8 - 1))
-def test_a_flipped_bit_is_refused(bit: int) -> None:
-    damaged = bytearray(DATA)
-    damaged[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(UsageError):
-        Program.from_bytes(bytes(damaged))
+def refusal(data: bytes) -> str:
+    with pytest.raises(UsageError) as error:
+        Program.from_bytes(data)
+    return str(error.value)
 
 
-@given(st.integers(0, len(DATA) - 1))
-def test_a_cut_file_is_refused(size: int) -> None:
-    with pytest.raises(UsageError):
-        Program.from_bytes(DATA[:size])
+def test_every_flipped_bit_is_refused() -> None:
+    reasons: dict[str, int] = {}
+    for bit in range(len(DATA) * 8):
+        damaged = bytearray(DATA)
+        damaged[bit // 8] ^= 1 << bit % 8
+        reason = re.sub(r"[\d,]+", "N", refusal(bytes(damaged)).split(":")[0])
+        reasons[reason] = reasons.get(reason, 0) + 1
+    # 8 bytes are the signature, 4 the version; of the rest those of the file's size are found first.
+    assert reasons == {
+        "not a Girih program": 64,
+        "program format version N": 32,
+        "damaged program": len(DATA) * 8 - 96,
+    }
+
+
+def test_every_cut_file_is_refused() -> None:
+    for size in range(len(DATA)):
+        assert "cut short" in refusal(DATA[:size]) or "header says" in refusal(DATA[:size])
+
+
+@given(st.binary(max_size=200), st.integers(0, len(DATA)))
+def test_whatever_follows_the_file_is_refused(more: bytes, size: int) -> None:
+    if DATA[:size] + more != DATA:
+        refusal(DATA[:size] + more)
+
+
+def sealed(content: bytes) -> bytes:
+    """A file whose size and checksum are right."""
+    whole = content[:44] + struct.pack("<Q", len(content) + 32) + content[52:]
+    return whole + hashlib.sha256(whole).digest()
+
+
+@given(st.integers(0, len(DATA) - 33), st.binary(min_size=1, max_size=8))
+def test_nonsense_with_a_right_checksum_is_a_program_or_refused(at: int, data: bytes) -> None:
+    """A writer gone wrong: nothing but a UsageError may come of it."""
+    content = DATA[:-32]
+    with contextlib.suppress(UsageError):
+        Program.from_bytes(sealed(content[:at] + data + content[at + len(data) :]))
+
+
+def test_a_program_for_another_instruction_set() -> None:
+    content = bytearray(DATA[:-32])
+    content[12] ^= 1
+    assert "for another instruction set" in refusal(sealed(bytes(content)))
 
 
 @pytest.mark.parametrize(

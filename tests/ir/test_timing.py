@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.errors import UnsupportedError
-from girih.ir.isa import make
+from girih.ir.isa import DTYPE_NAMES, make
 from girih.ir.load_machine import load_machine
-from girih.ir.reach import reach, taps
+from girih.ir.reach import Strided, overlaps_itself, reach, taps
 from girih.ir.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
 
 CHIP = load_machine("stcp920")
@@ -93,3 +93,15 @@ def test_reach_knows_what_is_read() -> None:
     assert reach(make("vacc.sum", 0, {}))[0].reads
     assert not reach(make("vneg.v", 0, {}))[0].reads
     assert reach(make("wait", 0, {})) == ()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), min_size=1, max_size=4), st.sampled_from([1, 2, 4])
+)  # fmt: skip
+def test_overlap_with_itself(dims: list[tuple[int, int]], size: int) -> None:
+    extents, strides = tuple(e for e, _ in dims), tuple(s * size for _, s in dims)
+    starts = [sum(i * s for i, s in zip(at, strides, strict=True)) for at in itertools.product(*map(range, extents))]
+    low, high = min(starts, default=0), max(starts, default=-size) + size
+    dtype = {1: "int8", 2: "float16", 4: "float32"}[size]
+    at = Strided("dst", False, True, 0, DTYPE_NAMES.index(dtype), 0, extents, strides, low, high)
+    assert overlaps_itself(at) == (len(set(starts)) < len(starts))

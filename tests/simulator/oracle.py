@@ -24,6 +24,11 @@ def whole(function: Any) -> Any:
     return lambda x: x if isinstance(x, np.integer) else function(x)
 
 
+def extreme(find: Any) -> Any:
+    """The largest or smallest number; a NaN where there is one."""
+    return lambda *numbers: next((n for n in numbers if n != n), find(numbers))
+
+
 FUNCTIONS: dict[str, Any] = {
     "copy": lambda x: x, "neg": lambda x: -x, "abs": abs, "floor": whole(np.floor), "ceil": whole(np.ceil),
     "round": whole(np.rint),
@@ -32,17 +37,20 @@ FUNCTIONS: dict[str, Any] = {
     "erf": lambda x: math.erf(x), "tanh": lambda x: math.tanh(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "sin": lambda x: math.sin(x), "cos": lambda x: math.cos(x), "add": lambda a, b: a + b, "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b, "div": lambda a, b: a // b if isinstance(a, np.integer) else a / b,
-    "mod": lambda a, b: a - b * np.floor(a / b), "pow": lambda a, b: math.pow(a, b), "max": max, "min": min,
+    "mod": lambda a, b: a - b * np.floor(a / b), "pow": lambda a, b: math.pow(a, b), "max": extreme(max),
+    "min": extreme(min),
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "and": lambda a, b: a != 0 and b != 0,
     "or": lambda a, b: a != 0 or b != 0, "select": lambda a, b, c: b if a != 0 else c,
-    "fma": lambda a, b, c: a * b + c if isinstance(a, np.integer) else np.float64(a) * np.float64(b) + np.float64(c),
-    "clip": lambda a, b, c: min(max(a, b), c), "lrelu": lambda a, b: a if a >= 0 else a * b,
+    "fma": lambda a, b, c: a * b + c,
+    "clip": lambda a, b, c: extreme(min)(extreme(max)(a, b), c), "lrelu": lambda a, b: a if a >= 0 else a * b,
     "quant": lambda a, b, c: np.rint(a * b) + c, "dequant": lambda a, b, c: (a - b) * c,
     "gelu": lambda x: float(x) * (1 + math.erf(float(x) / math.sqrt(2))) / 2,
     "silu": lambda x: float(x) / (1 + math.exp(-float(x))), "softplus": lambda x: math.log(1 + math.exp(float(x))),
 }  # fmt: skip
-COMBINE: dict[str, Any] = {"sum": lambda a, b: a + b, "max": max, "min": min, "prod": lambda a, b: a * b}
+COMBINE: dict[str, Any] = {
+    "sum": lambda a, b: a + b, "max": extreme(max), "min": extreme(min), "prod": lambda a, b: a * b
+}  # fmt: skip
 ALWAYS_FLOAT = {"pow", "quant", "dequant", "avg"}
 """Functions that are computed in floats whatever their arguments are."""
 
@@ -56,11 +64,13 @@ class State:
 
     def get(self, place: tuple[str, int], address: int, dtype: str) -> Any:
         assert address >= 0
-        return self.memory[place][address : address + DTYPES[dtype]].view(dtype)[0]
+        return self.memory[place][address : address + np.dtype(dtype).itemsize].view(dtype)[0]
 
     def set(self, place: tuple[str, int], address: int, dtype: str, value: Any) -> None:
         assert address >= 0
-        self.memory[place][address : address + DTYPES[dtype]] = np.array([converted(value, dtype)]).view(np.uint8)
+        self.memory[place][address : address + np.dtype(dtype).itemsize] = np.array([converted(value, dtype)]).view(
+            np.uint8
+        )
 
 
 def converted(value: Any, dtype: str) -> Any:
@@ -93,6 +103,9 @@ class View:
     def __getitem__(self, index: Sequence[int]) -> Any:
         return self.state.get(self.place, self.address(index), self.dtype)
 
+    def bits(self, index: Sequence[int]) -> Any:
+        return self.state.get(self.place, self.address(index), f"u{DTYPES[self.dtype]}")
+
     @property
     def integral(self) -> bool:
         return self.dtype not in ("float32", "float16")
@@ -109,13 +122,14 @@ class Step:
     """Whether the instruction computes in integers."""
 
     def number(self, name: str, *index: int) -> Any:
+        """An element as vector instructions compute with it."""
         value = self.views[name][index]
         return np.int64(value) if self.integers else F(value)
 
-    def old(self, *index: int) -> Any:
-        """What is in the destination, for an exact sum."""
-        view = self.views["dst"]
-        return np.int64(view[index]) if self.integers and view.integral else F(view[index])
+    def exact(self, name: str, *index: int) -> Any:
+        """An element as it is, for sums without rounding."""
+        view = self.views[name]
+        return np.int64(view[index]) if self.integers and view.integral else np.float64(view[index])
 
     def ranges(self, *names: str) -> Iterator[Index]:
         return itertools.product(*(range(self.fields[n]) for n in names))
@@ -143,13 +157,14 @@ def execute(state: State, instruction: Instruction, core: int = -1) -> set[tuple
     integers &= row.func not in ALWAYS_FLOAT and (not row.special or row.func in ("div", "mod", "sum"))
     step = Step(instruction, fields, views, integers)
     dst = views["dst"]
-    written = list(RULES[rule_of(instruction)](step))
+    dtype = f"u{DTYPES[dst.dtype]}" if row.latency in ("copy", "gather") else dst.dtype
     places = [dst.place]
     if instruction.mnemonic == "mbcast":
         places = [(dst.place[0], c) for c in range(state.machine.cores) if fields["cores"] >> c & 1]
-    for index, value in written:
-        for place in places:
-            state.set(place, dst.address(index), dst.dtype, value)
+    with np.errstate(all="ignore"):
+        written = list(RULES[rule_of(instruction)](step))
+        for (index, value), place in itertools.product(written, places):
+            state.set(place, dst.address(index), dtype, value)
     return {(place, dst.address(index)) for place in places for index, _ in written}
 
 
@@ -183,10 +198,11 @@ def times(a: Any, b: Any) -> Any:
 def element(step: Step) -> Written:
     form = step.instruction.mnemonic.rpartition(".")[2]
     immediates = [v for n, v in step.fields.items() if n.startswith("imm")]
+    load = step.exact if step.instruction.row.func == "fma" else step.number
     for index in step.ranges("n0", "n1", "n2"):
         left = list(immediates)
         arguments = [
-            step.number(name, *index) if kind == "v" else (np.int64 if step.integers else F)(left.pop(0))
+            load(name, *index) if kind == "v" else (np.int64 if step.integers else F)(left.pop(0))
             for name, kind in zip("abc", form, strict=False)
         ]
         yield index, FUNCTIONS[step.instruction.row.func](*arguments)
@@ -212,31 +228,31 @@ def multiply_accumulate(step: Step) -> Written:
 def reduction(step: Step) -> Written:
     func = step.instruction.row.func
     for outer in step.ranges("n0", "n1"):
-        terms = [step.number("a", *outer, lane) for lane in range(step.fields["n2"])]
+        terms = [step.exact("a", *outer, lane) for lane in range(step.fields["n2"])]
         if func == "dot":
-            terms = [times(t, step.number("b", *outer, lane)) for lane, t in enumerate(terms)]
-        old = [step.old(*outer)] if step.fields["acc"] else []
+            terms = [times(t, step.exact("b", *outer, lane)) for lane, t in enumerate(terms)]
+        old = [step.exact("dst", *outer)] if step.fields["acc"] else []
         if func in ("sum", "dot"):
             yield outer, exact([*old, *terms])
         elif func == "prod":
-            value = terms[0] if isinstance(terms[0], np.integer) else np.float64(terms[0])
+            value = terms[0]
             for term in [*terms[1:], *old]:
                 value = value * term
             yield outer, value
         else:
-            yield outer, COMBINE[func](*old, *terms) if len(old + terms) > 1 else terms[0]
+            yield outer, COMBINE[func](*old, *terms)
 
 
 def place_of(step: Step) -> Written:
     for outer in step.ranges("n0", "n1"):
-        terms = [step.number("a", *outer, lane) for lane in range(step.fields["n2"])]
+        terms = [step.exact("a", *outer, lane) for lane in range(step.fields["n2"])]
         nans = [i for i, t in enumerate(terms) if t != t]
-        yield outer, np.int64(nans[0] if nans else terms.index(COMBINE[step.instruction.row.func](terms)))
+        yield outer, np.int64(nans[0] if nans else terms.index(COMBINE[step.instruction.row.func](*terms)))
 
 
 def scan(step: Step) -> Written:
     for outer in step.ranges("n0", "n1"):
-        terms = [step.number("a", *outer, lane) for lane in range(step.fields["n2"])]
+        terms = [step.exact("a", *outer, lane) for lane in range(step.fields["n2"])]
         for lane in range(len(terms)):
             yield (*outer, lane), exact(terms[: lane + 1])
 
@@ -254,45 +270,43 @@ def visited(step: Step, out: tuple[int, int]) -> Iterator[tuple[Index, Index]]:
 def pool(step: Step) -> Written:
     func = step.instruction.row.func
     for oh, ow, n in step.ranges("oh", "ow", "n"):
-        terms = [step.number("a", *at, n) for _, at in visited(step, (oh, ow))]
-        old = [step.old(oh, ow, n)] if step.fields.get("acc") else []
+        terms = [step.exact("a", *at, n) for _, at in visited(step, (oh, ow))]
+        old = [step.exact("dst", oh, ow, n)] if step.fields.get("acc") else []
         if func == "avg":
             yield (oh, ow, n), exact(terms) / len(terms) if terms else F(0)
         elif func == "sum":
             yield (oh, ow, n), exact([*old, *terms])
         else:
             found = [*old, *terms]
-            yield (oh, ow, n), COMBINE[func](found) if found else np.int64(0)
+            yield (oh, ow, n), COMBINE[func](*found) if found else np.int64(0)
 
 
 def depthwise(step: Step) -> Written:
     for oh, ow, n in step.ranges("oh", "ow", "n"):
-        terms = [
-            times(step.number("a", *at, n), step.number("b", *kernel, n)) for kernel, at in visited(step, (oh, ow))
-        ]
-        yield (oh, ow, n), exact([*([step.old(oh, ow, n)] if step.fields["acc"] else []), *terms])
+        terms = [times(step.exact("a", *at, n), step.exact("b", *kernel, n)) for kernel, at in visited(step, (oh, ow))]
+        yield (oh, ow, n), exact([*([step.exact("dst", oh, ow, n)] if step.fields["acc"] else []), *terms])
 
 
 def product(step: Step, index: Index, column: int, terms: list[Any]) -> tuple[Index, Any]:
     """The end of a matrix instruction: the old value, the bias, and no negative numbers."""
     if step.fields["acc"]:
-        terms.append(step.old(*index))
+        terms.append(step.exact("dst", *index))
     if "c" in step.views:
-        terms.append(step.number("c", column))
+        terms.append(step.exact("c", column))
     value = exact(terms)
     return index, value if not step.fields.get("relu") or value > 0 or math.isnan(value) else np.int64(0)
 
 
 def matmul(step: Step) -> Written:
     for m, n in step.ranges("m", "n"):
-        terms = [times(step.number("a", m, k), step.number("b", k, n)) for k in range(step.fields["k"])]
+        terms = [times(step.exact("a", m, k), step.exact("b", k, n)) for k in range(step.fields["k"])]
         yield product(step, (m, n), n, terms)
 
 
 def conv(step: Step) -> Written:
     for oh, ow, n in step.ranges("oh", "ow", "n"):
         terms = [
-            times(step.number("a", *at, c), step.number("b", *kernel, c, n))
+            times(step.exact("a", *at, c), step.exact("b", *kernel, c, n))
             for kernel, at in visited(step, (oh, ow))
             for c in range(step.fields["ci"])
         ]
@@ -302,7 +316,7 @@ def conv(step: Step) -> Written:
 def copy(step: Step) -> Written:
     turned = "trans" in step.instruction.mnemonic
     for n0, n1, n2, n3 in step.ranges("n0", "n1", "n2", "n3"):
-        yield (n0, n2, n1, n3) if turned else (n0, n1, n2, n3), step.views["src"][n0, n1, n2, n3]
+        yield (n0, n2, n1, n3) if turned else (n0, n1, n2, n3), step.views["src"].bits((n0, n1, n2, n3))
 
 
 def index_of(step: Step, index: Index) -> int:
@@ -316,7 +330,8 @@ def gather(step: Step) -> Written:
     source = step.views["src" if "src" in step.views else "a"]
     for n0, n1, n2 in step.ranges("n0", "n1", "n2"):
         at = index_of(step, (n0, n1, n2))
-        yield (n0, n1, n2), source[(n0, n1, at) if step.instruction.mnemonic.endswith("lane") else (n0, at, n2)]
+        place = (n0, n1, at) if step.instruction.mnemonic.endswith("lane") else (n0, at, n2)
+        yield (n0, n1, n2), source[place] if step.instruction.row.kind == "vector" else source.bits(place)
 
 
 def scatter(step: Step) -> Written:
@@ -326,9 +341,10 @@ def scatter(step: Step) -> Written:
     for n0, n1, n2 in step.ranges("n0", "n1", "n2"):
         target = (n0, index_of(step, (n0, n1)), n2)
         if add:
-            sums.setdefault(target, [step.number("dst", *target)]).append(step.number("a", n0, n1, n2))
+            sums.setdefault(target, [step.exact("dst", *target)]).append(step.exact("a", n0, n1, n2))
         else:
-            yield target, source[n0, n1, n2]
+            at = (n0, n1, n2)
+            yield target, source[at] if step.instruction.row.kind == "vector" else source.bits(at)
     yield from ((target, exact(terms)) for target, terms in sums.items())
 
 

@@ -159,3 +159,38 @@ def case(row: Row, seed: int) -> Case:
             state.set(place, at, kinds[operand.name], number)
     name = engine.name if core < 0 else f"{engine.name}{core}"
     return Case(make(row.mnemonic, 0, values), name, core, state)
+
+
+ZONE = 2048
+"""The first bytes of every memory in :func:`anything` hold indices: small numbers of 8 and then of 32 bits."""
+
+
+def anything(seed: int) -> State:
+    """Memories full of bytes that are no infinity and no NaN in any dtype."""
+    random = np.random.default_rng(seed)
+    state = State(TINY, {place: random.integers(0, 64, WINDOW[place[0]]).astype(np.uint8) for place in empty().memory})
+    for data in state.memory.values():
+        data[: ZONE // 2] = random.integers(0, LARGEST["entries"], ZONE // 2)
+        data[ZONE // 2 : ZONE] = random.integers(0, LARGEST["entries"], ZONE // 8).astype(np.int32).view(np.uint8)
+    return state
+
+
+def anywhere(row: Row, random: np.random.Generator) -> tuple[str, Instruction]:
+    """A row on operands anywhere in the memories of :func:`anything`, and the queue for it."""
+    able = [e for e in TINY.engines if row.kind in e.classes and all(memories(row, o, e) for o in row.operands)]
+    engine = able[random.integers(len(able))]
+    values, kinds = scalars(row, random), dtypes(row, random)
+    if "entries" in values:
+        values["entries"] = LARGEST["entries"]
+    for operand in row.operands:
+        choices = memories(row, operand, engine)
+        memory = choices[random.integers(len(choices))]
+        dtype = kinds[operand.name]
+        size, first, strides = layout(operand, extents(operand, values), dtype, random)
+        low, high = ZONE, WINDOW[memory] - size
+        if operand.name in row.indices:
+            low, high = (ZONE // 2, ZONE - size) if dtype == "int32" else (0, ZONE // 2 - size)
+        start = int(random.integers(low, high + 1)) // 8 * 8 + first
+        values |= fields(operand.name, TINY.memories.index(TINY.memory[memory]), dtype, start, strides)
+    core = int(random.integers(TINY.cores)) if engine.scope == "core" else ""
+    return f"{engine.name}{core}", make(row.mnemonic, 0, values)

@@ -165,3 +165,54 @@ def test_a_wait_orders_only_what_it_counts() -> None:
 def test_a_broadcast_races_in_every_core() -> None:
     copy = move("mbcast", ("LLB", 0), ("L1", 0), 64, cores=0b11)
     assert len(races({"MTI0": [copy], "VME1": [fill(0, 16)]})) == 1
+
+
+def test_elements_of_a_destination_that_overlap() -> None:
+    twice = make("vfill.s", 0, {"n0": 1, "n1": 2, "n2": 8} | array("dst", "L1", 0, "float32", 0, 16, 4))
+    found = only(run({"VME0": [twice]}))
+    assert (found.kind, found.message[:28]) == ("operand", "elements of dst overlap: str")
+
+
+def gather(index: str = "int32", **fields: int) -> Instruction:
+    table = array("a", "L1", 0, "float32", 0, 32, 4) | array("b", "L1", 1024, index, 0, 4)
+    return make("vgather.row", 0, {"n0": 1, "n1": 2, "n2": 8, "entries": 4} | table
+                | array("dst", "L1", 2048, "float32", 0, 32, 4) | fields)  # fmt: skip
+
+
+def number(value: int, address: int) -> Instruction:
+    field = array("dst", "L1", address, "int32", 0, 0, 4)
+    return make("vfill.s", 0, {"n0": 1, "n1": 1, "n2": 1, "imm0": float(value)} | field)
+
+
+def test_indices_are_integers() -> None:
+    assert "b holds indices, and float32 is no integer" in only(run({"VME0": [gather("float32")]})).message
+
+
+@pytest.mark.parametrize("bad", [4, -1])
+def test_an_index_beyond_the_entries(bad: int) -> None:
+    streams = {"VME0": [fill(0, 32), number(2, 1024), number(bad, 1028), gather()]}
+    found = only(run(streams, data=True))
+    assert (found.kind, found.index, found.address) == ("bounds", 3, 1024)
+    assert f"b holds the index {bad}, and there are 4 entries" in found.message
+
+
+def test_only_what_a_gather_picks_has_to_be_there() -> None:
+    picks = [number(1, 1024), number(3, 1028), gather()]
+    assert run({"VME0": [fill(32, 8), fill(96, 8), *picks]}, data=True).violations == ()
+    assert only(run({"VME0": [fill(32, 16), *picks]}, data=True)).kind == "uninitialised"
+
+
+def test_only_what_a_scatter_picks_is_written() -> None:
+    fields = array("dst", "L1", 4096, "float32", 0, 32, 4) | array("a", "L1", 0, "float32", 0, 32, 4)
+    scatter = make("vscatter.row", 0, {"n0": 1, "n1": 2, "n2": 8, "entries": 4} | fields
+                   | array("b", "L1", 1024, "int32", 0, 4))  # fmt: skip
+    before = [fill(0, 16), number(1, 1024), number(3, 1028), scatter]
+    for entry, count in ((0, 1), (1, 0), (2, 1), (3, 0)):
+        trace = run({"VME0": [*before, add(8, dst=8192, a=4096 + 32 * entry, b=0)]}, data=True)
+        assert [v.kind for v in trace.violations] == ["uninitialised"] * count
+
+
+def test_without_the_sanitizer_only_what_cannot_be_executed_is_found() -> None:
+    streams = {"VME0": [fill(1 << 20, 8), add(8, dst=512)], "VME1": [wait(0, 1)], "MTI0": [wait(7, 1)]}
+    trace = simulate(program(streams), TINY, {}, {}, sanitize=False)
+    assert {v.kind for v in trace.violations} == {"bounds", "deadlock"}

@@ -13,7 +13,7 @@ from girih.simulator import simulate
 from .micro import TINY, array, program
 from .oracle import State
 
-WINDOW = {"DDR": 4096, "LLB": 4096, "L1": 8192, "L1W": 4096, "IM": 4096}
+WINDOW = dict.fromkeys(("DDR", "LLB", "L1", "L1W", "IM"), 8192)
 """How much of each memory is filled and, but for the weight memory, returned."""
 QUEUES = [*(f"{engine}{core}" for core in range(TINY.cores) for engine in ("MME", "VME", "MTI", "MTO")), "DMR", "DMW"]
 PLACES = [(m.name, core) for m in TINY.memories for core in (range(TINY.cores) if m.scope == "core" else (-1,))]
@@ -23,7 +23,7 @@ _SIZE = sum(WINDOW[name] for name, _ in PLACES)
 _STAGE = 8192
 """Where the image passes the shared memory, and the accumulators the local one."""
 Order = str
-"""How one instruction is put after another: wait, token or barrier."""
+"""How one instruction is put after another: wait, token, barrier or none."""
 
 
 def in_order(instructions: Iterable[tuple[str, Instruction]], how: Iterable[Order]) -> Program:
@@ -65,7 +65,7 @@ def in_order(instructions: Iterable[tuple[str, Instruction]], how: Iterable[Orde
             streams[before].append(make("post", 0, {"token": tokens}))
             streams[queue].append(make("take", 0, {"token": tokens}))
             tokens += 1
-        elif before and before != queue:
+        elif before and before != queue and order == "barrier":
             meet()
         streams[queue].append(instruction)
         before = queue

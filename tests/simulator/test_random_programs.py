@@ -1,0 +1,58 @@
+"""Programs of random instructions, from the table alone, on overlapping operands in all memories."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from girih.ir.isa import ROWS, Instruction
+from girih.ir.program import Program
+from girih.ir.row import Row
+from girih.simulator import simulate
+
+from .micro import TINY
+from .oracle import execute
+from .random_cases import anything, anywhere
+from .test_semantics import tolerance
+from .world import copy_of, image, in_order, simulated
+
+EXACT = [row for row in ROWS.values() if row.operands and not row.special and not tolerance(row)]
+"""Rows whose results are the same to the last bit however they are computed: errors must not grow along a program."""
+MOST = 25
+
+
+def drawn(seed: int, rows: list[Row]) -> list[tuple[str, Instruction]]:
+    random = np.random.default_rng(seed)
+    return [anywhere(rows[random.integers(len(rows))], random) for _ in range(int(random.integers(1, MOST)))]
+
+
+def ordered(instructions: list[tuple[str, Instruction]], seed: int) -> Program:
+    random = np.random.default_rng(seed)
+    return in_order(instructions, [str(random.choice(["wait", "token", "barrier"])) for _ in instructions])
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=60, deadline=None)
+def test_a_program_does_what_its_instructions_do_one_after_the_other(seed: int) -> None:
+    instructions, before = drawn(seed, EXACT), anything(seed)
+    expected = copy_of(before)
+    for queue, instruction in instructions:
+        execute(expected, instruction, int(queue[-1]) if queue[-1].isdigit() else -1)
+    after = simulated(ordered(instructions, seed), before)
+    for place, data in expected.memory.items():
+        assert np.array_equal(after.memory[place], data) or place[0] == "L1W", place
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=40, deadline=None)
+def test_any_program_survives_its_file_and_runs_the_same_twice(seed: int) -> None:
+    """Also without order: then races are found, and nothing else is wrong."""
+    instructions = drawn(seed, [row for row in ROWS.values() if row.operands])
+    program = in_order(instructions, ["none"] * len(instructions))
+    assert Program.from_bytes(program.to_bytes()) == program
+    inputs = {"image": image(anything(seed))}
+    first, second = (simulate(program, TINY, {}, inputs) for _ in range(2))
+    assert {v.kind for v in first.violations} <= {"race"}
+    assert first.summary == second.summary
+    assert all(np.array_equal(first.outputs[name], second.outputs[name]) for name in first.outputs)
