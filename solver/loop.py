@@ -39,7 +39,7 @@ MOST_CUTS = 64
 """Refusals in one round before it is given up."""
 SHRINK = 4
 """By how much a cap on tiles goes down at each refusal."""
-LEAST_CAP = 256
+LEAST_CAP = 4096
 """Bytes below which smaller tiles are no answer."""
 MOST_MARGINS = 8
 """Attempts at segments of one operator each."""

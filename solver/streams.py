@@ -9,8 +9,8 @@ A *ring* holds only two chunks at a time for each part of the operand that cores
     chunk      0   1   2   3   4        visits, in the order of the walk
     region     A   B   A   B   A        chunk 2 is fetched into A when the last tile of chunk 0 is done
 
-It works if the walk meets each chunk once (the loop over chunks is outermost, or the only one), and all cores go from
-one chunk to the next at the same step of the walk.
+A chunk is a box of consecutive tiles of the walk. A ring works if no chunk is met twice, and all cores go from one
+chunk to the next at the same step of the walk.
 """
 
 from __future__ import annotations
@@ -179,19 +179,35 @@ def first_use(walks: Sequence[Walk], box: Box) -> float | None:
 
 
 def ring(tensor: Tensor, walks: Sequence[Walk], limit: int, alignment: int = 1) -> Ring | None:
-    """The ring with the least traffic whose phases take at most ``limit`` bytes if possible; ``None`` if none works."""
+    """The ring with the fewest phases of at most ``limit`` bytes if possible; ``None`` if none works."""
     size = DTYPES[tensor.dtype]
-    found: list[Ring] = []
-    for dim in range(len(tensor.shape)):
-        parts = _parts(walks, dim)
-        allowed = [cuts(walks, dim, box[dim]) for box in parts]
-        pieces = [
-            chunked(box, dim, places, limit // size // len(parts)) for box, places in zip(parts, allowed, strict=True)
-        ]
-        made = _ring(walks, dim, parts, pieces, size, alignment)
-        if made is not None:
-            found.append(made)
-    return min(found, key=lambda r: (max(r.bytes, 2 * limit), r.traffic), default=None)
+    parts = sorted({w.hull for w in walks if w.hull is not None})
+    if not parts or any(overlap(a, b) for n, a in enumerate(parts) for b in parts[:n]):
+        return None
+    orders: dict[Box, list[Box]] = {}
+    timings: list[Int] = []
+    for walk in walks:
+        part = walk.hull
+        if part is None:
+            continue
+        order, starts = _pieces(walk, limit // size // len(parts))
+        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MAX_VISITS:
+            return None
+        timings.append(starts)
+    if not _together(timings):
+        return None
+    visits = sorted(
+        (
+            Visit(phase, parts.index(part), box, round_up(volume(box) * size, alignment))
+            for part, order in orders.items()
+            for phase, box in enumerate(order)
+        ),
+        key=lambda v: (v.phase, v.part),
+    )
+    regions: dict[tuple[int, int], int] = {}
+    for v in visits:
+        regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
+    return Ring(tuple(visits), sum(regions.values()))
 
 
 def _hull_of(walks: Iterable[Walk]) -> Box | None:
@@ -201,51 +217,30 @@ def _hull_of(walks: Iterable[Walk]) -> Box | None:
     return whole
 
 
-def _parts(walks: Sequence[Walk], dim: int) -> list[Box]:
-    """What cores read side by side: boxes that are disjoint along ``dim``, in order, together all that is read."""
-    parts: list[Box] = []
-    for box in sorted({w.hull for w in walks if w.hull is not None}, key=lambda b: b[dim]):
-        if parts and parts[-1][dim].hi > box[dim].lo:
-            parts[-1] = hull(parts[-1], box) or box
-        else:
-            parts.append(box)
-    # The other dimensions are the same everywhere, or a chunk would not hold what its cores need.
-    whole = _hull_of(walks)
-    return [(*whole[:dim], part[dim], *whole[dim + 1 :]) for part in parts] if whole is not None else []
+def _pieces(walk: Walk, most: int) -> tuple[list[Box], Int]:
+    """Consecutive tiles that make a box, of at most ``most`` points if possible, and the steps at which they begin.
 
-
-def _ring(
-    walks: Sequence[Walk], dim: int, parts: list[Box], pieces: list[list[Box]], size: int, alignment: int
-) -> Ring | None:
-    orders: dict[int, list[int]] = {}
-    timings: list[Int] = []
-    for walk in walks:
-        box = walk.hull
-        if box is None:
-            continue
-        part = next(i for i, p in enumerate(parts) if overlap(p, box))
-        ends = np.array([p[dim].hi for p in pieces[part]])
-        piece = np.searchsorted(ends, walk.boxes.spans[:, dim, 0], side="right")
-        fresh = np.ones(len(piece), dtype=np.bool_)
-        fresh[1:] = piece[1:] != piece[:-1]
-        order = [int(p) for p in piece[fresh]]
-        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MAX_VISITS:
-            return None
-        timings.append(walk.start[fresh])
-    if not timings or not _together(timings):
-        return None
-    visits = sorted(
-        (
-            Visit(phase, part, pieces[part][piece], round_up(volume(pieces[part][piece]) * size, alignment))
-            for part, order in orders.items()
-            for phase, piece in enumerate(order)
-        ),
-        key=lambda v: (v.phase, v.part),
-    )
-    regions: dict[tuple[int, int], int] = {}
-    for v in visits:
-        regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
-    return Ring(tuple(visits), sum(regions.values()))
+    First tiles along the innermost loop are put together, then rows of them, and so on.
+    """
+    spans, starts = walk.boxes.spans[walk.boxes.present], walk.start[walk.boxes.present]
+    while True:
+        sizes = np.prod(spans[:, :, 1] - spans[:, :, 0], axis=1)
+        same = (spans[1:] == spans[:-1]).all(axis=2)
+        touching = spans[1:, :, 0] == spans[:-1, :, 1]
+        next_to = ((same | touching).all(axis=1) & (same.sum(axis=1) == same.shape[1] - 1)).tolist()
+        along = np.argmin(same, axis=1).tolist()
+        firsts, held, dim = [0], int(sizes[0]), -1
+        for i, size in enumerate(sizes[1:].tolist()):
+            if next_to[i] and dim in (-1, along[i]) and held + size <= most:
+                held, dim = held + size, along[i]
+            else:
+                firsts.append(i + 1)
+                held, dim = size, -1
+        if len(firsts) == len(spans):
+            return [tuple(Span(lo, hi) for lo, hi in box) for box in spans.tolist()], starts
+        lasts = [*(f - 1 for f in firsts[1:]), len(spans) - 1]
+        spans = np.stack([spans[firsts, :, 0], spans[lasts, :, 1]], axis=2)
+        starts = starts[firsts]
 
 
 def _together(timings: list[Int]) -> bool:
