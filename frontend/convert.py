@@ -22,7 +22,9 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from ..ir.errors import UnsupportedError
-from ..ir.graph import DTYPES, Host
+from ..ir.graph import DTYPES
+from .casts import truncating_cast
+from .host_kernel import as_host
 from .limits import refuse_values
 from .linear import NotAffine
 from .loops import Info, Step, renamed
@@ -103,7 +105,7 @@ class Converter:
         small: Sequence[np.ndarray | None],
         constant: Sequence[bool],
     ) -> Template:
-        module = legalise(self.single(node, infos, small), node)
+        module = legalise(self.single(node, infos, small), node, infos)
         template = Template()
         for position, info in enumerate(infos):
             if info is not None and small[position] is None:
@@ -136,12 +138,14 @@ class Converter:
         return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", self.opset)], ir_version=8)
 
 
-def legalise(model: onnx.ModelProto, node: Node) -> Any:
+def legalise(model: onnx.ModelProto, node: Node, infos: Sequence[Info | None]) -> Any:
     """The Relax module of one node, down to calls of TIR kernels."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = from_onnx(cast("Any", model))
+            module = truncating_cast(node, infos)
+            if module is None:
+                module = from_onnx(cast("Any", model))
             with tvm.target.Target("llvm"):
                 return PASSES(module)
     except Exception as error:
@@ -279,12 +283,8 @@ class _Reader:
             if constant:
                 self.constant.update(outputs)
                 return  # The weights are constant: evaluated for each node by the importer.
-        module = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-        # TVM's strings are of a class of their own, which no JSON encoder takes.
-        host = Host(str(tvm.ir.save_json(module)), reason)
-        call.steps = [
-            Step(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs)),
-        ]
+        host = as_host(func, reason)
+        call.steps = [Step(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs))]
 
     def steps(self, kernel: Kernel, hint: str, inputs: list[str], outputs: list[str]) -> list[Step]:
         names: dict[Any, str] = dict(zip(kernel.params, [*inputs, *outputs], strict=True))

@@ -33,7 +33,7 @@ def fuse(net: Net) -> None:
     net.drop_dead()
     for step in net.steps:
         drop_unit_dimensions(step)
-        drop_copies(step)
+        drop_copies(step, net)
         share_equal_loops(step)
 
 
@@ -49,7 +49,11 @@ def drop_unit_dimensions(step: Step) -> None:
     step.loops = [loop.map_refs(change) for loop in step.loops]
 
 
-def drop_copies(step: Step) -> None:
+TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or"})
+"""Functions whose results, 0 and 1, are the same in every dtype."""
+
+
+def drop_copies(step: Step, net: Net) -> None:
     """What is only copied on is written to its destination in the first place."""
     for copy in [loop for loop in step.loops if loop.is_movement and loop.reads]:
         source, target = copy.reads[0], copy.write
@@ -57,7 +61,9 @@ def drop_copies(step: Step) -> None:
         readers = [loop for loop in step.loops for r in loop.reads if r.tensor == source.tensor]
         if source.tensor not in step.temps or len(writers) != 1 or len(readers) != 1 or source.fill is not None:
             continue
-        if target.tensor in step.temps and step.temps[target.tensor].dtype != step.temps[source.tensor].dtype:
+        infos = {**step.temps, step.output: net.tensors[step.output]}
+        converts = infos[target.tensor].dtype != infos[source.tensor].dtype
+        if converts and (target.tensor in step.temps or writers[0].func not in TRUTHS):
             continue
         try:
             direct = write_through(writers[0], source, copy)

@@ -284,12 +284,6 @@ class _Lowering:
             return self.parse(expr.value)
         if target == "bool":
             return "ne", (self.operand(expr.value), 0.0)
-        if source.startswith("float") and not target.startswith("float"):
-            # Conversion to integers truncates; the element function's conversion is of whole numbers.
-            value = self.operand(expr.value)
-            size = self.temporary("floor", (self.temporary("abs", (value,), source),), source)
-            whole = self.temporary("mul", (self.temporary("sign", (value,), source), size), source)
-            return "copy", (whole,)
         return "copy", (self.operand(expr.value),)
 
     def call(self, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:

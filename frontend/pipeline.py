@@ -17,6 +17,7 @@ from .batching import is_independent
 from .convert import NotImportableError, importable
 from .finish import to_graph
 from .fusion import fuse
+from .hosts import send_to_host
 from .importer import build_net
 from .layout import choose_layouts
 from .load import ModelSource, load_model
@@ -56,6 +57,7 @@ def import_onnx(
     choose_layouts(net)
     fold_movements(net)
     sum_products(net)
+    send_to_host(net, ("int64",) if precision == "fp16" else ("int64", "float64"))
     if precision == "fp16":
         wrap_hosts(net)
     lay_out_constants(net)

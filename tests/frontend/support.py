@@ -134,6 +134,10 @@ def compare(
     check_graph(graph)
     if not host:
         assert [o.name for o in graph.ops if o.host] == []
+    for op in graph.ops:
+        dtypes = {t.name: t.dtype for t in (*op.buffers, graph.tensor[op.output])}
+        for stage in op.stages:
+            assert dtypes[stage.write.tensor] not in ("int64", "float64"), f"{op.name}: no engine has such lanes"
     inputs = random_inputs(model, batch or 1)
     got = evaluate(graph, inputs, run_on_host)
     for name, expected in onnxruntime_outputs(model, inputs).items():

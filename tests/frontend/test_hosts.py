@@ -39,6 +39,35 @@ def accumulate() -> onnx.ModelProto:
     return m.build(m.node("CumSum", m.input("x", 3, 5), m.constant("axis", 1)))
 
 
+def counted() -> onnx.ModelProto:
+    """int64 arithmetic, between a comparison and a cast that engines can do."""
+    m = Model()
+    x, y = m.input("x", 3, 5, kind="i"), m.input("y", 5, kind="i")
+    z = m.node("Where", m.node("Less", x, y), m.node("Add", x, m.constant("five", 5)), m.node("Mul", x, y))
+    return m.build(m.node("Cast", z, to=onnx.TensorProto.FLOAT))
+
+
+def moved() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Transpose", m.input("x", 3, 5, kind="i"), perm=[1, 0])
+    x = m.node("Pad", m.node("Slice", x, *(m.constant(n, [v]) for n, v in (("from", 1), ("to", 4), ("axis", 0)))),
+               m.constant("pads", [1, 0, 0, 2]), m.constant("seven", 7))  # fmt: skip
+    return m.build(m.node("Concat", x, m.input("y", 2, 5, kind="i"), axis=0))
+
+
+def reduced() -> onnx.ModelProto:
+    m = Model()
+    m.input("x", 3, 4, 5, kind="i")
+    return m.build(m.node("ReduceMax", "x", axes=[0, 2]))
+
+
+def wide() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Cast", m.input("x", 3, 5), to=onnx.TensorProto.DOUBLE)
+    x = m.node("Sqrt", m.node("Add", m.node("Mul", x, x), m.node("Exp", x)))
+    return m.build(m.node("Cast", m.node("ReduceMean", x, axes=[1]), to=onnx.TensorProto.FLOAT))
+
+
 def largest() -> onnx.ModelProto:
     m = Model()
     return m.build(m.node("ArgMax", m.input("x", 3, 5), axis=1))
@@ -54,7 +83,29 @@ def test_host_operators(build: Callable[[], onnx.ModelProto], precision: str) ->
         assert graph.tensor[name].dtype in ("float32", "int64"), name
 
 
-@pytest.mark.parametrize("build", [embedding, top, between, accumulate, largest])
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+@pytest.mark.parametrize("build", [counted, moved, reduced])
+def test_wide_whole_numbers(build: Callable[[], onnx.ModelProto], precision: str) -> None:
+    graph = compare(build(), precision=precision, host=True)
+    (host,) = (op for op in graph.ops if op.host)
+    assert host.host is not None and host.host.reason == "no engine computes int64"
+
+
+def test_wide_floats() -> None:
+    graph = compare(wide(), host=True)
+    assert [op.host.reason for op in graph.ops if op.host] == ["no engine computes float64"]
+    assert not any(op.host for op in compare(wide(), precision="fp16").ops)
+
+
+@pytest.mark.parametrize(("number", "hosts"), [(1 << 24, 0), ((1 << 24) + 1, 1)])
+def test_whole_numbers_that_no_immediate_holds(number: int, hosts: int) -> None:
+    m = Model()
+    x = m.node("Cast", m.input("x", 3, 5, kind="i"), to=onnx.TensorProto.INT32)
+    graph = compare(m.build(m.node("Add", x, m.constant("n", number, "int32"))), host=True)
+    assert sum(op.host is not None for op in graph.ops) == hosts
+
+
+@pytest.mark.parametrize("build", [embedding, top, between, accumulate, largest, counted, moved, reduced])
 def test_host_operators_travel_as_json(build: Callable[[], onnx.ModelProto]) -> None:
     graph, again = (replace(import_onnx(build()), data={}) for _ in range(2))
     back = from_json(to_json(graph), Graph)

@@ -327,6 +327,36 @@ def comparison_to_number() -> onnx.ModelProto:
     return m.build(m.node("Cast", m.node("Not", x), to=onnx.TensorProto.FLOAT))
 
 
+@case
+def truncation_and_back() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Cast", m.node("Mul", m.input("x", 3, 5), m.constant("ten", 10.0)), to=onnx.TensorProto.INT32)
+    return m.build(m.node("Cast", x, to=onnx.TensorProto.FLOAT))
+
+
+@case
+def cast_to_bytes() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Mul", m.input("x", 3, 5), m.constant("ten", 10.0))
+    y = m.node("Add", m.node("Cast", x, to=onnx.TensorProto.INT8), m.constant("three", 3, "int8"))
+    return m.build(y, m.node("Cast", m.node("Abs", x), to=onnx.TensorProto.UINT8))
+
+
+@case
+def mask_of_whole_numbers_in_a_new_shape() -> onnx.ModelProto:
+    m = Model()
+    mask = m.node("Unsqueeze", m.input("mask", 2, 5, kind="i"), m.constant("axes", [1]))
+    mask = m.node("Cast", m.node("Transpose", mask, perm=[2, 1, 0]), to=onnx.TensorProto.FLOAT)
+    return m.build(m.node("Add", mask, m.input("x", 5, 3, 2)))
+
+
+@case
+def comparison_of_whole_numbers() -> onnx.ModelProto:
+    m = Model()
+    x, y = m.input("x", 3, 5, kind="i"), m.input("y", 5, kind="i")
+    return m.build(m.node("Cast", m.node("Or", m.node("Equal", x, y), m.node("Less", x, y)), to=onnx.TensorProto.FLOAT))
+
+
 # Reductions ------------------------------------------------------------------------------------------------------
 
 
