@@ -78,12 +78,15 @@ def activations(graph: Graph) -> tuple[Activation, ...]:
     return tuple(found)
 
 
-def items(column: Column, known: Sequence[Activation]) -> tuple[Item, ...]:
-    """The activations that enter or leave a column, or pass it by if they are kept."""
-    return tuple(_items(column, known))
+def items(column: Column, known: Sequence[Activation], versions: int = 2) -> tuple[Item, ...]:
+    """The activations that enter or leave a column, or pass it by if they are kept.
+
+    What is not kept has room for ``versions`` instances: with two, one is filled while the other is used.
+    """
+    return tuple(_items(column, known, versions))
 
 
-def _items(column: Column, known: Sequence[Activation]) -> Iterator[Item]:
+def _items(column: Column, known: Sequence[Activation], versions: int) -> Iterator[Item]:
     steps = dict(column.steps)
     for a in known:
         if a.first > column.last or a.last < column.first:
@@ -95,8 +98,8 @@ def _items(column: Column, known: Sequence[Activation]) -> Iterator[Item]:
             continue
         held = moved_kept = moved = 0
         if step is not None:
-            # Two instances' worth, so that one is filled while the other is used; fetched once if that is all of it.
-            held = min(a.bytes, step * (2 if column.instances > 1 else 1))
+            # Fetched once if that is all of it.
+            held = min(a.bytes, step * min(versions, column.instances))
             if not inside or not a.produced:
                 moved += a.bytes if held == a.bytes else step * column.instances
         if inside and not a.produced:

@@ -130,8 +130,9 @@ class _Loop:
             try:
                 attempt = self._round(number, now)
             except InfeasibleError as error:
+                # Cuts are never taken back, so no later round can do better.
                 refusal = error
-                continue
+                break
             if attempt is None or not self._learn(attempt):
                 break
         if self.best is None:

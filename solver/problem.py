@@ -44,13 +44,19 @@ class Problem:
         self.items: list[tuple[Item, ...]] = []
         self.least: list[int] = []
         for column in columns:
-            of = items(column, self.known)
-            least = least_moved(column, of, self.capacity, self.reserve)
-            if least is not None:
-                self.columns.append(column)
-                self.items.append(of)
-                self.least.append(self.cycles(least))
+            for versions in (2, 1):
+                of = items(column, self.known, versions)
+                least = least_moved(column, of, self.capacity, self.reserve)
+                if least is not None:
+                    self.columns.append(column)
+                    self.items.append(of)
+                    self.least.append(self.cycles(least))
+                    break
         self.cuts = Cuts(self.columns, len(graph.ops))
+
+    def excess(self, column: Column) -> int:
+        """Bytes of shared memory that a column needs beyond what there is, one instance at a time and nothing kept."""
+        return demand(column, items(column, self.known, 1), frozenset(), 0, self.reserve) - self.capacity
 
     def cycles(self, size: float) -> int:
         """Cycles of main memory for so many bytes."""

@@ -155,7 +155,7 @@ def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Bu
     problem = Problem(columns, graph, machine)
     potentials, best = problem.search()
     if potentials is None:
-        raise InfeasibleError(_uncovered(problem.columns, graph))
+        raise InfeasibleError(_uncovered(columns, problem, machine))
     ceiling = best.objective / EXPOSED if best else float("inf")
     if best is not None and best.objective <= ceil(EXPOSED * potentials.bound - 1e-3):
         return _Found(best, problem, Solved("segmentation", "optimal", ceiling, ceiling, "cycles"))
@@ -177,7 +177,7 @@ def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Bu
         answer = problem.answer(path, _residence(variables, path, solution.value))
         best = answer if best is None or answer.objective < best.objective else best
     if best is None:
-        raise InfeasibleError(_uncovered(problem.columns, graph))
+        raise InfeasibleError(_uncovered(columns, problem, machine))
     objective = best.objective / EXPOSED
     proven = (solution.bound or 0.0) / EXPOSED
     bound = min(objective, max(potentials.bound, min(proven, dropped)))
@@ -191,14 +191,22 @@ def _residence(v: Variables, path: Sequence[int], value: Callable[[Expr], int]) 
     return Residence(kept, tuple(value(v.shares[j]) if j in v.shares else 0 for j in path))
 
 
-def _uncovered(columns: Sequence[Column], graph: Graph) -> str:
-    """Which operator no sequence of segments passes."""
+def _uncovered(columns: Sequence[Column], problem: Problem, machine: Machine) -> str:
+    """Which operator no sequence of segments passes, and how far the best segment with it is from fitting."""
     reached = {0}
-    for column in sorted(columns, key=lambda c: (c.last, c.first)):
+    for column in sorted(problem.columns, key=lambda c: (c.last, c.first)):
         if column.first in reached:
             reached.add(column.last + 1)
-    op = graph.ops[min(max(reached), len(graph.ops) - 1)]
-    return f"operator {op.name}: no segment with it fits the shared memory together with what crosses it"
+    ops = problem.graph.ops
+    stuck = min(max(reached), len(ops) - 1)
+    over = min((problem.excess(c) for c in columns if c.first <= stuck <= c.last), default=0)
+    if over <= 0:
+        return f"operator {ops[stuck].name}: every segment with it was refused by what came after"
+    shared = machine.role("shared")
+    return (
+        f"operator {ops[stuck].name}: an instance of any segment with it needs at least {over:,} bytes more than the "
+        f"{shared.capacity:,} of {shared.name}; use a machine with more {shared.name} or a smaller batch"
+    )
 
 
 def _finished(found: _Found, graph: Graph, removed: int) -> Segmentation:
