@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from ..ir.machine import Machine
+from ..ir.reach import Strided
+
+Shares = tuple[tuple[int, float], ...]
+"""Numbers of banks, each with a part of a whole."""
 
 Place = tuple[int, int]
 """A memory (index in the machine's) and the core that it belongs to (-1: the cluster)."""
@@ -36,13 +43,40 @@ class Banks:
             capacity += [float(kind.bytes_per_cycle)] * kind.banks
         return cls(machine, first, tuple(capacity))
 
-    def covered(self, place: Place, low: int, high: int) -> tuple[int, ...]:
-        """The banks that hold a byte of ``low <= address < high``."""
+    def shares(self, place: Place, at: Strided, base: int) -> Shares:
+        """The banks that hold the bytes of an operand, which is not empty, each with its part of them."""
         memory, first = self.machine.memories[place[0]], self.first[place]
-        if memory.banks == 1:
-            return (first,)
         size = memory.interleave or memory.capacity // memory.banks
-        blocks = range(low // size, (high - 1) // size + 1)
-        if len(blocks) >= memory.banks:
-            return tuple(range(first, first + memory.banks))
-        return tuple(sorted(first + block % memory.banks for block in blocks))
+        low, high = base + at.low, base + at.high
+        block = low // size
+        if memory.banks == 1 or (high - 1) // size == block:
+            return ((first + block % memory.banks, 1.0),)
+        parts = _parts(at.itemsize, at.extents, at.strides, low - block * size, size, memory.banks)
+        return tuple(sorted((first + (block + bank) % memory.banks, part) for bank, part in parts))
+
+
+@lru_cache(maxsize=1 << 16)
+def _parts(
+    itemsize: int, extents: tuple[int, ...], strides: tuple[int, ...], offset: int, size: int, banks: int
+) -> Shares:
+    """The parts of a strided array in banks that take turns every ``size`` bytes; it begins ``offset`` bytes into 0."""
+    run, starts = itemsize, np.full(1, offset, np.int64)
+    for stride, extent in sorted((abs(s), e) for s, e in zip(strides, extents, strict=True) if e > 1 and s):
+        if stride == run and len(starts) == 1:
+            run *= extent
+        else:
+            starts = (starts[:, None] + np.arange(extent) * stride).reshape(-1)
+    # Whole turns meet every bank alike; what is left of a run ends in the same turn or in the next one.
+    turn = size * banks
+    whole, rest = divmod(run, turn)
+    starts %= turn
+    ends = starts + rest
+    total = len(starts) * run
+    found: list[tuple[int, float]] = []
+    for bank in range(banks):
+        held = len(starts) * whole * size
+        for begin in (bank * size, bank * size + turn):
+            held += int(np.clip(np.minimum(ends, begin + size) - np.maximum(starts, begin), 0, None).sum())
+        if held:
+            found.append((bank, held / total))
+    return tuple(found)

@@ -8,7 +8,7 @@ from ..ir.isa import Instruction
 from ..ir.machine import Machine
 from ..ir.program import Program, Queue
 from ..ir.reach import Strided
-from .places import Banks, Place, places
+from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of
 from .templates import Template, Templates
 from .violations import Violations
@@ -62,16 +62,16 @@ class Prepared:
             return Task(waits=waits_of(instruction, self._waits.get(where)))
         for kind, message in template.problems:
             self._report(kind, where, 0, message)
-        covered: list[tuple[tuple[int, ...], ...]] = []
+        shares: list[tuple[Shares, ...]] = []
         for operand, at in zip(template.operands, template.bases, strict=True):
-            covered.append(self._covered(queue, where, instruction, template, operand, int(instruction.values[at])))
-        key = (id(template), *covered)
+            shares.append(self._shares(queue, where, instruction, template, operand, int(instruction.values[at])))
+        key = (id(template), *shares)
         task = self._known.get(key)
         if task is None:
-            task = self._known[key] = _make_task(template, covered)
+            task = self._known[key] = _make_task(template, shares)
         return task
 
-    def _covered(
+    def _shares(
         self,
         queue: Queue,
         where: tuple[int, int],
@@ -79,8 +79,8 @@ class Prepared:
         template: Template,
         operand: Strided,
         base: int,
-    ) -> tuple[tuple[int, ...], ...]:
-        """The banks that the operand covers in each core that holds it; reports its bounds and alignment."""
+    ) -> tuple[Shares, ...]:
+        """The banks that hold the operand, in each core that it is in; reports its bounds and alignment."""
         low, high = base + operand.low, base + operand.high
         if low == high:
             return ()
@@ -96,12 +96,12 @@ class Prepared:
             return ()
         if where in self.broken:
             return ()
-        banks: list[tuple[int, ...]] = []
+        banks: list[Shares] = []
         for core in operand_cores(self._machine, queue, instruction, operand):
             place = operand.memory, core
             if high > self.used[place]:
                 self.used[place] = high
-            banks.append(self.banks.covered(place, low, high))
+            banks.append(self.banks.shares(place, operand, base))
         return tuple(banks)
 
     def _report(self, kind: str, where: tuple[int, int], address: int, message: str) -> None:
@@ -120,8 +120,8 @@ def operand_cores(machine: Machine, queue: Queue, instruction: Instruction, oper
     return (queue.core,)
 
 
-def _make_task(template: Template, covered: list[tuple[tuple[int, ...], ...]]) -> Task:
-    """Spread each operand's traffic over the banks it covers. A transfer's work is the bytes on its busiest link."""
+def _make_task(template: Template, shares: list[tuple[Shares, ...]]) -> Task:
+    """Spread each operand's traffic over the banks that hold it. A transfer's work is the bytes on its busiest link."""
     cost = template.cost
     work, cap = float(cost.body), 1.0
     if cost.payload:
@@ -130,9 +130,9 @@ def _make_task(template: Template, covered: list[tuple[tuple[int, ...], ...]]) -
     if not work:
         return Task(cost.issue, cost.latency)
     demand: dict[int, float] = {}
-    for traffic, cores in zip(cost.traffic, covered, strict=False):
+    for traffic, cores in zip(cost.traffic, shares, strict=False):
         for banks in cores:
-            for bank in banks:
-                demand[bank] = demand.get(bank, 0.0) + traffic / len(banks) / work
+            for bank, part in banks:
+                demand[bank] = demand.get(bank, 0.0) + traffic * part / work
     links = tuple((number, crossed / work) for number, crossed in cost.links)
     return Task(cost.issue, cost.latency, work, cap, links, tuple(sorted(demand.items())))
