@@ -119,6 +119,8 @@ def _read_through(loop: Loop, move: Step, net: Net, split: bool) -> Loop:
 def _compose(loop: Loop, ref: Ref, move: Loop, net: Net) -> Ref:
     source = move.reads[0]
     fill = _joint_fill(loop, ref, move, net)
+    if fill is not None and _is_stationary(loop, ref, net):
+        raise NotAffine("a matrix engine reads its stationary operand without padding")
     values = invert(move.write, move.extents, ref.index, loop.extents)
     result = Ref(source.tensor, tuple(i.substitute(values) for i in source.index), fill)
     if loop.is_contraction and _slides(loop, result) and not _slides(loop, ref):
@@ -126,6 +128,11 @@ def _compose(loop: Loop, ref: Ref, move: Loop, net: Net) -> Ref:
     if loop.combine and result.fill is not None and contiguous(result) != contiguous(ref):
         raise NotAffine("a padded window would lose its contiguous axis")
     return result
+
+
+def _is_stationary(loop: Loop, ref: Ref, net: Net) -> bool:
+    """Whether ``ref`` will be the second operand of a matrix product: it is now, and the first is no weight."""
+    return loop.is_matrix and ref is loop.reads[1] and loop.reads[0].tensor not in net.constants
 
 
 def contiguous(ref: Ref) -> tuple[str, ...]:

@@ -179,6 +179,34 @@ def matmul_transposed() -> onnx.ModelProto:
     return m.build(m.node("MatMul", m.input("x", 2, 7, 11), y))
 
 
+@case
+def matmul_of_a_padded_right() -> onnx.ModelProto:
+    m = Model()
+    y = m.node("Pad", m.input("y", 2, 9, 5), m.constant("p", [0, 1, 0, 0, 1, 2]))
+    return m.build(m.node("MatMul", m.input("x", 2, 7, 11), y))
+
+
+@case
+def matmul_of_a_padded_left() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Pad", m.input("x", 2, 7, 9), m.constant("p", [0, 0, 1, 0, 0, 1]))
+    return m.build(m.node("MatMul", x, m.input("y", 2, 11, 5)))
+
+
+@case
+def matmul_of_weights_and_a_padded_right() -> onnx.ModelProto:
+    m = Model()
+    y = m.node("Pad", m.input("y", 9, 5), m.constant("p", [1, 0, 1, 2]))
+    return m.build(m.node("MatMul", m.weight("w", 7, 11), y))
+
+
+@case
+def matmul_of_a_padded_tensor_with_itself() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Pad", m.input("x", 7, 5), m.constant("p", [1, 2, 0, 1]))
+    return m.build(m.node("MatMul", x, m.node("Transpose", x, perm=[1, 0])))
+
+
 def gemm(**attributes: float) -> Case:
     def build() -> onnx.ModelProto:
         m = Model()

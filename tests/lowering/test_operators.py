@@ -147,6 +147,20 @@ def matmul_transposed() -> onnx.ModelProto:
 
 
 @case
+def matmul_of_a_padded_right() -> onnx.ModelProto:
+    m = Model()
+    y = m.node("Pad", m.input("y", 2, 17, 29), m.constant("p", [0, 1, 0, 0, 1, 2]))
+    return m.build(m.node("MatMul", m.input("x", 2, 13, 19), y))
+
+
+@case
+def matmul_of_weights_and_a_padded_right() -> onnx.ModelProto:
+    m = Model()
+    y = m.node("Pad", m.input("y", 17, 29), m.constant("p", [1, 0, 1, 2]))
+    return m.build(m.node("MatMul", m.weight("w", 13, 19), y))
+
+
+@case
 def matmul_with_itself() -> onnx.ModelProto:
     m = Model()
     x = m.input("x", 3, 17, 23)
