@@ -1,4 +1,4 @@
-"""Rewrites of a cleaned network: n-ary sums, and chains of scales and shifts a channel.
+"""Rewrites of a cleaned network: n-ary sums, transposed convolutions, and chains of scales and shifts a channel.
 
     Conv(x, W, b) → BatchNorm → Mul(·, s) → Add(·, t)    becomes   Conv(x, W', b')
     BatchNorm → Mul(·, s) → Add(·, t)                    becomes   Mul(x, s') → Add(·, t')
@@ -16,12 +16,14 @@ import numpy as np
 from ..ir.errors import UnsupportedError
 from .loops import Info, fresh
 from .prepare import Network, Node
+from .transposed import phases_to_channels
 
 
 def rewrite(network: Network) -> None:
     """Apply all rewrites in place."""
     sums_to_additions(network)
     fold_channel_scales(network)
+    phases_to_channels(network)
 
 
 def sums_to_additions(network: Network) -> None:

@@ -49,6 +49,40 @@ CASES |= {
 }
 
 
+def transposed(
+    *shape: int, out: int, kernel: tuple[int, ...] = (3, 3), bias: bool = True, **attributes: object
+) -> Case:
+    def build() -> onnx.ModelProto:
+        m = Model()
+        group = int(attributes.get("group", 1))  # type: ignore[call-overload]
+        inputs = [m.input("x", *shape), m.weight("w", shape[1], out // group, *kernel)]
+        if bias:
+            inputs.append(m.weight("b", out))
+        return m.build(m.node("ConvTranspose", *inputs, **attributes))
+
+    return build
+
+
+CASES |= {
+    "transposed": transposed(1, 7, 6, 5, out=9, kernel=(2, 2), strides=[2, 2]),
+    "transposed dense": transposed(1, 5, 6, 6, out=4, pads=[1, 0, 1, 2]),
+    "transposed padded": transposed(2, 6, 7, 6, out=8, strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    "transposed without bias": transposed(
+        1, 3, 5, 4, out=6, kernel=(4, 4), strides=[2, 2], bias=False, pads=[1, 1, 1, 1]
+    ),
+    "transposed asymmetrically": transposed(1, 3, 5, 4, out=4, kernel=(5, 4), strides=[3, 2], pads=[0, 2, 3, 1]),
+    "transposed with gaps": transposed(1, 3, 4, 5, out=4, kernel=(2, 1), strides=[3, 2], output_padding=[1, 0]),
+    "transposed beyond the kernel": transposed(1, 3, 6, 5, out=4, kernel=(2, 3), strides=[2, 2], pads=[4, 3, 3, 4]),
+    "transposed dilated": transposed(1, 4, 5, 6, out=3, strides=[2, 3], dilations=[2, 2], pads=[1, 0, 0, 2]),
+    "transposed grouped": transposed(1, 6, 4, 5, out=8, strides=[2, 2], group=2),
+    "transposed depthwise": transposed(1, 6, 5, 5, out=6, kernel=(4, 4), group=6, strides=[2, 2], pads=[1, 1, 1, 1]),
+    "transposed same upper": transposed(1, 4, 5, 6, out=3, strides=[2, 2], auto_pad="SAME_UPPER"),
+    "transposed same lower": transposed(1, 4, 5, 6, out=3, strides=[2, 2], auto_pad="SAME_LOWER"),
+    "transposed 1d": transposed(1, 4, 9, out=3, kernel=(4,), strides=[2], pads=[1, 1]),
+    "transposed 3d": transposed(1, 2, 3, 4, 3, out=3, kernel=(3, 2, 3), strides=[2, 2, 1], pads=[1, 0, 0, 0, 0, 1]),
+}
+
+
 @case
 def two_convolutions_and_a_residual() -> onnx.ModelProto:
     m = Model()
