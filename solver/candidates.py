@@ -235,7 +235,26 @@ class _Price:
         enter = early.cycles(rates.read, rates.into.bytes_per_cycle) + rates.latency
         wait = np.maximum(enter, store) if run.first == run.last else np.maximum(0, enter - run.alone[-1] / 2)
         period = np.maximum.reduce([run.cycles + wait, load, store])
-        self.cycles = np.ceil(count * period + enter + store).astype(np.int64)
+        self.cycles = np.ceil(count * period + enter + store + self._starved(period, costs)).astype(np.int64)
+
+    def _starved(self, period: NDArray[np.float64], costs: Costs) -> NDArray[np.float64]:
+        """Cycles that the first instance waits for weights because those to come have no room in shared memory.
+
+        When operator j ends, at most what the free memory b holds beyond the weights W_j up to it has been fetched. So
+        E_k >= E_j + W_k - W_j - b, in cycles of main memory, for the ends E of all j < k. A bound from below: the
+        memory may have other uses, and fetches begin at the start with as much there as can be.
+        """
+        run, graph = self.run, self.graph
+        free = (costs.machine.role("shared").capacity - run.staged) / costs.rates.main
+        stretch = period / np.maximum(1, np.sum(run.alone, axis=0))
+        end, total, lead = (np.zeros(len(period)) for _ in range(3))
+        for op, alone in zip(graph.ops[run.first : run.last + 1], run.alone, strict=True):
+            for name in dict.fromkeys(op.inputs):
+                if name in graph.constant_names:
+                    total = total + run.entering[name].step / costs.rates.main
+            end = np.maximum(end + alone * stretch, lead + total - free)
+            lead = np.maximum(lead, end - total)
+        return np.maximum(0.0, end - period)
 
     def column(self, i: int) -> Column:
         """The column of the cut at index ``i`` of the run's."""
