@@ -50,7 +50,7 @@ SLACK = 2.0
 MOST_ROUNDS = 6
 ROUND_SECONDS = 0.4
 """What a round takes for each operator, about: enumeration, searches, prediction and check."""
-PATIENCE = 2.0
+PATIENCE = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines."""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another round."""
