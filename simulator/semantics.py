@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.reach import Taps, taps
 from ..ir.row import Row
+from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
 from .templates import Template
 
@@ -86,7 +87,7 @@ def scan(template: Template, dst: Array, a: Array) -> None:
 
 def _exact(array: Array) -> Array:
     """As float64: a sum of products of halves is exact in it, of singles nearly so, whatever the order."""
-    return array.astype(np.float64)
+    return (widened(array) if array.dtype == np.float16 else array).astype(np.float64)
 
 
 def _product(template: Template, dst: Array, a: Array, b: Array, integers: bool, bias: tuple[Array, ...]) -> None:
