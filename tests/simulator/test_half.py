@@ -17,7 +17,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 def narrowed(single: np.ndarray) -> np.ndarray:
     target = np.empty(single.shape, np.float16)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         narrow(target, single)
     return target
 
@@ -41,7 +41,7 @@ def test_what_lies_between_two_halves_is_rounded_to_the_nearest_even_one() -> No
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 65519.0, 65520.0, -65520.0, 3e38, 1e-45, -1e-45, -0.0])
 def test_special_numbers(special: float) -> None:
     values = np.array([1.0, special, -2.5], np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         assert same(narrowed(values), values.astype(np.float16))
 
 
