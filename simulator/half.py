@@ -6,6 +6,8 @@ these take 0.3 (to binary32) and 0.8 (from it). Infinities, NaN and overflow are
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 Array = np.ndarray
@@ -37,26 +39,38 @@ def widened(half: Array) -> Array:
 
 
 def narrow(target: Array, single: Array) -> None:
-    """Round binary32 numbers to nearest even into ``target``, an array of binary16."""
-    bits = np.ascontiguousarray(single).view(np.int32)
-    magnitude = bits & 0x7FFFFFFF
+    """Round binary32 numbers to nearest even into ``target``, an array of binary16 of the same shape."""
+    bits = np.ascontiguousarray(single).view(np.int32).reshape(single.shape)
+    magnitude, steps, rounded = _scratch(single.shape)
+    np.bitwise_and(bits, 0x7FFFFFFF, out=magnitude)
     # Below the smallest normal number, binary16 is a fixed-point number with the steps of binary32 near one half.
-    small = magnitude.view(np.float32) + np.float32(0.5)
-    steps = small.view(np.int32)
-    steps -= 0x3F000000
+    np.add(magnitude.view(np.float32), np.float32(0.5), out=steps.view(np.float32))
+    np.subtract(steps, 0x3F000000, out=steps)
     np.minimum(steps, _SMALLEST_NORMAL, out=steps)
     # Elsewhere the bits move into place, rounded by adding just under one half, or one half to an odd number.
-    rounded = magnitude >> _SHIFT
-    rounded &= 1
-    magnitude += ((1 << _SHIFT - 1) - 1) - (_REBIAS << 23)
-    rounded += magnitude
-    rounded >>= _SHIFT
+    np.right_shift(magnitude, _SHIFT, out=rounded)
+    np.bitwise_and(rounded, 1, out=rounded)
+    np.add(magnitude, ((1 << _SHIFT - 1) - 1) - (_REBIAS << 23), out=magnitude)
+    np.add(rounded, magnitude, out=rounded)
+    np.right_shift(rounded, _SHIFT, out=rounded)
     # Of the two, the larger one is the right one.
     np.maximum(rounded, steps, out=rounded)
     if int(rounded.max(initial=0)) >= _INFINITE:
         target[...] = single
         return
-    sign = bits >> 16
-    sign &= 0x8000
-    rounded |= sign
-    np.copyto(target.view(np.uint16), rounded.reshape(single.shape), casting="unsafe")
+    if int(bits.min(initial=0)) < 0:
+        np.right_shift(bits, 16, out=steps)
+        np.bitwise_and(steps, 0x8000, out=steps)
+        np.bitwise_or(rounded, steps, out=rounded)
+    np.copyto(target.view(np.uint16), rounded, casting="unsafe")
+
+
+_ROOM: list[Array] = [np.empty(0, np.int32)] * 3
+
+
+def _scratch(shape: tuple[int, ...]) -> list[Array]:
+    """Three arrays that the next call overwrites: fresh ones would cost more than what is done in them."""
+    size = prod(shape)
+    if size > len(_ROOM[0]):
+        _ROOM[:] = [np.empty(size, np.int32) for _ in _ROOM]
+    return [room[:size].reshape(shape) for room in _ROOM]
