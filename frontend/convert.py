@@ -11,7 +11,7 @@ import hashlib
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -31,34 +31,14 @@ from .loops import Info, Step, renamed
 from .nests import Context, lower_block
 from .numeric import run
 from .prepare import Node
+from .resize import interpolated
+from .template import Template, TemplateCall
 from .tir import Kernel, kind_of, read_kernel
 
 SMALL = 8
 """Float constants up to this many elements are part of a node's identity, larger ones only by their shape."""
 SMALL_INTEGERS = 4096
 """The same for integers, which are mostly shapes, axes and indices."""
-
-
-@dataclass
-class Template:
-    """What a node becomes, with tensors by local names: ``in0``, ``out0`` and others."""
-
-    tensors: dict[str, Info] = field(default_factory=dict[str, Info])
-    constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    calls: list[TemplateCall] = field(default_factory=list["TemplateCall"])
-    outputs: list[str] = field(default_factory=list[str])
-
-
-@dataclass
-class TemplateCall:
-    """One library kernel: its steps, or what folds it if its inputs are constant."""
-
-    kernel: Kernel | None
-    func: Any
-    hint: str
-    inputs: list[str]
-    outputs: list[str]
-    steps: list[Step]
 
 
 def is_small(array: np.ndarray) -> bool:
@@ -105,6 +85,9 @@ class Converter:
         small: Sequence[np.ndarray | None],
         constant: Sequence[bool],
     ) -> Template:
+        resized = interpolated(node, infos, small)
+        if resized is not None:
+            return resized
         module = legalise(self.single(node, infos, small), node, infos)
         template = Template()
         for position, info in enumerate(infos):

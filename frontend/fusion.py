@@ -62,6 +62,8 @@ def drop_copies(step: Step, net: Net) -> None:
         if source.tensor not in step.temps or len(writers) != 1 or len(readers) != 1 or source.fill is not None:
             continue
         infos = {**step.temps, step.output: net.tensors[step.output]}
+        if copy.points != infos[source.tensor].elements:
+            continue  # The rest would have nowhere to go.
         converts = infos[target.tensor].dtype != infos[source.tensor].dtype
         if converts and (target.tensor in step.temps or writers[0].func not in TRUTHS):
             continue

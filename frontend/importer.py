@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from ..ir.errors import UnsupportedError
 from ..ir.graph import DTYPES
-from .convert import Converter, Template, TemplateCall, renamed_step
+from .convert import Converter, renamed_step
 from .linear import Linear, NotAffine
 from .loops import Extent, Info, Loop, Net, Ref, Step, fresh
 from .numeric import run
 from .prepare import Network, Node
+from .template import Template, TemplateCall
 
 
 def build_net(network: Network) -> Net:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 
 from .linear import CutAxis, Linear, NotAffine, SplitAxis
 from .loops import Loop, Net, Ref, Step
@@ -244,9 +243,10 @@ def _backward(move: Step, net: Net) -> bool:
 
 
 def write_through(producer: Loop, source: Ref, move: Loop) -> Loop:
-    """``producer``, which writes what ``move`` reads as ``source``, writing where ``move`` does."""
-    if move.points != prod(producer.axes[a].size for a in producer.spatial):
-        raise NotAffine("a part is moved")
+    """``producer``, which writes what ``move`` reads as ``source``, writing where ``move`` does.
+
+    ``move`` must read all that ``producer`` writes.
+    """
     values = invert(source, move.extents, producer.write.index, producer.extents)
     write = Ref(move.write.tensor, tuple(i.substitute(values) for i in move.write.index))
     if any(c < 0 for i in write.index for _, c in i.terms):

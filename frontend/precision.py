@@ -7,6 +7,7 @@ their dtypes; a conversion stands between them and the rest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -62,32 +63,29 @@ def wrap_hosts(net: Net) -> None:
 
 
 def accumulate_privately(net: Net, keep: set[str]) -> None:
-    """Let loops that need an accumulator write a private buffer, from which a copy moves to the output.
+    """Let loops that need an accumulator write a private buffer, from which a copy moves to where the result belongs.
 
-    Matrix products always do, because a matrix engine does not write where results live; other sums do where the
-    result has fewer bits than they need, unless it is in ``keep``.
+    Matrix products always do, because a matrix engine does not write where results live; so do loops that combine a
+    part of a tensor, because a buffer of their own is what they start from. Sums do where the output has fewer bits
+    than they need, unless it is in ``keep``.
     """
     for step in net.steps:
         if step.host:
             continue
-        target = step.output
-        info = net.tensors[target]
-        rounded = info.dtype == NARROW and target not in keep
-
-        def private(loop: Loop, target: str = target, rounded: bool = rounded) -> bool:
-            return loop.write.tensor == target and (loop.is_matrix or (rounded and _accumulates(loop)))
-
-        if not any(private(loop) for loop in step.loops):
-            continue
+        infos = {step.output: net.tensors[step.output], **step.temps}
+        writers = Counter(loop.write.tensor for loop in step.loops)
+        rounded = infos[step.output].dtype == NARROW and step.output not in keep
         loops: list[Loop] = []
         for number, loop in enumerate(step.loops):
-            if not private(loop):
+            target = loop.write.tensor
+            result = target == step.output and (loop.is_matrix or (rounded and _accumulates(loop)))
+            if not result and (loop.combine is None or writers[target] == 1):
                 loops.append(loop)
                 continue
             # The buffer has one dimension for each axis that is written, so that the copy can move as it converts.
             axes = [a for i in loop.write.index for a, _ in sorted(i.terms, key=lambda t: -t[1])]
             buffer = f"{target}/wide{number}"
-            step.temps[buffer] = Info(tuple(loop.axes[a].size for a in axes), info.dtype)
+            step.temps[buffer] = Info(tuple(loop.axes[a].size for a in axes), infos[target].dtype)
             inner = Ref(buffer, tuple(Linear.axis(a) for a in axes))
             loops.append(replace(loop, write=inner))
             loops.append(Loop({a: Extent(loop.axes[a].size) for a in axes}, loop.write, "copy", (inner,)))
@@ -140,7 +138,8 @@ def _shared_statistics(net: Net) -> set[str]:
     for step in net.steps:
         users = consumers.get(step.output, [])
         vector = all(s.host is None and not s.matrix_loops for s in (step, *users))
-        if not vector or not users or step.output in net.outputs:
+        combined = any(p.combine for s in users for p in s.loops for r in p.reads if r.tensor == step.output)
+        if not vector or combined or not users or step.output in net.outputs:
             continue
         known = set(found)
         for loop in step.loops:

@@ -110,9 +110,18 @@ def fold(network: Network, light: onnx.ModelProto) -> None:
         fold_once(network, light)
         if len(network.nodes) == before:
             break
+    network.nodes = [without_empty(node, network.constants) for node in network.nodes]
     used = {name for node in network.nodes for name in node.inputs} | set(network.outputs)
     network.constants = {n: a for n, a in network.constants.items() if n in used}
     network.infos |= {n: Info(a.shape, a.dtype.name) for n, a in network.constants.items()}
+
+
+def without_empty(node: Node, constants: Mapping[str, np.ndarray]) -> Node:
+    """Exporters give a Resize an empty tensor for the inputs that they leave out."""
+    if node.op_type != "Resize":
+        return node
+    inputs = tuple("" if i in constants and not constants[i].size else i for i in node.inputs)
+    return replace(node, inputs=inputs)
 
 
 def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:

@@ -67,8 +67,8 @@ class Stage:
 
     ``func`` is a name in :data:`girih.ir.elements.ELEMENTS`; an operand is an access or a constant. A stage with
     reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient of
-    the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage may write only
-    a part of its tensor (concatenation).
+    the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage that combines
+    writes the whole of its tensor; another may write only a part (concatenation).
     """
 
     axes: tuple[Axis, ...]

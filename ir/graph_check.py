@@ -2,8 +2,8 @@
 
 Names are unique; operators are in topological order; every access is in bounds or has a fill; every tensor and
 private buffer is written exactly once, element by element, before it is read; functions, arities and dtypes exist;
-what is combined are values or, in sums, products; a matrix product writes a private buffer and reads no padding on its
-stationary side.
+what is combined are values or, in sums, products, and never just a part of a tensor; a matrix product writes a private
+buffer and reads no padding on its stationary side.
 """
 
 from __future__ import annotations
@@ -122,7 +122,10 @@ def check_op(op: Op, tensors: Mapping[str, Tensor]) -> None:
     unread = set(op.inputs) - read
     _require(not unread, f"operator {op.name} never reads its inputs {', '.join(sorted(unread))}")
     for name in private:
-        _covered([s for s in op.stages if s.write.tensor == name], known[name], op.name)
+        writers = [s for s in op.stages if s.write.tensor == name]
+        _covered(writers, known[name], op.name)
+        whole = len(writers) == 1 or all(s.combine is None for s in writers)
+        _require(whole, f"operator {op.name} combines parts of {name}; each combination needs a buffer of its own")
     products = [n for n, s in enumerate(op.stages) if s.is_contraction and contraction_axes(s).n]
     _require(len(products) <= 1, f"operator {op.name} holds {len(products)} matrix products")
     for number in products:

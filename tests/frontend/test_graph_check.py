@@ -13,7 +13,7 @@ from girih import models
 from girih.frontend import import_onnx
 from girih.ir.box import Affine
 from girih.ir.errors import CheckError
-from girih.ir.graph import Access, Graph, Op, Stage
+from girih.ir.graph import Access, Axis, Graph, Op, Stage
 from girih.ir.graph_check import check_graph
 
 GRAPH = import_onnx(models.build("tiny-cnn"), batch=1)
@@ -142,6 +142,22 @@ def test_broken(name: str) -> None:
     graph, message = BROKEN[name]
     with pytest.raises(CheckError, match=message):
         check_graph(graph)
+
+
+def test_parts_that_are_combined() -> None:
+    from test_operators import CASES
+
+    def repeated(access: Access) -> Access:
+        return replace(access, index=tuple(Affine((*i.coeffs, 0), i.const) for i in access.index))
+
+    graph = import_onnx(CASES["concatenate"]())
+    (op,) = graph.ops
+    first, *others = op.stages
+    axes, operands = (*first.axes, Axis("k", 2, True)), tuple(map(repeated, first.reads))
+    largest = replace(first, axes=axes, write=repeated(first.write), operands=operands, combine="max")
+    broken = replace(graph, ops=(replace(op, stages=(largest, *others)),))
+    with pytest.raises(CheckError, match=r"combines parts of .*; each combination needs a buffer of its own"):
+        check_graph(broken)
 
 
 def test_parts_that_overlap() -> None:

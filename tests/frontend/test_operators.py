@@ -594,6 +594,38 @@ CASES |= {
 }  # fmt: skip
 
 
+def resize(*shape: int, scales: tuple[float, ...] = (), sizes: tuple[int, ...] = (), **attributes: object) -> Case:
+    def build() -> onnx.ModelProto:
+        m = Model(opset=18)
+        nothing = m.constant("nothing", np.zeros(0, "f4"))
+        extent = [nothing, m.constant("sizes", sizes)] if sizes else [m.constant("scales", np.array(scales, "f4"))]
+        return m.build(m.node("Resize", m.input("x", *shape), nothing, *extent, **attributes))
+
+    return build
+
+
+CASES |= {
+    **{
+        f"resize {mode} {where} {'x'.join(map(str, sizes))}": resize(
+            1, 3, 6, 7, sizes=(1, 3, *sizes), mode=mode, coordinate_transformation_mode=where
+        )
+        for mode in ("linear", "cubic")
+        for where in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+        for sizes in ((12, 14), (9, 21), (3, 5), (1, 11))
+    },
+    "resize rows": resize(2, 3, 6, 7, scales=(1, 1, 3, 1), mode="linear"),
+    "resize up and down": resize(
+        2, 4, 6, 8, scales=(1, 1, 2, 0.5), mode="linear", coordinate_transformation_mode="asymmetric"
+    ),
+    "resize some axes": resize(2, 4, 6, 7, scales=(2, 2), mode="linear", axes=[2, 3]),
+    "resize 1d": resize(1, 3, 8, scales=(1, 1, 1.5), mode="linear"),
+    "resize 3d": resize(1, 2, 3, 4, 5, scales=(1, 1, 2, 2, 2), mode="linear"),
+    "resize by primes": resize(1, 2, 97, 3, sizes=(1, 2, 151, 3), mode="linear"),
+    "resize cubic sharply": resize(1, 2, 6, 7, scales=(1, 1, 2, 2), mode="cubic", cubic_coeff_a=-0.5),
+    "resize nearest by sizes": resize(1, 2, 6, 7, sizes=(1, 2, 12, 21), mode="nearest"),
+}
+
+
 @case
 def concatenate() -> onnx.ModelProto:
     m = Model()

@@ -105,6 +105,15 @@ def test_padding_is_a_guarded_read() -> None:
     assert [r.fill for op in pooled.ops for s in op.stages for r in s.reads if r.fill is not None] == [-65504.0]
 
 
+def test_interpolation_is_done_one_dimension_at_a_time() -> None:
+    graph = case("resize linear half_pixel 12x14")
+    assert [len(op.stages) for op in graph.ops] == [6, 6]  # Each: two phases, summed and stored, and two borders.
+    large = Model(opset=18)
+    x, scales = large.input("x", 1, 8, 120, 80), large.constant("scales", np.array([1, 1, 2, 2], "f4"))
+    found = import_onnx(large.build(large.node("Resize", x, "", scales, mode="linear")))
+    assert [len(op.stages) for op in found.ops] == [6, 6]
+
+
 def test_concatenation_writes_parts() -> None:
     (op,) = case("concatenate").ops
     assert [s.write.index[1].const for s in op.stages] == [0, 3, 8]

@@ -455,6 +455,16 @@ CASES |= {
     "gather some": one("Gather", (4, 7, 6), constants={1: [1, 2, 5, 3, 1]}, axis=1),
     "concat": one("Concat", (2, 3, 13), (2, 5, 13), (2, 1, 13), axis=1),
     "concat last": one("Concat", (5, 7), (5, 11), axis=-1),
+    "resize linear": one(
+        "Resize", (1, 5, 6, 7), constants={1: None, 2: np.array([1, 1, 2, 2], "f4")}, opset=18, mode="linear"
+    ),
+    "resize cubic": one(
+        "Resize", (1, 5, 6, 7), constants={1: None, 2: None, 3: [1, 5, 9, 4]}, opset=18, mode="cubic",
+        coordinate_transformation_mode="align_corners",
+    ),
+    "resize by primes": one(
+        "Resize", (1, 3, 71, 2), constants={1: None, 2: None, 3: [1, 3, 97, 2]}, opset=18, mode="linear",
+    ),
     "upsample nearest": one(
         "Resize", (1, 5, 4, 7), constants={1: None, 2: np.array([1, 1, 2, 2], "f4")}, mode="nearest",
         coordinate_transformation_mode="asymmetric", nearest_mode="floor",
