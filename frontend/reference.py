@@ -28,6 +28,7 @@ from .cpu import schedule_for_cpu
 from .inline import proto_of
 from .linear import NotAffine
 from .load import ModelSource, load_model
+from .lrn import expand_even_lrn
 from .prepare import Network, prepare
 from .rewrite import sums_to_additions
 from .tir import kind_of, read_kernel
@@ -82,6 +83,7 @@ class Program:
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
         network = prepare(model, sizes_of(model, inputs), importable)
         sums_to_additions(network)
+        expand_even_lrn(network)
         self.inputs = network.inputs
         self.outputs = network.outputs
         module, self.weights = import_whole(network)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ir.errors import UnsupportedError
 from .loops import Info, fresh
+from .lrn import expand_even_lrn
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -24,6 +25,7 @@ def rewrite(network: Network) -> None:
     sums_to_additions(network)
     fold_channel_scales(network)
     phases_to_channels(network)
+    expand_even_lrn(network)
 
 
 def sums_to_additions(network: Network) -> None:

@@ -7,7 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from support import Model, compare
+from onnx.reference import ReferenceEvaluator
+from reference import evaluate
+from support import Model, compare, error, random_inputs
+
+from girih.frontend import import_onnx, reference_outputs
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}
@@ -509,10 +513,15 @@ def instance_norm() -> onnx.ModelProto:
     return m.build(m.node("InstanceNormalization", m.input("x", 2, 6, 5, 5), *parameters))
 
 
-@case
-def local_response_norm() -> onnx.ModelProto:
-    m = Model()
-    return m.build(m.node("LRN", m.input("x", 1, 9, 5, 5), size=5, alpha=0.1, beta=0.75, bias=1.0))
+def local_response(size: int, batch: int = 1) -> Case:
+    def build() -> onnx.ModelProto:
+        m = Model()
+        return m.build(m.node("LRN", m.input("x", batch, 9, 5, 4), size=size, alpha=0.1, beta=0.6, bias=1.5))
+
+    return build
+
+
+CASES |= {f"local response norm {size}": local_response(size) for size in (1, 5, 9)}
 
 
 # Pooling ---------------------------------------------------------------------------------------------------------
@@ -686,3 +695,15 @@ def test_float16(name: str) -> None:
     graph = compare(CASES[name](), precision="fp16")
     for tensor in graph.tensors:
         assert tensor.dtype != "float32", f"{tensor.name} is still float32"
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 12])
+def test_local_response_norm_over_an_even_number(size: int) -> None:
+    """ONNX Runtime has none; ONNX's own evaluator is right where there are as many samples as channels."""
+    model = local_response(size, batch=9)()
+    inputs = random_inputs(model)
+    (expected,) = ReferenceEvaluator(model).run(None, inputs)
+    (got,) = evaluate(import_onnx(model), inputs).values()
+    assert error(got, expected) < 1e-5
+    (again,) = reference_outputs(model, inputs).outputs.values()
+    assert error(again, expected) < 1e-5

@@ -366,6 +366,7 @@ CASES |= {
     "softmax of primes": one("Softmax", (13, 509), axis=-1),
     "log softmax": one("LogSoftmax", (13, 53), axis=-1),
     "local response norm": one("LRN", (1, 13, 5, 6), size=5, alpha=0.1, beta=0.75, bias=1.0),
+    "local response norm over an even number": one("LRN", (1, 13, 5, 6), size=4, alpha=0.1, beta=0.75, bias=1.0),
     "cumulative sum": one("CumSum", (5, 7), constants={1: np.int64(1)}),
 }
 
