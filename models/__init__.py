@@ -10,6 +10,9 @@ import onnx
 
 from ..ir.errors import UsageError
 from .bert import bert_base
+from .conformer import conformer
+from .densenet import densenet121
+from .dlrm import dlrm
 from .mobilenet import mobilenet_v2
 from .resnet import resnet50
 from .tiny import tiny_cnn, tiny_transformer
@@ -45,6 +48,24 @@ MODELS: Mapping[str, Model] = {
             bert_base,
             "Text encoder of 12 layers and 110 million weights; 86 million without its word embeddings.",
             _BERT,
+        ),
+        Model(
+            "conformer",
+            conformer,
+            "Speech encoder of 16 blocks, each of attention and of convolutions over time (medium).",
+            "Gulati et al., Conformer: Convolution-augmented Transformer for Speech Recognition, Interspeech 2020",
+        ),
+        Model(
+            "densenet121",
+            densenet121,
+            "Image classifier of 120 convolutions, each of which reads all that its block made before.",
+            "Huang et al., Densely Connected Convolutional Networks, CVPR 2017",
+        ),
+        Model(
+            "dlrm",
+            dlrm,
+            "Click predictor: two perceptrons around the products of 26 embeddings with one another.",
+            "Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation Systems, 2019",
         ),
         Model(
             "mobilenet-v2",

@@ -83,6 +83,10 @@ def max_pool(b: Builder, name: str, x: Value, *, kernel: int, stride: int, pad: 
     return b.node("MaxPool", name, x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
 
 
+def avg_pool(b: Builder, name: str, x: Value, *, kernel: int, stride: int) -> Value:
+    return b.node("AveragePool", name, x, kernel_shape=[kernel] * 2, strides=[stride] * 2)
+
+
 def classifier(b: Builder, x: Value, features: int, classes: int) -> Value:
     """Average over the image, then a fully connected layer `fc`: [N, features, H, W] → [N, classes]."""
     pooled = b.node("GlobalAveragePool", "avgpool", x)

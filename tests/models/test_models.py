@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from girih.models.light import light, light_names
 
 SMALL = {
     "bert-base": {"seq": 16, "layers": 2, "hidden": 64, "heads": 4, "ffn": 128},
+    "conformer": {"frames": 64, "layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "kernel": 7},
+    "densenet121": {"size": 32, "growth": 8},
+    "dlrm": {"tables": 5, "features": 16, "width": 64},
     "mobilenet-v2": {"size": 32},
     "resnet50": {"size": 64},
     "tiny-cnn": {},
@@ -30,20 +34,21 @@ SMALL = {
 Array = npt.NDArray[np.generic]
 
 
-def specification(model: onnx.ModelProto) -> tuple[str, int, list[int | str]]:
-    """Name, element type and shape of the only input."""
-    (value,) = model.graph.input
-    tensor = value.type.tensor_type
-    return value.name, tensor.elem_type, [d.dim_param or d.dim_value for d in tensor.shape.dim]
+def specification(model: onnx.ModelProto) -> list[tuple[str, int, list[int | str]]]:
+    """Name, element type and shape of each input."""
+    tensors = [(value.name, value.type.tensor_type) for value in model.graph.input]
+    return [(name, t.elem_type, [d.dim_param or d.dim_value for d in t.shape.dim]) for name, t in tensors]
 
 
-def inputs(model: onnx.ModelProto, batch: int, seed: int = 0) -> dict[str, Array]:
-    name, dtype, shape = specification(model)
-    sizes = [batch if dim == "N" else int(dim) for dim in shape]
+def inputs(model: onnx.ModelProto, batch: int, seed: int = 0, below: int = 30522) -> dict[str, Array]:
+    """Normal floats, and whole numbers from 0 to ``below``."""
     rng = np.random.default_rng(seed)
-    if dtype == onnx.TensorProto.INT64:
-        return {name: rng.integers(0, 30522, sizes)}
-    return {name: rng.standard_normal(sizes, dtype=np.float32)}
+    arrays: dict[str, Array] = {}
+    for name, dtype, shape in specification(model):
+        sizes = [batch if dim == "N" else int(dim) for dim in shape]
+        whole = dtype == onnx.TensorProto.INT64
+        arrays[name] = rng.integers(0, below, sizes) if whole else rng.standard_normal(sizes, dtype=np.float32)
+    return arrays
 
 
 def activations(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -74,7 +79,7 @@ def assert_healthy(model: onnx.ModelProto, seen: dict[str, Array]) -> None:
 def test_model_is_valid_and_takes_a_symbolic_batch(name: str) -> None:
     model = models.build(name, **SMALL[name])
     onnx.checker.check_model(model, full_check=True)
-    assert specification(model)[2][0] == "N"
+    assert all(shape[0] == "N" for _, _, shape in specification(model))
     assert model.ir_version == 8
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 17)]
     output = model.graph.output[0].type.tensor_type.shape.dim
@@ -86,11 +91,21 @@ def test_model_is_valid_and_takes_a_symbolic_batch(name: str) -> None:
 @pytest.mark.parametrize("name", models.names())
 def test_activations_are_healthy_and_tell_inputs_apart(name: str) -> None:
     model = models.build(name, **SMALL[name])
-    seen = activations(model, inputs(model, batch=3))
+    seen = activations(model, inputs(model, batch=16))
     assert_healthy(model, seen)
     output = seen[model.graph.output[0].name]
     assert 0.3 <= output.std() <= 10
     assert (output - output.mean(axis=0)).std() >= 0.1 * output.std()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["conformer", "densenet121", "dlrm"])
+def test_full_size_is_healthy_and_tells_inputs_apart(name: str) -> None:
+    model = models.build(name)
+    seen = activations(model, inputs(model, batch=2))
+    assert_healthy(model, seen)
+    first, second = seen[model.graph.output[0].name]
+    assert np.linalg.norm(first - second) >= 0.05 * np.linalg.norm(first)
 
 
 def test_resnet50_is_healthy_at_full_size() -> None:
@@ -114,12 +129,66 @@ def test_sizes_are_those_of_the_papers() -> None:
     assert weights(models.build("resnet50")) == 25_557_032 + 53_120
     assert weights(models.build("mobilenet-v2")) == 3_504_872 + 34_112
     assert weights(models.build("vit-b16", layers=1)) == 86_567_656 - 11 * 7_087_872
+    assert weights(models.build("densenet121")) == 7_978_856 + 83_648
+
+
+def test_dlrm_has_the_perceptrons_of_its_authors() -> None:
+    """A weight for each pair of sizes, and a row of 64 for each index of a table."""
+    bottom, top = (13, 512, 256, 64), (64 + 27 * 26 // 2, 512, 512, 256, 1)
+    sizes = [pair for layers in (bottom, top) for pair in pairwise(layers)]
+    assert weights(models.build("dlrm")) == sum(fan_in * fan_out + fan_out for fan_in, fan_out in sizes)
+    tables = models.build("dlrm", embeddings=True, rows=50)
+    assert weights(tables) == weights(models.build("dlrm")) + 26 * 50 * 64
+
+
+def test_dlrm_multiplies_each_pair_of_vectors_once() -> None:
+    model = models.build("dlrm", **SMALL["dlrm"])
+    feeds = inputs(model, batch=4)
+    seen = activations(model, feeds)
+    vectors = np.concatenate([seen["bottom.2.relu"][:, None], feeds["embedding"]], axis=1)
+    pairs = [(vectors[:, i] * vectors[:, j]).sum(axis=-1) for i in range(6) for j in range(i)]
+    np.testing.assert_allclose(seen["interaction"][:, 16:], np.stack(pairs, axis=1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(seen["interaction"][:, :16], seen["bottom.2.relu"])
+
+
+def test_embedding_tables_can_be_part_of_dlrm() -> None:
+    params = {**SMALL["dlrm"], "rows": 20}
+    looked_up, whole = models.build("dlrm", **params), models.build("dlrm", **params, embeddings=True)
+    feeds = inputs(whole, batch=4, below=20)
+    seen = activations(whole, feeds)
+    assert_healthy(whole, seen)
+    (table,) = (w for w in whole.graph.initializer if w.name == "tables.weight")
+    rows = onnx.numpy_helper.to_array(table).reshape(5, 20, 16)
+    found = np.stack([rows[t, feeds["indices"][:, t]] for t in range(5)], axis=1)
+    alone = activations(looked_up, {"dense": feeds["dense"], "embedding": found})
+    np.testing.assert_array_equal(seen["click"], alone["click"])
+
+
+def test_conformer_has_the_layers_of_its_paper() -> None:
+    """Medium: 16 blocks of 256 features with 4 heads, of which four frames of 10 ms make one token of 40 ms."""
+    params = models.MODELS["conformer"].params
+    assert [params[k] for k in ("layers", "hidden", "heads", "ffn")] == [16, 256, 4, 4 * 256]
+    model = models.build("conformer", layers=1, frames=1001)
+    output = model.graph.output[0].type.tensor_type.shape.dim
+    assert [d.dim_value for d in output[1:]] == [251, 256]
+    d, f, k = 256, 1024, 31
+    norms, ffn = 5 * 2 * d, 2 * (2 * d * f + f + d)
+    convolution = (2 * d * d + 2 * d) + (k * d + d) + 4 * d + (d * d + d)
+    block = norms + ffn + 4 * (d * d + d) + convolution
+    subsampling = (9 * d + d) + (9 * d * d + d) + (20 * d * d + d)
+    assert weights(model) == subsampling + 251 * d + block
+    seen = activations(model, inputs(model, batch=1))
+    gate = seen["layer.0.conv.pointwise1"]
+    expected = gate[:, :d] / (1 + np.exp(-gate[:, d:]))
+    np.testing.assert_allclose(seen["layer.0.conv.glu"], expected, rtol=1e-4, atol=1e-5)
+    halved = seen["layer.0.ffn1.residual"] - seen["position"]
+    np.testing.assert_allclose(halved, seen["layer.0.ffn1.fc2.add"] / 2, rtol=1e-4, atol=1e-4)
 
 
 def test_word_embeddings_can_be_part_of_bert() -> None:
     model = models.build("bert-base", **SMALL["bert-base"], embeddings=True)
     onnx.checker.check_model(model, full_check=True)
-    assert specification(model) == ("input_ids", onnx.TensorProto.INT64, ["N", 16])
+    assert specification(model) == [("input_ids", onnx.TensorProto.INT64, ["N", 16])]
     seen = activations(model, inputs(model, batch=2))
     assert_healthy(model, seen)
     assert seen[model.graph.output[0].name].shape == (2, 16, 64)
