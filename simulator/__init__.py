@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -45,8 +47,9 @@ def simulate(
     if data:
         check_inputs(program, inputs)
     found = Violations(program)
-    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
-    timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
+    with _uncollected():
+        prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
+        timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
     report_deadlocks(program, prepared.tasks, timeline, found)
     outputs: dict[str, np.ndarray] = {}
     if data:
@@ -80,6 +83,18 @@ def simulate(
         for other, count in task.waits or ()
     ]
     return Trace(summary, start, end, outputs, np.array(waits, np.int64).reshape(-1, 4))
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Without Python's garbage collector, which would walk over the whole program again and again to find no cycle."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
 
 
 def _check(program: Program, machine: Machine) -> None:

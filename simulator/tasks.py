@@ -10,7 +10,7 @@ from ..ir.program import Program, Queue
 from ..ir.reach import Strided
 from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of
-from .templates import Template, Templates
+from .templates import Template, Templates, identity
 from .violations import Violations
 
 
@@ -47,19 +47,34 @@ class Prepared:
         self.broken: set[tuple[int, int]] = set()
         self.tasks: list[list[Task]] = []
         self.templates: list[list[Template]] = []
-        self._waits = resolve(program, found)
+        resolved = resolve(program, found)
         templates = Templates(machine, kernel_bytes)
         for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
             engine = machine.engine[queue.engine]
-            own = [templates.of(engine, instruction) for instruction in stream]
+            # Most instructions of a queue repeat another one, address for address.
+            known: dict[tuple[object, ...], tuple[Template, Task]] = {}
+            own: list[Template] = []
+            tasks: list[Task] = []
+            for index, instruction in enumerate(stream):
+                template = templates.sync.get(instruction.mnemonic)
+                if template is not None:
+                    task = Task(waits=waits_of(instruction, resolved.get((number, index))))
+                else:
+                    key = identity(instruction)
+                    if key in known:
+                        template, task = known[key]
+                    else:
+                        template = templates.of(engine, instruction)
+                        task = self._task(queue, (number, index), instruction, template)
+                        # What is wrong is told of each one.
+                        if (number, index) not in self.broken:
+                            known[key] = template, task
+                own.append(template)
+                tasks.append(task)
             self.templates.append(own)
-            self.tasks.append(
-                [self._task(queue, (number, index), i, t) for index, (i, t) in enumerate(zip(stream, own, strict=True))]
-            )
+            self.tasks.append(tasks)
 
     def _task(self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: Template) -> Task:
-        if template.row.kind == "sync":
-            return Task(waits=waits_of(instruction, self._waits.get(where)))
         for kind, message in template.problems:
             self._report(kind, where, 0, message)
         shares: list[tuple[Shares, ...]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import copysign
 
 import numpy as np
 
@@ -14,6 +15,18 @@ from ..ir.machine import Engine, Machine
 from ..ir.reach import Strided, overlaps_itself, reach
 from ..ir.row import Row
 from ..ir.timing import Cost, instruction_cost
+
+_IMMEDIATES = {row.mnemonic: [i for i, f in enumerate(row.fields) if f.number == "float"] for row in ROWS.values()}
+"""Where each row's floats are."""
+
+
+def identity(instruction: Instruction) -> tuple[object, ...]:
+    """What equals only that of an instruction that does the same, of whatever operator; 0.0 and -0.0 differ."""
+    mnemonic, values = instruction.mnemonic, instruction.values
+    immediates = _IMMEDIATES[mnemonic]
+    if not immediates:
+        return mnemonic, values
+    return mnemonic, values, *(copysign(1.0, values[i]) for i in immediates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +47,7 @@ class Template:
 
 
 class Templates:
-    """All templates of a program; equal ones are one object."""
+    """All templates of a program; equal ones are one object. ``sync``: those of synchronisation, by mnemonic."""
 
     def __init__(self, machine: Machine, kernel_bytes: tuple[int, ...]) -> None:
         """``kernel_bytes``: what each host kernel moves."""
@@ -42,16 +55,15 @@ class Templates:
         self._kernel_bytes = kernel_bytes
         self._known: dict[tuple[object, ...], Template] = {}
         self._bases: dict[str, tuple[int, ...]] = {}
-        self._sync = {
+        self.sync = {
             row.mnemonic: Template(row, machine.engines[0], make(row.mnemonic, 0, {}), Cost(0, 0, 0), (), (), ())
             for row in ROWS.values()
             if row.kind == "sync"
         }
 
     def of(self, engine: Engine, instruction: Instruction) -> Template:
+        """The template of an instruction that is no synchronisation."""
         mnemonic = instruction.mnemonic
-        if mnemonic in self._sync:
-            return self._sync[mnemonic]
         bases = self._bases.get(mnemonic)
         if bases is None:
             row = instruction.row
@@ -59,10 +71,10 @@ class Templates:
         values = list(instruction.values)
         for position in bases:
             values[position] = 0
-        key = (engine.name, mnemonic, *values)
+        bare = Instruction(mnemonic, 0, tuple(values))
+        key = engine.name, identity(bare)
         template = self._known.get(key)
         if template is None:
-            bare = Instruction(mnemonic, 0, tuple(values))
             template = self._known[key] = _make(self._machine, engine, bare, bases, self._kernel_bytes)
         return template
 
