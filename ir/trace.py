@@ -13,11 +13,30 @@ from .program import ProgramOp
 
 
 @dataclass(frozen=True)
+class Site:
+    """An instruction that has to do with a violation of another one; ``address`` is where it meets the other."""
+
+    queue: int
+    index: int
+    mnemonic: str
+    op: str
+    address: int
+    cycle: int
+
+    def __str__(self) -> str:
+        return (
+            f"queue {self.queue}, instruction {self.index}, {self.mnemonic} of {self.op} from {self.address:#x} on, "
+            f"cycle {self.cycle:,}"
+        )
+
+
+@dataclass(frozen=True)
 class Violation:
     """Something that the machine does not allow.
 
     ``kind`` is one of bounds, alignment, access (engine and memory do not fit), operand (no such memory, dtype,
     kernel), uninitialised, race, deadlock. ``queue`` and ``index`` say which instruction; -1 is after the program.
+    Of a race, ``address`` is the first byte that both touch, and ``other`` the instruction that came first.
     """
 
     kind: str
@@ -28,10 +47,12 @@ class Violation:
     address: int
     cycle: int
     message: str
+    other: Site | None = None
 
     def __str__(self) -> str:
         where = f"queue {self.queue}, instruction {self.index}" if self.queue >= 0 else "at the end"
-        return f"{self.kind}: {self.message} ({where}, {self.mnemonic} of {self.op}, cycle {self.cycle:,})"
+        other = f"; the other: {self.other}" if self.other else ""
+        return f"{self.kind}: {self.message} ({where}, {self.mnemonic} of {self.op}, cycle {self.cycle:,}{other})"
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,8 @@ class Execution:
             self._main.place_constant(constant.address, constant_bytes(constant, constants))
         for port in self._program.inputs:
             at = dense(_port_tensor(port), self._main_number, writes=True)
-            parts = split(port, inputs[port.name], self._program.replicas)
+            with np.errstate(all="ignore"):
+                parts = split(port, inputs[port.name], self._program.replicas)
             self._main.view(at, 0)[...] = parts.reshape(self._program.replicas, -1)
             self._main.mark(at, 0)
 

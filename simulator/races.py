@@ -62,6 +62,15 @@ class _Access:
     base: int
 
 
+@dataclass(frozen=True)
+class _Met:
+    """An earlier instruction, and the first byte where another one meets it."""
+
+    queue: int
+    index: int
+    address: int
+
+
 class _Shadow:
     """The last access of each queue to each granule of one place, as instruction numbers from 1; 0 is none."""
 
@@ -88,13 +97,17 @@ class _Shadow:
         self.view(queue, access)[...] = number
         self.latest[queue] = number
 
-    def conflict(self, queue: int, access: _Access, vector: Sequence[int]) -> tuple[int, int] | None:
-        """(queue, index) of an access by another queue that ``vector`` does not cover."""
+    def conflict(self, queue: int, access: _Access, vector: Sequence[int]) -> _Met | None:
+        """An access by another queue that ``vector`` does not cover."""
         for other, latest in self.latest.items():
             if other != queue and latest > vector[other]:
-                number = int(self.view(other, access).max())
-                if number > vector[other]:
-                    return other, number - 1
+                numbers = self.view(other, access)
+                if int(numbers.max()) > vector[other]:
+                    place = np.unravel_index(int(np.argmax(numbers > vector[other])), numbers.shape)
+                    blocks = _blocks(access.operand)
+                    steps = (*blocks.strides, self._granule)
+                    address = access.base + blocks.start + sum(int(i) * s for i, s in zip(place, steps, strict=True))
+                    return _Met(other, int(numbers[place]) - 1, address)
         return None
 
 
@@ -135,11 +148,11 @@ class Races:
             vector = self._vectors[queue][-1]
             for access in touched:
                 writes, reads = written[access.place], read[access.place]
-                conflict = writes.conflict(queue, access, vector)
-                if conflict is None and access.operand.writes:
-                    conflict = reads.conflict(queue, access, vector)
-                if conflict is not None:
-                    self._report(queue, index, access, conflict)
+                met, wrote = writes.conflict(queue, access, vector), True
+                if met is None and access.operand.writes:
+                    met, wrote = reads.conflict(queue, access, vector), False
+                if met is not None:
+                    self._report(queue, index, access, met, wrote)
             for access in touched:
                 shadow = written if access.operand.writes else read
                 shadow[access.place].mark(queue, access, index + 1)
@@ -192,15 +205,17 @@ class Races:
         written, read = ({place: _Shadow(size[place], g) for place, g in granule.items()} for _ in range(2))
         return written, read
 
-    def _report(self, queue: int, index: int, access: _Access, conflict: tuple[int, int]) -> None:
-        other, at = conflict
-        verb = "writes" if access.operand.writes else "reads"
-        memory = self._machine.memories[access.place[0]].name
+    def _report(self, queue: int, index: int, access: _Access, met: _Met, wrote: bool) -> None:
+        """``wrote``: the earlier one wrote the byte; else it read it."""
+        verb, did = "writes" if access.operand.writes else "reads", "wrote" if wrote else "read"
         core = "" if access.place[1] < 0 else f" of core {access.place[1]}"
-        address = access.base + access.operand.low
-        mnemonic = self._program.streams[other][at].mnemonic
-        message = (
-            f"{verb} bytes of {memory}{core} from {address:#x} on that instruction {at} of queue {other} "
-            f"({self._program.queues[other]}, {mnemonic}) touches, and nothing orders the two"
+        where = f"{self._machine.memories[access.place[0]].name}{core} at {met.address:#x}"
+        whom = f"queue {met.queue} ({self._program.queues[met.queue]})"
+        message = f"{verb} {where}, which {whom} {did}, and nothing orders the two"
+        begin = next(
+            a.base + a.operand.low
+            for a in self._accesses(met.queue, met.index)
+            if (a.place, a.operand.writes) == (access.place, wrote)
+            and a.base + a.operand.low <= met.address < a.base + a.operand.high
         )
-        self._found.add("race", queue, index, address, message)
+        self._found.add("race", queue, index, met.address, message, (met.queue, met.index, begin))

@@ -15,16 +15,15 @@ from .micro import TINY
 from .oracle import execute
 from .random_cases import anything, anywhere
 from .test_semantics import tolerance
-from .world import copy_of, image, in_order, simulated
+from .world import copy_of, image, in_order, loosely, simulated
 
 EXACT = [row for row in ROWS.values() if row.operands and not row.special and not tolerance(row)]
 """Rows whose results are the same to the last bit however they are computed: errors must not grow along a program."""
-MOST = 25
 
 
-def drawn(seed: int, rows: list[Row]) -> list[tuple[str, Instruction]]:
+def drawn(seed: int, rows: list[Row], most: int = 25) -> list[tuple[str, Instruction]]:
     random = np.random.default_rng(seed)
-    return [anywhere(rows[random.integers(len(rows))], random) for _ in range(int(random.integers(1, MOST)))]
+    return [anywhere(rows[random.integers(len(rows))], random) for _ in range(int(random.integers(1, most)))]
 
 
 def ordered(instructions: list[tuple[str, Instruction]], seed: int) -> Program:
@@ -47,9 +46,9 @@ def test_a_program_does_what_its_instructions_do_one_after_the_other(seed: int) 
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=40, deadline=None)
 def test_any_program_survives_its_file_and_runs_the_same_twice(seed: int) -> None:
-    """Also without order: then races are found, and nothing else is wrong."""
+    """Also with too little order: then races are found, and nothing else is wrong."""
     instructions = drawn(seed, [row for row in ROWS.values() if row.operands])
-    program = in_order(instructions, ["none"] * len(instructions))
+    program = loosely(instructions, np.random.default_rng(seed))
     assert Program.from_bytes(program.to_bytes()) == program
     inputs = {"image": image(anything(seed))}
     first, second = (simulate(program, TINY, {}, inputs) for _ in range(2))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from girih.ir.isa import Instruction, make
-from girih.ir.trace import Trace, Violation
+from girih.ir.program import ProgramOp
+from girih.ir.trace import Site, Trace, Violation
 from girih.simulator import simulate
 
 from .micro import TINY, add, array, move, program, wait
@@ -128,6 +130,24 @@ def test_race_of_a_reader_and_a_later_writer() -> None:
     found = races({"MTI0": [copy], "VME0": [fill(0, 16)]})
     assert len(found) == 1
     assert "L1 of core 0" in found[0].message and "nothing orders the two" in found[0].message
+
+
+def test_a_race_names_both_instructions() -> None:
+    ops = (ProgramOp("conv1"), ProgramOp("relu1"))
+    copy = move("mcopy", ("L1", 64), ("L1", 1024), 64)
+    writer = replace(fill(0, 20), op=1)
+    streams = {"MTI0": [copy], "VME0": [fill(4096, 8), writer]}
+    trace = simulate(program(streams, ops=ops), TINY, {}, {})
+    found = next(v for v in trace.violations if v.kind == "race")
+    # Bytes 64 to 80 are those of both; the copy begins at once, the second fill after 5 cycles.
+    assert (found.queue, found.index, found.mnemonic, found.op, found.address, found.cycle) == (
+        1, 1, "vfill.s", "relu1", 64, 5
+    )  # fmt: skip
+    assert found.other == Site(0, 0, "mcopy", "conv1", 64, 0)
+    assert str(found) == (
+        "race: writes L1 of core 0 at 0x40, which queue 0 (MTI0) read, and nothing orders the two (queue 1, instruction "
+        "1, vfill.s of relu1, cycle 5; the other: queue 0, instruction 0, mcopy of conv1 from 0x40 on, cycle 0)"
+    )
 
 
 def test_neighbours_do_not_race() -> None:
