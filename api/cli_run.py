@@ -28,11 +28,12 @@ _VIOLATIONS_SHOWN = 5
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
 @click.option("--sanitize/--no-sanitize", default=True, help="Look for races and for reads of memory nothing wrote.")
+@click.option("--timing-only", is_flag=True, help="Time the instructions without computing anything: much faster.")
 @JSON_OPTION
 @click.pass_context
 def run_command(
     ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, trace: Path | None,
-    counters: Path | None, seed: int, sanitize: bool, as_json: bool,
+    counters: Path | None, seed: int, sanitize: bool, timing_only: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
 
@@ -41,6 +42,7 @@ def run_command(
       girih run resnet50.girih --check
       girih run resnet50.girih --inputs images.npz --outputs scores.npz
       girih run resnet50.girih --trace trace.json --json       # open trace.json in ui.perfetto.dev
+      girih run resnet50.girih --timing-only                   # the same cycles, but no outputs and no check
 
     \b
     Keys of the JSON object:
@@ -62,6 +64,10 @@ def run_command(
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
+    asked = {"--inputs": inputs, "--outputs": outputs, "--check": check}
+    if timing_only and any(asked.values()):
+        names = " and ".join(name for name, value in asked.items() if value)
+        raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")
     if counters is not None:
         known_suffix(counters, (".json", ".csv"))
     for place in (outputs, trace, counters):
@@ -69,14 +75,15 @@ def run_command(
             check_writable(place)
     started = time.perf_counter()
     with reserved_stdout(as_json):
-        from .compile import load
+        from .compile import Compiled
+        from .container import read
         from .inputs import load_inputs
         from .run import run
 
         arrays = load_inputs(inputs) if inputs is not None else None
-        package = load(compiled)
+        package = read(compiled, Compiled, data=not timing_only)
         loading = time.perf_counter() - started
-        result = run(package, arrays, check=check, seed=seed, sanitize=sanitize)
+        result = run(package, arrays, check=check, seed=seed, sanitize=sanitize, data=not timing_only)
         if outputs is not None:
             result.save_outputs(outputs)
         if trace is not None:

@@ -250,6 +250,19 @@ def test_run_writes_its_counters(
     assert "the name must end in .json or .csv" in err
 
 
+def test_run_in_time_alone(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, out, _ = girih(capfd, "run", compiled, "--timing-only", "--json")
+    timed = json.loads(out)
+    computed = json.loads(girih(capfd, "run", compiled, "--json")[1])
+    assert code == 0
+    same = ("status", "cycles", "items_per_second", "instructions", "busy", "npu_fraction", "violations")
+    assert {key: timed[key] for key in same} == {key: computed[key] for key in same}
+    assert timed["rel_err"] is None
+    code, _, err = girih(capfd, "run", compiled, "--timing-only", "--check")
+    assert code == 2
+    assert "--timing-only computes nothing" in err and "--check" in err
+
+
 @pytest.mark.parametrize(("words", "sanitize"), [((), True), (("--no-sanitize",), False)])
 def test_run_with_and_without_the_sanitizer(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path, words: tuple[str, ...],
