@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,18 @@ def large(timeout: float) -> list[Case]:
     return [replace(c, strategy=strategy) for c in cases for strategy in ("solver", "layerwise")]
 
 
-def measure(case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Build, compile and run; the row says ``status`` and, where something failed, ``error``."""
+CHECKED = ("--check",)
+"""The options of a run that computes, looks for violations and compares with a reference."""
+
+
+def measure(case: Case, folder: Path, limit: float, runs: Sequence[tuple[str, ...]] = (CHECKED,)) -> dict[str, Any]:
+    """Build, compile and run; the row says ``status`` and, where something failed, ``error``.
+
+    No process takes longer than ``limit`` seconds. Each of ``runs`` is a way to call ``girih run``; the first one that
+    is done within the limit counts.
+    """
     network, compiled = folder / "network.onnx", folder / "network.girih"
-    row: dict[str, Any] = asdict(case) | {"status": "ok"}
+    row: dict[str, Any] = asdict(case)
     build = (*LIGHT, case.name, str(network))
     if not case.light:
         build = (*GIRIH, "models", case.name, "-o", str(network), *(w for p in case.params for w in ("--param", p)))
@@ -92,19 +101,35 @@ def measure(case: Case, folder: Path, limit: float) -> dict[str, Any]:
     steps = {
         "build": build,
         "compile": (*GIRIH, "compile", str(network), "-o", str(compiled), *options, "--json"),
-        "run": (*GIRIH, "run", str(compiled), "--check", "--json"),
     }
     for name, command in steps.items():
-        started = time.perf_counter()
-        code, out, err = call(command, limit)
-        row[f"{name}_seconds"] = time.perf_counter() - started
-        found: dict[str, Any] = json.loads(out) if name != "build" and out else {}
-        row |= {name: found} if found else {}
-        if code:
-            last = err.strip().splitlines()[-1:] or [f"exit code {code}"]
-            return row | {"status": f"{name} failed ({code})", "error": found.get("error") or last[0]}
+        result = timed(name, command, limit)
+        row |= result
+        if result["status"] != "ok":
+            return row
     row["bytes"] = compiled.stat().st_size
+    for flags in runs:
+        result = timed("run", (*GIRIH, "run", str(compiled), *flags, "--json"), limit)
+        if result["code"] != OVERDUE:
+            break
+    return row | result
+
+
+def timed(name: str, command: tuple[str, ...], limit: float) -> dict[str, Any]:
+    """The entries of a row that one step makes: what it took, its JSON object, and what went wrong."""
+    began = time.perf_counter()
+    code, out, err = call(command, limit)
+    row: dict[str, Any] = {"status": "ok", "code": code, f"{name}_seconds": time.perf_counter() - began}
+    found: dict[str, Any] = json.loads(out) if name != "build" and out else {}
+    row |= {name: found} if found else {}
+    if code:
+        last = err.strip().splitlines()[-1:] or [f"exit code {code}"]
+        row |= {"status": f"{name} failed ({code})", "error": found.get("error") or last[0]}
     return row
+
+
+OVERDUE = -signal.SIGKILL
+"""The exit code of a process that took too long."""
 
 
 def call(command: tuple[str, ...], limit: float) -> tuple[int, str, str]:
@@ -117,20 +142,42 @@ def call(command: tuple[str, ...], limit: float) -> tuple[int, str, str]:
             return process.returncode, out, err
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return -signal.SIGKILL, "", f"not done after {limit:g} s"
+            return OVERDUE, "", f"not done after {limit:g} s"
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
 
 
-class Rows:
-    """Finished rows by key, kept in a file if there is one."""
+Measurements = Mapping[str, dict[str, Any]]
+"""Rows by the keys of their cases."""
 
-    def __init__(self, file: Path | None, again: bool) -> None:
-        self._file = file
+
+def as_they_are(rows: Measurements) -> dict[str, Any]:
+    return {"rows": rows}
+
+
+class Rows:
+    """Finished rows by key, kept in a file if there is one: there, under ``place`` of what ``report`` makes of them.
+
+    What the file has of the cases in ``again`` is forgotten.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        again: Sequence[Case] = (),
+        report: Callable[[Measurements], dict[str, Any]] = as_they_are,
+        place: str = "rows",
+    ) -> None:
+        self._file, self._report = file, report
         self._rows: dict[str, dict[str, Any]] = {}
-        if file is not None and file.exists() and not again:
-            self._rows = json.loads(file.read_text())["rows"]
+        if file is not None and file.exists():
+            forgotten = {case.key for case in again}
+            self._rows = {k: r for k, r in json.loads(file.read_text())[place].items() if k not in forgotten}
+
+    @property
+    def measured(self) -> Measurements:
+        return self._rows
 
     def get(self, case: Case) -> dict[str, Any] | None:
         """The row of a case that passed before."""
@@ -142,8 +189,28 @@ class Rows:
         if self._file is not None:
             part = self._file.with_name(f".{self._file.name}.part")
             where = {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
-            part.write_text(json.dumps({"where": where, "rows": self._rows}, indent=1))
+            part.write_text(json.dumps({"where": where, **self._report(self._rows)}, indent=1))
             part.replace(self._file)
+
+
+def measure_all(cases: Sequence[Case], kept: Rows, one: Callable[[Case, Path], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the cases, in order; after Ctrl-C, those that were done."""
+    errors = Console(stderr=True)
+    rows: list[dict[str, Any]] = []
+    try:
+        for number, case in enumerate(cases, 1):
+            row = kept.get(case)
+            if row is None:
+                errors.print(f"{number} of {len(cases)}: {case.key}", highlight=False)
+                with tempfile.TemporaryDirectory() as folder:
+                    row = one(case, Path(folder))
+                kept.add(case, row)
+                if row["status"] != "ok":
+                    errors.print(f"  {row['status']}: {row['error']}", style="red", highlight=False)
+            rows.append(row)
+    except KeyboardInterrupt:
+        errors.print("interrupted; finished rows:")
+    return rows
 
 
 def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
@@ -155,7 +222,7 @@ def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
     for case, row in zip(cases, rows, strict=True):
         run: dict[str, Any] = row.get("run", {})
         cells = [case.title, case.target, str(case.batch or "-"), case.strategy]
-        cells += [_seconds(row.get("compile_seconds")), _seconds(row.get("run_seconds"))]
+        cells += [seconds(row.get("compile_seconds")), seconds(row.get("run_seconds"))]
         if run.get("cycles") is None:
             table.add_row(*cells, f"[red]{row['status']}[/red]")
             continue
@@ -163,7 +230,7 @@ def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
         bad = row["status"] != "ok"
         cells += ["-" if error is None else f"{'[red]' if bad else ''}{error:.1e}", str(run["violations"])]
         cells += [f"{share['macs']:.3f}", f"{share['elements']:.3f}", f"{cycles:,}"]
-        cells += [_ratio(cycles, run["lower_bound_cycles"]), _ratio(run["cycles_predicted"], cycles)]
+        cells += [ratio(cycles, run["lower_bound_cycles"]), ratio(run["cycles_predicted"], cycles)]
         table.add_row(*cells)
     return table
 
@@ -179,23 +246,29 @@ def comparison(cases: list[Case], rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _seconds(value: float | None) -> str:
+def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _ratio(value: float, to: float) -> str:
+def ratio(value: float, to: float) -> str:
     return f"{value / to:.2f}" if to else "-"
 
 
-def main() -> int:
+def common_options(description: str | None, limit: float) -> argparse.ArgumentParser:
+    """What all measurements of whole networks can be asked."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as light/vgg19")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as resnet50")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows here, and go on with what is there")
     parser.add_argument("--again", action="store_true", help="measure again what is in the file")
     parser.add_argument("--timeout", type=float, default=60.0, help="of the solver, in seconds")
-    parser.add_argument("--limit", type=float, default=3600.0, help="for each process, in seconds")
+    parser.add_argument("--limit", type=float, default=limit, help="for each process, in seconds")
+    return parser
+
+
+def main() -> int:
+    parser = common_options(__doc__, limit=3600)
     parser.add_argument("--batch-one", action="store_true", help="15 networks at batch 1 (the default)")
     parser.add_argument("--large", action="store_true", help="ResNet-50 and BERT-base at batch 32")
     arguments = parser.parse_args()
@@ -206,22 +279,8 @@ def main() -> int:
         cases = [c for c in cases if c.title in arguments.only or c.name in arguments.only]
         if not cases:
             parser.error(f"no network is called {' or '.join(arguments.only)}")
-    kept = Rows(arguments.json, arguments.again)
-    errors = Console(stderr=True)
-    rows: list[dict[str, Any]] = []
-    try:
-        for number, case in enumerate(cases, 1):
-            row = kept.get(case)
-            if row is None:
-                errors.print(f"{number} of {len(cases)}: {case.key}", highlight=False)
-                with tempfile.TemporaryDirectory() as folder:
-                    row = measure(case, Path(folder), arguments.limit)
-                kept.add(case, row)
-                if row["status"] != "ok":
-                    errors.print(f"  {row['status']}: {row['error']}", style="red", highlight=False)
-            rows.append(row)
-    except KeyboardInterrupt:
-        errors.print("interrupted; finished rows:")
+    kept = Rows(arguments.json, cases if arguments.again else ())
+    rows = measure_all(cases, kept, lambda case, folder: measure(case, folder, arguments.limit))
     done = cases[: len(rows)]
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(summary(done, rows))
