@@ -1,6 +1,7 @@
 """Model 5: an address for every buffer of one memory.
 
-Sets and data: requests r with size z_r (bytes, whole alignments) and life [f_r, l_r) (slots or positions); capacity C,
+Sets and data: requests r with size z_r (bytes, whole alignments) and life [f_r, l_r) (slots or positions; what the next
+instance loads early lives at the last position as well); capacity C,
 banks of C / B bytes each, one after the other (memories that interleave banks finely have no bank to choose); pairs
 (i, j) that engines are predicted to use at the same time, with a weight w_ij (cycles lost if they share a bank).
 
@@ -49,12 +50,16 @@ PAIRS = 60
 
 @dataclass(frozen=True)
 class Request:
-    """``bytes`` in the memory during ``live``; ``name`` is for messages, ``at`` an address known to do (-1: none)."""
+    """``bytes`` in the memory during ``live`` and, unless that is negative, at ``again``.
+
+    ``name`` is for messages, ``at`` an address known to do (-1: none).
+    """
 
     name: str
     bytes: int
     live: tuple[int, int]
     at: int = -1
+    again: int = -1
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ def improve(
 
 def _coarser(problem: BankProblem, step: int) -> BankProblem | None:
     """The problem with sizes rounded up to ``step`` units; ``None`` if they are too much together then."""
-    items = tuple(Item(-(-i.size // max(1, step)), i.first, i.last) for i in problem.items)
+    items = tuple(Item(-(-i.size // max(1, step)), i.first, i.last, i.again) for i in problem.items)
     capacity = problem.capacity // max(1, step)
     if any(sum(items[i].size for i in clique) > capacity for clique in cliques(items)):
         return None

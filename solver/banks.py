@@ -101,7 +101,7 @@ def _prepare(
         requests,
         memory,
         step * memory.alignment,
-        tuple(Item(s // step, *r.live) for s, r in zip(sizes, requests, strict=True)),
+        tuple(Item(s // step, *r.live, r.again) for s, r in zip(sizes, requests, strict=True)),
         capacity // step,
         bank // step,
         tuple((i, j, w) for (i, j), w in heaviest),

@@ -48,8 +48,12 @@ DETERMINISTIC = 0.1
 SLACK = 2.0
 """Seconds that loading a model may take."""
 MOST_ROUNDS = 6
-ROUND_SECONDS = 0.4
-"""What a round takes for each operator, about: enumeration, searches, prediction and check."""
+ENUMERATION_SECONDS = 0.1
+"""What the columns of segmentation take for each operator, about."""
+ROUND_SECONDS = 0.2
+"""What a round takes for each operator, about: searches, prediction and check."""
+EXPOSURES = (10, 40, 4)
+"""How much of all work is thought to count as time, one part in so many, from round to round: see segmentation."""
 PATIENCE = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines."""
 DEARER = 1.1
@@ -58,8 +62,9 @@ DEARER = 1.1
 
 @dataclass(frozen=True)
 class Round:
-    """One pass from segmentation to a plan: seconds for each model."""
+    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation."""
 
+    exposed: int
     segmentation: float
     tiling: float
     residency: float
@@ -72,9 +77,10 @@ def rounds(timeout: float, ops: int) -> tuple[Round, ...]:
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < 5:
-        return (Round(0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    number = max(1, min(MOST_ROUNDS, int(timeout / (ROUND_SECONDS * ops))))
-    return (Round(0.1 * timeout, 0.1 * timeout, 0.1 * timeout, 0.2),) * number
+        return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * ops) / (ROUND_SECONDS * ops))))
+    share = 0.1 * timeout
+    return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
 
 
 def _budget(seconds: float) -> Budget:
@@ -100,7 +106,7 @@ class _Attempt:
     """A whole plan, and the segmentation that it came from."""
 
     realised: Realised
-    segmentation: Segmentation | None
+    segmentation: Segmentation
 
 
 class _Loop:
@@ -115,6 +121,7 @@ class _Loop:
         self.best: Plan | None = None
         self.cuts: list[ColumnCut] = []
         self._caps: dict[str, Caps] = {}
+        self._tried: set[tuple[Segment, ...]] = set()
         self._candidates = Candidates(graph, machine)
         self._tilers: dict[float, Tiler] = {}
 
@@ -124,6 +131,7 @@ class _Loop:
             self._layerwise()
             return
         refusal: InfeasibleError | None = None
+        stale = 0
         for number, now in enumerate(rounds(self.options.timeout, len(self.graph.ops))):
             if self.best is not None and (self._over() or self.best.cycles_predicted <= self.bound):
                 return
@@ -133,7 +141,10 @@ class _Loop:
                 # Cuts are never taken back, so no later round can do better.
                 refusal = error
                 break
-            if attempt is None or not self._learn(attempt):
+            if attempt is not None:
+                self._learn(attempt)
+            stale = 0 if attempt is not None else stale + 1
+            if stale == len(EXPOSURES):
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
@@ -145,7 +156,10 @@ class _Loop:
     # One round.
 
     def _round(self, number: int, now: Round) -> _Attempt | None:
-        """From segmentation down to a plan, again after each refusal; ``None`` if time or patience ends first."""
+        """From segmentation down to a plan, again after each refusal.
+
+        ``None`` if time or patience ends first, or if that segmentation was tried before.
+        """
         refusal: Refusal | None = None
         for _ in range(MOST_CUTS):
             if self.best is not None and self._over():
@@ -155,8 +169,11 @@ class _Loop:
             except InfeasibleError as error:
                 # What the first refusals said is nearer to the cause than that nothing is left.
                 raise (error if refusal is None else refusal.error()) from error
+            if made.segments in self._tried:
+                return None
             answer = self._below(number, made.segments, now, made.solved)
             if isinstance(answer, Realised):
+                self._tried.add(made.segments)
                 return _Attempt(answer, made)
             refusal = answer
             self._refused(made.segments[answer.segment], answer)
@@ -167,7 +184,7 @@ class _Loop:
     def _segmentation(self, now: Round) -> Segmentation:
         made = segment(
             self.graph, self.machine, cuts=tuple(self.cuts), budget=_budget(now.segmentation),
-            seed=self.options.seed, candidates=self._candidates,
+            seed=self.options.seed, candidates=self._candidates, exposed=now.exposed,
         )  # fmt: skip
         note = f"{len(made.segments)} segments" + (f", {len(self.cuts)} cuts" if self.cuts else "")
         self._log(made.solved, made.seconds, made.deterministic_seconds, "; ".join(filter(None, (note, made.note))))
@@ -279,10 +296,8 @@ class _Loop:
         note = f"round {number}, {len(plan.segments)} segments" + ("" if better else ", not better")
         self._log(Solved("plan", status, cycles, float(self.bound), "cycles"), self.record.seconds, 0.0, note)
 
-    def _learn(self, attempt: _Attempt) -> bool:
-        """Make segments as dear as they turned out to be; whether another round can be different."""
-        if attempt.segmentation is None:
-            return False
+    def _learn(self, attempt: _Attempt) -> None:
+        """Make segments as dear as they turned out to be."""
         dearer: list[tuple[float, str]] = []
         for column, made, cycles in zip(
             attempt.segmentation.columns, attempt.segmentation.segments, attempt.realised.segment_cycles, strict=True
@@ -293,7 +308,6 @@ class _Loop:
                 dearer.append((cycles / max(1, column.cycles), what))
         if dearer:
             self.record.tell("segmentation", "dearer", message=f"{len(dearer)} segments; {max(dearer)[1]}")
-        return bool(dearer)
 
     def _over(self) -> bool:
         return self.record.interrupts.seen or not self.record.left

@@ -12,44 +12,50 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Item:
-    """``size`` units, wanted during ``first <= t < last``."""
+    """``size`` units, wanted during ``first <= t < last`` and, unless that is negative, at ``again``."""
 
     size: int
     first: int
     last: int
+    again: int = -1
 
     @property
     def area(self) -> int:
         return self.size * (self.last - self.first)
 
 
+def _spans(items: Sequence[Item]) -> list[tuple[int, int, int]]:
+    """(first, last, item) for each time in a row that an item is wanted, in order of time."""
+    found = [(item.first, item.last, i) for i, item in enumerate(items)]
+    found += [(item.again, item.again + 1, i) for i, item in enumerate(items) if item.again >= 0]
+    return sorted(found, key=lambda span: span[0])
+
+
 def neighbours(items: Sequence[Item]) -> list[list[int]]:
     """For each item, those that live at some time with it."""
-    order = sorted(range(len(items)), key=lambda i: items[i].first)
-    found: list[list[int]] = [[] for _ in items]
-    alive: list[int] = []
-    for i in order:
-        alive = [j for j in alive if items[j].last > items[i].first]
-        for j in alive:
-            found[i].append(j)
-            found[j].append(i)
-        alive.append(i)
-    return found
+    found: list[dict[int, None]] = [{} for _ in items]
+    alive: list[tuple[int, int]] = []
+    for first, last, i in _spans(items):
+        alive = [(end, j) for end, j in alive if end > first]
+        for _, j in alive:
+            if i != j:
+                found[i][j] = None
+                found[j][i] = None
+        alive.append((last, i))
+    return [list(f) for f in found]
 
 
 def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
     """The maximal sets of items that live at one time, in order of time."""
     found: list[tuple[int, ...]] = []
-    alive: list[int] = []
-    grown = False
-    for i in sorted(range(len(items)), key=lambda i: items[i].first):
-        staying = [j for j in alive if items[j].last > items[i].first]
-        if grown and len(staying) < len(alive):
-            found.append(tuple(sorted(alive)))
-        alive = [*staying, i]
-        grown = True
+    alive: list[tuple[int, int]] = []
+    for first, last, i in _spans(items):
+        staying = [(end, j) for end, j in alive if end > first]
+        if len(staying) < len(alive):
+            found.append(tuple(sorted({j for _, j in alive})))
+        alive = [*staying, (last, i)]
     if alive:
-        found.append(tuple(sorted(alive)))
+        found.append(tuple(sorted({j for _, j in alive})))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..ir.cell import Cell, Cells, count
@@ -34,7 +34,7 @@ class Placing:
         self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
     ) -> Placement | Overflow:
         """An address for each request."""
-        key = (memory.name, tuple((r.bytes, r.live) for r in requests), conflicts, budget)
+        key = (memory.name, tuple((r.bytes, r.live, r.again) for r in requests), conflicts, budget)
         if key not in self._known:
             self._known[key] = place(requests, memory, conflicts=conflicts, budget=budget, seed=self.seed)
         return self._known[key]
@@ -52,15 +52,17 @@ class Placing:
                 continue
             here = [buffers[i] for i in mine]
             conflicts = tuple(self._conflicts(segment, cell, here, memory))
-            answer = self._groups(here, [[b] for b in here], memory, conflicts, budget)
-            seconds += answer.seconds
-            spent += answer.deterministic_seconds
-            if isinstance(answer, Overflow) and memory.role == "local":
-                # Only where room is short: the next load of an input would wait for the result in its place.
-                groups = _in_place(here, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
-                answer = self._groups(here, groups, memory, conflicts, budget)
+            answer: Placement | Overflow | None = None
+            for groups, again in self._wishes(segment, here, memory):
+                of = {b: number for number, group in enumerate(groups) for b in group}
+                pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
+                answer = self.place(_requests(groups, again), memory, pairs, budget)
                 seconds += answer.seconds
                 spent += answer.deterministic_seconds
+                if isinstance(answer, Placement):
+                    answer = replace(answer, addresses=tuple(answer.addresses[of[b]] for b in here))
+                    break
+            assert answer is not None
             if isinstance(answer, Overflow):
                 return LocalOverflow(index, segment.ops[answer.live[0]], memory, answer)
             solved.append(answer.solved)
@@ -68,29 +70,26 @@ class Placing:
                 placed[i] = replace(buffers[i], address=address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
 
-    def _groups(
-        self,
-        buffers: list[LocalBuffer],
-        groups: list[list[LocalBuffer]],
-        memory: Memory,
-        conflicts: tuple[Conflict, ...],
-        budget: Budget,
-    ) -> Placement | Overflow:
-        """An address for each buffer; those of a group share one."""
-        of = {b: number for number, group in enumerate(groups) for b in group}
-        requests = tuple(
-            Request(
-                ", ".join(f"{b.op}:{b.name}" for b in group),
-                max(b.bytes for b in group),
-                (group[0].live[0], group[-1].live[1]),
-            )
-            for group in groups
-        )
-        pairs = tuple((of[buffers[i]], of[buffers[j]], weight) for i, j, weight in conflicts)
-        answer = self.place(requests, memory, pairs, budget)
-        if isinstance(answer, Overflow):
-            return answer
-        return replace(answer, addresses=tuple(answer.addresses[of[b]] for b in buffers))
+    def _wishes(
+        self, segment: Segment, buffers: list[LocalBuffer], memory: Memory
+    ) -> Iterator[tuple[list[list[LocalBuffer]], int]]:
+        """Which buffers share an address, and where there is already room for what comes next: best first.
+
+        What the first operator reads can be loaded for the next instance during the last one's work, if nothing else is
+        there. Where room is short, results take the place of inputs, which then wait for them to be stored.
+        """
+        apart = [[b] for b in buffers]
+        if memory.role != "local":
+            yield apart, -1
+            return
+        in_place = _in_place(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
+        if count(segment.instances) > 1:
+            yield apart, len(segment.ops) - 1
+            if in_place != apart:
+                yield in_place, len(segment.ops) - 1
+        yield apart, -1
+        if in_place != apart:
+            yield in_place, -1
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -125,6 +124,19 @@ class Placing:
                         pair = (min(i, j), max(i, j))
                         weights[pair] = weights.get(pair, 0.0) + overlap
         yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))
+
+
+def _requests(groups: list[list[LocalBuffer]], again: int) -> tuple[Request, ...]:
+    """One request for each group; those that live from the first position on live at ``again`` as well."""
+    return tuple(
+        Request(
+            ", ".join(f"{b.op}:{b.name}" for b in group),
+            max(b.bytes for b in group),
+            (group[0].live[0], group[-1].live[1]),
+            again=again if group[0].live[0] == 0 and group[-1].live[1] <= again else -1,
+        )
+        for group in groups
+    )
 
 
 def _in_place(buffers: list[LocalBuffer], before: dict[str, str]) -> list[list[LocalBuffer]]:

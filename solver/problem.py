@@ -14,14 +14,14 @@ from .crossing import Item, Residence, activations, demand, fit, items, least_mo
 from .fluid import Cuts, Flow, Path, Potentials, potentials, splices
 
 EXPOSED = 10
-"""One part in so many of all work counts as time, because overlap is never perfect."""
+"""One part in so many of all work counts as time, because overlap is never perfect; unless something else is asked."""
 MOST_PATHS = 12
 """Paths that are made solutions before the solver runs."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A path with its residence; ``objective`` in units of 1 / :data:`EXPOSED` cycles. ``spans``: cycles by column."""
+    """A path with its residence; ``objective`` in units of 1 / :attr:`Problem.exposed` cycles. ``spans``: by column."""
 
     path: Path
     residence: Residence
@@ -33,8 +33,9 @@ class Answer:
 class Problem:
     """Columns by their index; all times in cycles, all memory in the cycles that main memory takes to fill it."""
 
-    def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine) -> None:
+    def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine, exposed: int = EXPOSED) -> None:
         self.graph = graph
+        self.exposed = exposed
         self.rate = Rates.of(machine).main
         self.capacity = machine.role("shared").capacity
         self.reserve = self.capacity // RESERVE
@@ -90,7 +91,7 @@ class Problem:
 
     def _flow(self, main: Sequence[int], ahead: Sequence[int]) -> Flow:
         core = [c.cycles for c in self.columns]
-        return Flow(core, main, ahead, [(c + m) / EXPOSED for c, m in zip(core, main, strict=True)])
+        return Flow(core, main, ahead, [(c + m) / self.exposed for c, m in zip(core, main, strict=True)])
 
     def answer(self, path: Path, residence: Residence) -> Answer:
         """The objective, from path and residence alone."""
@@ -104,7 +105,7 @@ class Problem:
             spans.append(time)
             main += need
             work += column.cycles + need
-        return Answer(path, residence, EXPOSED * sum(spans) + work, tuple(spans), main)
+        return Answer(path, residence, self.exposed * sum(spans) + work, tuple(spans), main)
 
     def fitted(self, path: Path) -> Answer | None:
         """The path with a greedy residence, and as many kept weights as pay."""

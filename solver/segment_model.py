@@ -8,7 +8,7 @@ from math import floor
 
 from .cp import Expr, Model, Var, total, weighted
 from .crossing import SHARES
-from .problem import EXPOSED, Answer, Problem
+from .problem import Answer, Problem
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def build(problem: Problem, columns: Sequence[int]) -> tuple[Model, Variables]:
         _column(model, v, problem, j)
     _redundant(model, v, problem)
     work = weighted([v.use[j] for j in columns], [problem.columns[j].cycles for j in columns])
-    model.minimize(EXPOSED * v.time[count] + work + v.main[count])
+    model.minimize(problem.exposed * v.time[count] + work + v.main[count])
     return model, v
 
 

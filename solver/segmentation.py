@@ -23,7 +23,8 @@ Constraints
 Redundant
     (7) t_N >= sum_j c_j x_j; t_N >= d_N >= sum_j l_j x_j, where l_j is the least D_j of column j alone.
 Objective
-    t_N, plus a share (one in :data:`~.problem.EXPOSED`) of sum_j c_j x_j + d_N, because overlap is never perfect.
+    t_N, plus a share (one in :data:`~.problem.EXPOSED`, or as asked) of sum_j c_j x_j + d_N, because overlap is never
+    perfect: small segments have more to hide, and how much of it can be hidden is for the lower models to find out.
 Heuristic and bound
     :mod:`.fluid`: without (2), and with l_j for D_j, dynamic programming gives the bound and the regret of each column;
     with a typical residence it gives paths. Columns whose regret leads beyond the best solution are left out. Where
@@ -110,26 +111,33 @@ def segment(
     budget: Budget | None = None,
     seed: int = 0,
     candidates: Candidates | None = None,
+    exposed: int = EXPOSED,
 ) -> Segmentation:
     """The best segmentation; ``margin`` bytes of local memory are left free.
 
-    ``candidates`` can be handed from call to call, so that columns are made once. Raises :class:`InfeasibleError` if an
-    operator fits in no segment.
+    ``candidates`` can be handed from call to call, so that columns are made once. ``exposed``: see the objective.
+    Raises :class:`InfeasibleError` if an operator fits in no segment.
     """
     made = candidates or Candidates(graph, machine, margin=margin)
     columns = _admitted(made.columns(), cuts, graph)
     seconds = work = 0.0
     removed = 0
     for _ in range(ROUNDS):
-        found = _solve(columns, graph, machine, budget or Budget(10.0), seed)
+        found = _solve(columns, graph, machine, budget or Budget(10.0), seed, exposed)
         seconds, work = seconds + found.seconds, work + found.deterministic_seconds
         chosen = [found.problem.columns[j] for j in found.answer.path]
         wrong = {id(c) for c in chosen if c.peak and made.exact_peak(c) > made.capacity}
         if not wrong:
             return _finished(replace(found, seconds=seconds, deterministic_seconds=work), graph, removed)
-        columns = [c for c in columns if id(c) not in wrong]
-        removed += len(wrong)
+        kept = [c for c in columns if not any(_contains(c, w) for w in chosen if id(w) in wrong)]
+        removed += len(columns) - len(kept)
+        columns = kept
     raise InfeasibleError("segments that fit local memory in all their cells were not found; use a larger margin")
+
+
+def _contains(column: Column, part: Column) -> bool:
+    """Whether a column needs all that ``part`` needs: more operators under the same cut of the same leader."""
+    return (column.last, column.cut) == (part.last, part.cut) and column.first <= part.first
 
 
 def _admitted(columns: Sequence[Column], cuts: Sequence[ColumnCut], graph: Graph) -> list[Column]:
@@ -151,13 +159,15 @@ def _admitted(columns: Sequence[Column], cuts: Sequence[ColumnCut], graph: Graph
     return kept
 
 
-def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int) -> _Found:
-    problem = Problem(columns, graph, machine)
+def _solve(
+    columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int, exposed: int
+) -> _Found:
+    problem = Problem(columns, graph, machine, exposed)
     potentials, best = problem.search()
     if potentials is None:
         raise InfeasibleError(_uncovered(columns, problem, machine))
-    ceiling = best.objective / EXPOSED if best else float("inf")
-    if best is not None and best.objective <= ceil(EXPOSED * potentials.bound - 1e-3):
+    ceiling = best.objective / exposed if best else float("inf")
+    if best is not None and best.objective <= ceil(exposed * potentials.bound - 1e-3):
         return _Found(best, problem, Solved("segmentation", "optimal", ceiling, ceiling, "cycles"))
     useful = np.flatnonzero(potentials.through <= ceiling + 1e-6)
     dropped = ceiling
@@ -178,8 +188,8 @@ def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Bu
         best = answer if best is None or answer.objective < best.objective else best
     if best is None:
         raise InfeasibleError(_uncovered(columns, problem, machine))
-    objective = best.objective / EXPOSED
-    proven = (solution.bound or 0.0) / EXPOSED
+    objective = best.objective / exposed
+    proven = (solution.bound or 0.0) / exposed
     bound = min(objective, max(potentials.bound, min(proven, dropped)))
     status = "optimal" if bound >= objective - 1 else "feasible"
     record = Solved("segmentation", status, objective, bound, "cycles")

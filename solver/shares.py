@@ -73,7 +73,7 @@ CORNERS = 3
 
 
 def representatives(cut: Cut, shape: tuple[int, ...]) -> list[Digits]:
-    """A large instance on cores at the corners and on a large core, and the first cell of all.
+    """A large instance on cores at the corners and on a large core, and the first and the last cell of all.
 
     Large means the largest part of each dimension (they differ by one), as near to the middle as there is one; of two
     the second, because windows that do not divide an extent reach further there.
@@ -90,7 +90,8 @@ def representatives(cut: Cut, shape: tuple[int, ...]) -> list[Digits]:
             extents[dim] = max(sizes)
     outer, inner = slots[2][1], slots[3][1]
     cores = [(0, 0), (0, inner - 1), (outer - 1, inner - 1), (large[2], large[3])]
-    return [*((large[0], large[1], *core) for core in cores), (0, 0, 0, 0)]
+    last = (slots[0][1] - 1, slots[1][1] - 1, outer - 1, inner - 1)
+    return [*((large[0], large[1], *core) for core in cores), (0, 0, 0, 0), last]
 
 
 def all_cells(cut: Cut) -> list[Digits]:
