@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from .codec import from_json, to_json
 from .counters import Counters
 from .program import ProgramOp
+
+ViolationKind = Literal["operand", "access", "bounds", "alignment", "uninitialised", "race", "deadlock"]
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,11 @@ class Site:
 class Violation:
     """Something that the machine does not allow.
 
-    ``kind`` is one of bounds, alignment, access (engine and memory do not fit), operand (no such memory, dtype,
-    kernel), uninitialised, race, deadlock. ``queue`` and ``index`` say which instruction; -1 is after the program.
+    ``docs/simulator.md`` explains the kinds. ``queue`` and ``index`` say which instruction; -1 is after the program.
     Of a race, ``address`` is the first byte that both touch, and ``other`` the instruction that came first.
     """
 
-    kind: str
+    kind: ViolationKind
     queue: int
     index: int
     mnemonic: str

@@ -18,6 +18,7 @@ from .clock import Clock
 from .counters import busy_cycles, count, what_ended
 from .deadlock import report_deadlocks
 from .execute import Execution, RunHost
+from .host_memory import check_host_memory
 from .ports import check_inputs
 from .races import Races
 from .tasks import Prepared
@@ -41,7 +42,8 @@ def simulate(
     ``constants`` by tensor and ``inputs`` by port name; inputs hold the whole batch. ``host`` runs host kernels,
     once for each replica. Without ``data`` neither is used, and there are no outputs. Without ``data`` or without
     ``sanitize`` neither races nor reads of memory that nothing wrote are looked for: that takes time. Whatever a
-    program does wrong is in the trace's violations; :class:`UsageError` is for arguments that do not fit one another.
+    program does wrong is in the trace's violations; :class:`UsageError` is for arguments that do not fit one another,
+    and for a run on data that needs more memory than the host has.
     """
     _check(program, machine)
     if data:
@@ -53,6 +55,7 @@ def simulate(
     report_deadlocks(program, prepared.tasks, timeline, found)
     outputs: dict[str, np.ndarray] = {}
     if data:
+        check_host_memory(program, machine, prepared, sanitize=sanitize)
         execution = Execution(program, machine, prepared, found, sanitize=sanitize)
         execution.load(constants, inputs)
         execution.run(timeline.order, host)

@@ -8,6 +8,7 @@ from ..ir.isa import Instruction
 from ..ir.machine import Machine
 from ..ir.program import Program, Queue
 from ..ir.reach import Strided
+from ..ir.trace import ViolationKind
 from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of
 from .templates import Template, Templates, identity
@@ -119,7 +120,7 @@ class Prepared:
             banks.append(self.banks.shares(place, operand, base))
         return tuple(banks)
 
-    def _report(self, kind: str, where: tuple[int, int], address: int, message: str) -> None:
+    def _report(self, kind: ViolationKind, where: tuple[int, int], address: int, message: str) -> None:
         self.broken.add(where)
         self._found.add(kind, *where, address, message)
 

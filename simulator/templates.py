@@ -15,6 +15,7 @@ from ..ir.machine import Engine, Machine
 from ..ir.reach import Strided, overlaps_itself, reach
 from ..ir.row import Row
 from ..ir.timing import Cost, instruction_cost
+from ..ir.trace import ViolationKind
 
 _IMMEDIATES = {row.mnemonic: [i for i, f in enumerate(row.fields) if f.number == "float"] for row in ROWS.values()}
 """Where each row's floats are."""
@@ -43,7 +44,7 @@ class Template:
     cost: Cost
     operands: tuple[Strided, ...]
     bases: tuple[int, ...]
-    problems: tuple[tuple[str, str], ...]
+    problems: tuple[tuple[ViolationKind, str], ...]
 
 
 class Templates:
@@ -100,7 +101,7 @@ def _make(
 
 def _problems(
     machine: Machine, engine: Engine, bare: Instruction, kernel_bytes: tuple[int, ...]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[ViolationKind, str]]:
     row, values = bare.row, bare.values
     if row.kind != "sync" and row.kind not in engine.classes:
         yield "access", f"{engine.name} does not run {row.kind} instructions"

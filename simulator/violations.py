@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..ir.program import Program
-from ..ir.trace import Site, Violation
+from ..ir.trace import Site, Violation, ViolationKind
 
 V = TypeVar("V", Violation, Site)
 
@@ -26,7 +26,13 @@ class Violations:
         self.count = 0
 
     def add(
-        self, kind: str, queue: int, index: int, address: int, message: str, other: tuple[int, int, int] | None = None
+        self,
+        kind: ViolationKind,
+        queue: int,
+        index: int,
+        address: int,
+        message: str,
+        other: tuple[int, int, int] | None = None,
     ) -> None:
         """Record a violation of instruction ``index`` of ``queue`` (-1: after the program).
 

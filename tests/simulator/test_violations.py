@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from girih.ir.isa import Instruction, make
 from girih.ir.program import ProgramOp
-from girih.ir.trace import Site, Trace, Violation
+from girih.ir.trace import Site, Trace, Violation, ViolationKind
 from girih.simulator import simulate
 
 from .micro import TINY, add, array, move, program, wait
@@ -236,3 +239,8 @@ def test_without_the_sanitizer_only_what_cannot_be_executed_is_found() -> None:
     streams = {"VME0": [fill(1 << 20, 8), add(8, dst=512)], "VME1": [wait(0, 1)], "MTI0": [wait(7, 1)]}
     trace = simulate(program(streams), TINY, {}, {}, sanitize=False)
     assert {v.kind for v in trace.violations} == {"bounds", "deadlock"}
+
+
+def test_the_page_tells_every_kind() -> None:
+    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    assert tuple(re.findall(r"^\| `([a-z]+)` \|", page.read_text(), flags=re.MULTILINE)) == get_args(ViolationKind)

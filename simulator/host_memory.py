@@ -1,0 +1,88 @@
+"""How much memory of the host a run takes, and whether there is as much: asked before it starts, not when it dies."""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from pathlib import Path
+
+from ..ir.errors import UsageError
+from ..ir.graph import DTYPES
+from ..ir.machine import Machine
+from ..ir.program import Program
+from ..ir.timing import matrix_shape, vector_shape
+from .places import Place
+from .tasks import Prepared, operand_cores
+from .templates import Template
+
+_INSTRUCTION, _ACCESSES = 300, 700
+"""Bytes that an instruction takes in lists of times and order, and what the sanitizer keeps of it; measured."""
+
+
+def check_host_memory(program: Program, machine: Machine, prepared: Prepared, *, sanitize: bool) -> None:
+    """Raises :class:`UsageError` where a run on data needs more memory than is free."""
+    need, free = needed(program, machine, prepared, sanitize=sanitize), available()
+    if free is None or need <= free:
+        return
+    ways = ["--no-sanitize"] if sanitize else []
+    raise UsageError(
+        f"the run needs about {need / 1e9:.2f} GB of memory for the data of {program.replicas} clusters, and "
+        f"{free / 1e9:.2f} GB are free; {' or '.join(['compile for a smaller batch', *ways])}, or free some memory"
+    )
+
+
+def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: bool) -> int:
+    """About how many bytes: pages that nothing touches take none, and constants are the caller's."""
+    constants = sum(DTYPES[c.dtype] * prod(c.shape) for c in program.constants)
+    main = machine.memories.index(machine.role("main"))
+    touched = {p: max(0, size - constants) if p[0] == main else size for p, size in prepared.used.items()}
+    total = sum(touched.values()) * program.replicas + program.instructions * _INSTRUCTION
+    of_queue = [{id(t): t for t in templates}.values() for templates in prepared.templates]
+    total += program.replicas * max((_temporary(t) for mine in of_queue for t in mine), default=0)
+    if sanitize:
+        granule = min((o.itemsize for mine in of_queue for t in mine for o in t.operands), default=1)
+        seen: set[tuple[Place, int, bool]] = set()
+        for number, (queue, mine) in enumerate(zip(program.queues, of_queue, strict=True)):
+            for template in mine:
+                for at in template.operands:
+                    cores = operand_cores(machine, queue, template.instruction, at)
+                    seen |= {((at.memory, core), number, at.writes) for core in cores}
+        # A byte of the mask for each byte, and a number for each granule and each queue that reads or writes there.
+        total += sum(touched.values()) + sum(4 * touched[place] // granule for place, _, _ in seen)
+        total += program.instructions * _ACCESSES
+    return total
+
+
+def _temporary(template: Template) -> int:
+    """Bytes of the wide copies that an instruction is computed with, for one replica."""
+    if template.row.kind == "matrix":
+        m, n, k = matrix_shape(template.instruction)
+        return 8 * (m * k + k * n + m * n)
+    if template.row.kind == "vector":
+        return 8 * 3 * prod(vector_shape(template.instruction))
+    return 0
+
+
+def available() -> int | None:
+    """Bytes that a process may still take, as far as the system and its container say; ``None`` where they do not."""
+    found: list[int] = []
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            found.append(int(line.split()[1]) * 1024)
+    if not found and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for limit, usage in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, now = "".join(_lines(limit)), "".join(_lines(usage))
+        if most.isdigit() and now.isdigit():
+            found.append(max(0, int(most) - int(now)))
+    return min(found, default=None)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().split("\n")
+    except OSError:
+        return []
