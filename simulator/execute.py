@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from .places import Place
 from .ports import constant_bytes, join, split
 from .semantics import picked, semantics
 from .tasks import Prepared, operand_cores
+from .templates import Template
 from .violations import Violations
 
 RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -63,15 +65,21 @@ class Execution:
 
     def run(self, order: Sequence[tuple[int, int]], host: RunHost | None) -> None:
         """Execute the instructions (queue, index) in this order, but those that cannot be."""
+        again: dict[tuple[int, int], Callable[[], None]] = {}
         with np.errstate(all="ignore"), single_threaded():
             for queue, index in order:
-                if (queue, index) in self._prepared.broken:
+                first = queue, self._prepared.first[queue][index]
+                if first in again:
+                    again[first]()
+                elif (queue, index) in self._prepared.broken:
                     continue
-                template = self._prepared.templates[queue][index]
-                if template.row.kind == "host":
+                elif self._prepared.templates[queue][index].row.kind == "host":
                     self._call_host(queue, index, host)
                 else:
-                    self._execute(queue, index)
+                    complaints = self._found.count
+                    action = self._execute(queue, index)
+                    if action is not None and index != first[1] and complaints == self._found.count:
+                        again[first] = action
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The output ports, for the whole batch."""
@@ -83,33 +91,37 @@ class Execution:
                 found[port.name] = join(port, array)
         return found
 
-    def _execute(self, queue: int, index: int) -> None:
+    def _execute(self, queue: int, index: int) -> Callable[[], None] | None:
+        """Execute one instruction; returns what does the same again, where nothing has to be looked up or checked.
+
+        What was written stays written; but views of main memory change, and so do indices.
+        """
         template = self._prepared.templates[queue][index]
         row = template.row
         if any(not all(o.extents) for o, spec in zip(template.operands, row.operands, strict=True) if not spec.window):
-            return
+            return None
         targets, *sources = self._located(queue, index)
         views = [source[0].view() for source in sources]
         if row.indices:
             indices = views[-1]
             if not self._are_entries(indices, queue, index):
-                return
+                return None
             picks = picked(row, indices)
             targets, *sources = (
                 [located._replace(picks=picks) for located in place] if spec.picked else place
                 for place, spec in zip((targets, *sources), row.operands, strict=True)
             )
-        if len(targets) > 1:
-            # A broadcast to its own core as well reads before it writes.
-            views = [view.copy() for view in views]
         for source in sources:
             self._check_written(source[0], queue, index)
-        run = semantics(row)
         for target in targets:
             if target.at.reads:
                 self._check_written(target, queue, index)
-            run(template, target.view(), *views)
+        action = partial(_apply, template, [target.view() for target in targets], views)
+        action()
+        for target in targets:
             target.mark()
+        touched = (located.at.memory for place in (targets, *sources) for located in place)
+        return None if row.indices or self._main_number in touched else action
 
     def _located(self, queue: int, index: int) -> list[list[Located]]:
         """Each operand, in each core that it is in."""
@@ -164,6 +176,15 @@ class Execution:
         if at.low < at.high and not self._main.is_written(at, 0):
             self._found.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {what}")
         return self._main.view(at, 0).reshape(self._program.replicas, *placed.shape)
+
+
+def _apply(template: Template, targets: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> None:
+    if len(targets) > 1:
+        # A broadcast to its own core as well reads before it writes.
+        sources = [source.copy() for source in sources]
+    run = semantics(template.row)
+    for target in targets:
+        run(template, target, *sources)
 
 
 def _placed(program: Program) -> list[Placed]:

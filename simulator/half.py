@@ -18,6 +18,8 @@ _REBIAS = 112
 """Exponents are stored with a bias of 127 in binary32, and of 15 in binary16."""
 _INFINITE = 0x7C00
 """The least magnitude of a binary16 that is not finite, as an integer."""
+_OVERFLOWS = 0x477FF000
+"""The least magnitude of a binary32 that binary16 rounds to infinity, 65520, as an integer; NaN are above it."""
 _SMALLEST_NORMAL = 0x0400
 _SIGN_EXPONENT_SIGNIFICAND = np.int32(-(1 << 31) | (1 << 28) - (1 << _SHIFT))
 """The bits of a binary32 that those of a binary16 are moved to."""
@@ -43,6 +45,9 @@ def narrow(target: Array, single: Array) -> None:
     bits = np.ascontiguousarray(single).view(np.int32).reshape(single.shape)
     magnitude, steps, rounded = _scratch(single.shape)
     np.bitwise_and(bits, 0x7FFFFFFF, out=magnitude)
+    if int(magnitude.max(initial=0)) >= _OVERFLOWS:
+        target[...] = single
+        return
     # Below the smallest normal number, binary16 is a fixed-point number with the steps of binary32 near one half.
     np.add(magnitude.view(np.float32), np.float32(0.5), out=steps.view(np.float32))
     np.subtract(steps, 0x3F000000, out=steps)
@@ -55,9 +60,6 @@ def narrow(target: Array, single: Array) -> None:
     np.right_shift(rounded, _SHIFT, out=rounded)
     # Of the two, the larger one is the right one.
     np.maximum(rounded, steps, out=rounded)
-    if int(rounded.max(initial=0)) >= _INFINITE:
-        target[...] = single
-        return
     if int(bits.min(initial=0)) < 0:
         np.right_shift(bits, 16, out=steps)
         np.bitwise_and(steps, 0x8000, out=steps)

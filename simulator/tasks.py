@@ -36,6 +36,7 @@ class Task:
 class Prepared:
     """A program with ``tasks[q][i]`` and ``templates[q][i]`` of each instruction.
 
+    ``first[q][i]`` is the index of the first instruction of the queue that is the same, address for address.
     ``broken`` holds (q, i) of instructions that cannot be executed; ``used`` is the extent of each place in bytes.
     """
 
@@ -48,32 +49,37 @@ class Prepared:
         self.broken: set[tuple[int, int]] = set()
         self.tasks: list[list[Task]] = []
         self.templates: list[list[Template]] = []
+        self.first: list[list[int]] = []
         resolved = resolve(program, found)
         templates = Templates(machine, kernel_bytes)
         for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
             engine = machine.engine[queue.engine]
             # Most instructions of a queue repeat another one, address for address.
-            known: dict[tuple[object, ...], tuple[Template, Task]] = {}
+            known: dict[tuple[object, ...], int] = {}
             own: list[Template] = []
             tasks: list[Task] = []
+            first: list[int] = []
             for index, instruction in enumerate(stream):
-                template = templates.sync.get(instruction.mnemonic)
+                same, template = index, templates.sync.get(instruction.mnemonic)
                 if template is not None:
                     task = Task(waits=waits_of(instruction, resolved.get((number, index))))
                 else:
                     key = identity(instruction)
-                    if key in known:
-                        template, task = known[key]
+                    same = known.get(key, index)
+                    if same < index:
+                        template, task = own[same], tasks[same]
                     else:
                         template = templates.of(engine, instruction)
                         task = self._task(queue, (number, index), instruction, template)
                         # What is wrong is told of each one.
                         if (number, index) not in self.broken:
-                            known[key] = template, task
+                            known[key] = index
                 own.append(template)
                 tasks.append(task)
+                first.append(same)
             self.templates.append(own)
             self.tasks.append(tasks)
+            self.first.append(first)
 
     def _task(self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: Template) -> Task:
         for kind, message in template.problems:
