@@ -7,6 +7,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -17,7 +19,6 @@ from .cli_inspect import disasm_command, explain_command, models_command, ops_co
 from .cli_run import run_command
 from .output import dump
 
-INTERRUPTED = 130
 _STATUS = {1: "internal_error", 2: "usage_error", 3: "unsupported", 4: "infeasible", 5: "check_failed"}
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -38,7 +39,7 @@ def cli() -> None:
     """
 
 
-@click.command("completion")
+@click.command("completion", short_help="Print what a shell needs to complete words of girih.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion_command(shell: str) -> None:
     """Print the script that completes girih's commands and options in SHELL.
@@ -66,7 +67,17 @@ for _command in (
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code; every error becomes a short message."""
     words = list(sys.argv[1:] if args is None else args)
-    signal.signal(signal.SIGTERM, _terminate)
+    received: list[int] = []
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        # Like Ctrl-C: while the solver works, its handler keeps the best plan so far.
+        received.append(number)
+        interrupt = signal.getsignal(signal.SIGINT)
+        if callable(interrupt):
+            interrupt(number, frame)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         result = cli.main(words, prog_name="girih", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
@@ -75,12 +86,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         error.show()
         _fail(words, 2, error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        # Leaving takes a moment, in which another Ctrl-C would change the exit code.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         click.echo("girih: interrupted; no file is half-written", err=True)
         if "--json" in words:
             click.echo(dump({"status": "interrupted", "error": "interrupted"}))
-        sys.exit(INTERRUPTED)
+        sys.exit(128 + (received or [signal.SIGINT])[0])
     except GirihError as error:
         _debug()
         click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {error}", err=True)
@@ -97,6 +106,24 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         _fail(words, 1, message)
 
 
+def console() -> NoReturn:
+    """The command ``girih``: :func:`main`, and then leave at once.
+
+    Unloading TVM and OR-Tools takes half a second, in which a signal would change the exit code, and it aborts the
+    process if a second Ctrl-C left a search running.
+    """
+    code = 128 + signal.SIGINT
+    # A second Ctrl-C may come while the first is being told.
+    with suppress(KeyboardInterrupt, OSError, ValueError):
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code if isinstance(done.code, int) else 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
 def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:
     if "--json" in words:
         click.echo(dump({"status": _STATUS[code], "error": message}))
@@ -106,8 +133,3 @@ def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:
 def _debug() -> None:
     if os.environ.get("GIRIH_DEBUG"):
         traceback.print_exc()
-
-
-def _terminate(number: int, frame: object) -> NoReturn:
-    # As an exception, so that temporary files are removed on the way out.
-    sys.exit(128 + number)

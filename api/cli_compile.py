@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from ..explain.words import plural
 from ..ir.errors import UsageError
 from .options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
 from .output import JSON_OPTION, emit, reserved_stdout
@@ -100,17 +101,15 @@ def compile_command(
       segments, steps, operators, host_operators, instructions
       model, output, output_bytes, and the options: target, strategy, precision, batch, dims, seed, ...
     """
+    from ..ir.files import check_places
     from ..ir.load_machine import load_machine
-    from .files import check_writable
     from .progress import live_progress
 
     started = time.perf_counter()
     sizes = parse_assignments(dims, "--dim")
     options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed, workers)
     machine = load_machine(target)
-    check_writable(output)
-    if output.exists() and model.exists() and output.samefile(model):
-        raise UsageError(f"{output} is the model itself; choose another place with -o")
+    check_places([output], [model, target if target.endswith(".toml") else None])
     with reserved_stdout(as_json), live_progress() as progress:
         from .compile import compile_for
 
@@ -170,8 +169,8 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
     stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
     hosts = sum(1 for op in compiled.graph.ops if op.host)
     lines = [
-        f"{len(compiled.graph.ops)} operators ({hosts} on the host), {len(plan.segments)} segments, "
-        f"{compiled.program.instructions:,} instructions",
+        f"{plural(len(compiled.graph.ops), 'operator')} ({hosts} on the host), "
+        f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
         f"solver: {compiled.log.status}; seconds: {stages}",
         f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "

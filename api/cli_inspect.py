@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from ..explain.words import plural, size
 from ..ir.errors import UsageError
 from .cli_compile import parse_assignments
-from .output import JSON_OPTION, emit, reserved_stdout, table
+from .output import JSON_OPTION, emit, reserved_stdout, show, table
 
 if TYPE_CHECKING:
     from .compile import Compiled
@@ -21,10 +22,12 @@ _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="
 
 @click.command("explain")
 @_FILE
-@click.option("--format", "kind", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "kind", type=click.Choice(["text", "json"]), help="Default: json for -o FILE.json, else text."
+)
 @_OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def explain_command(compiled: Path, kind: str, output: Path | None, as_json: bool) -> None:
+def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
     What each constraint model answered and proved, the segments and what limits them, how full each memory gets,
@@ -36,17 +39,19 @@ def explain_command(compiled: Path, kind: str, output: Path | None, as_json: boo
       girih explain resnet50.girih -o report.txt
       girih explain resnet50.girih --format json | jq .segments
     """
-    from .files import check_writable, write_text
+    from ..ir.files import check_places, write_text
 
-    if output is not None:
-        check_writable(output)
+    check_places([output], [compiled])
+    kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
     report = _load(compiled).explain()
-    text = report.to_json().decode() if as_json or kind == "json" else str(report)
-    if output is None:
+    text = report.to_json().decode() if kind == "json" else str(report)
+    if output is not None:
+        write_text(output, f"{text}\n")
+        click.echo(f"{report.summary.line}\n{output}: written", err=as_json)
+    elif kind == "json":
         click.echo(text)
-        return
-    write_text(output, f"{text}\n")
-    click.echo(f"{report.summary.line}\n{output}: written", err=as_json or kind == "json")
+    else:
+        show(text, f"girih explain {compiled} -o FILE")
 
 
 @click.command("disasm")
@@ -64,11 +69,10 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
     """
     from dataclasses import replace
 
+    from ..ir.files import check_places, write_text
     from ..ir.program import disassemble
-    from .files import check_writable, write_text
 
-    if output is not None:
-        check_writable(output)
+    check_places([output], [compiled])
     package = _load(compiled)
     program = package.program
     if queue is not None:
@@ -79,7 +83,8 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
         queues, streams = program.queues, program.streams
         program = replace(program, queues=tuple(queues[i] for i in chosen), streams=tuple(streams[i] for i in chosen))
     text = disassemble(program, tuple(m.name for m in package.machine.memories))
-    summary = f"{program.instructions:,} instructions in {len(program.queues)} queues for {program.machine}"
+    queues = plural(len(program.queues), "queue")
+    summary = f"{plural(program.instructions, 'instruction')} in {queues} for {program.machine}"
     if output is None:
         click.echo(f"{text}\n{summary}")
         return
@@ -87,7 +92,7 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
     click.echo(f"{output}: {summary}")
 
 
-@click.command("targets")
+@click.command("targets", short_help="List, describe or check machines.")
 @click.argument("name", required=False)
 @JSON_OPTION
 def targets_command(name: str | None, as_json: bool) -> None:
@@ -117,7 +122,7 @@ def _complete_model(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(n) for n in names() if n.startswith(incomplete)]
 
 
-@click.command("models")
+@click.command("models", short_help="List, describe or build example networks.")
 @click.argument("name", required=False, shell_complete=_complete_model)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.onnx", help="Build the network.")
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the network; repeatable.")
@@ -132,8 +137,8 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
       girih models bert-base
       girih models bert-base -o bert.onnx --param seq=128 --param embeddings=true
     """
+    from ..ir.files import check_places, written_whole
     from ..models import MODELS, build, names
-    from .files import check_writable, written_whole
 
     if name is None:
         if output is not None or params:
@@ -153,14 +158,14 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
         data = {"name": name, "description": model.description, "paper": model.paper, "params": dict(model.params)}
         emit(as_json, data, text)
         return
-    check_writable(output)
+    check_places([output])
     network = build(name, seed=seed, **values)
     with written_whole(output) as file:
         file.write(network.SerializeToString(deterministic=True))
-    size = output.stat().st_size
+    written = output.stat().st_size
     inputs = [v.name for v in network.graph.input]
-    data = {"status": "ok", "name": name, "output": str(output), "output_bytes": size, "inputs": inputs}
-    emit(as_json, data, f"{output}: {name}, {len(network.graph.node)} nodes, {size / 1e6:.1f} MB")
+    data = {"status": "ok", "name": name, "output": str(output), "output_bytes": written, "inputs": inputs}
+    emit(as_json, data, f"{output}: {name}, {plural(len(network.graph.node), 'node')}, {size(written)}")
 
 
 @click.command("ops")

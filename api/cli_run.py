@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _VIOLATIONS_SHOWN = 5
 
 
-@click.command("run")
+@click.command("run", short_help="Simulate FILE.girih, and check what comes out.")
 @click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Arrays by the names of the inputs.")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Where to write the outputs.")
@@ -60,7 +60,7 @@ def run_command(
       seconds             wall time of load, simulate, check and total
     """
     from ..ir.errors import CheckError, UsageError
-    from .files import check_writable, known_suffix
+    from ..ir.files import check_places, known_suffix
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
@@ -70,9 +70,7 @@ def run_command(
         raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")
     if counters is not None:
         known_suffix(counters, (".json", ".csv"))
-    for place in (outputs, trace, counters):
-        if place is not None:
-            check_writable(place)
+    check_places([outputs, trace, counters], [compiled, inputs])
     started = time.perf_counter()
     with reserved_stdout(as_json):
         from .compile import Compiled

@@ -25,12 +25,12 @@ import numpy as np
 
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
+from ..ir.files import written_whole
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
 from ..solver.options import SolveLog
-from .files import written_whole
 from .options import CompileOptions
 
 FORMAT = 1

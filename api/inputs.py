@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
@@ -23,14 +23,18 @@ def describe(ports: Sequence[Port]) -> str:
 
 def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file, by name."""
+    advice = "save them with numpy.savez(path, name=array)"
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise UsageError(f"{path} holds one array without a name; save with numpy.savez(path, name=array)")
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
-        raise UsageError(f"cannot read inputs from {path}: {error}; it must be an .npz file") from error
+        with Path(path).open("rb") as file:
+            if not is_zipfile(file):
+                raise ValueError("it is no .npz file, or cut short")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as loaded:
+                return {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        raise UsageError(f"cannot read inputs from {path}: {error.strerror or error}") from error
+    except (ValueError, BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
+        raise UsageError(f"cannot read inputs from {path}: {error}; {advice}") from error
 
 
 def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

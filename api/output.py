@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,19 @@ JSON_OPTION = click.option(
 def emit(as_json: bool, data: Mapping[str, object], text: str) -> None:
     """Print the object or the text."""
     click.echo(dump(data) if as_json else text)
+
+
+def show(text: str, whole: str) -> None:
+    """Print text with wide tables: on a terminal, their rows (indented lines) end where it ends.
+
+    The last line then says so, and names the command ``whole`` that cuts nothing.
+    """
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = [f"{t[: width - 1]}…" if t.startswith("  ") and len(t) > width else t for t in text.splitlines()]
+        cut = "\n".join(lines)
+        text = cut if cut == text else f"{cut}\nRows are cut to {width} columns; all of them: {whole}"
+    click.echo(text)
 
 
 def dump(data: Mapping[str, object]) -> str:

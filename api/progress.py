@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -48,22 +49,31 @@ class PlainProgress:
 
 
 class Board:
-    """The latest news of each model, as a table."""
+    """The latest news of each model, as a table; the clock of what is running goes on between two pieces of news."""
 
     def __init__(self) -> None:
-        self._latest: dict[str, Progress] = {}
+        self._latest: dict[str, tuple[Progress, float]] = {}
 
     def __call__(self, news: Progress) -> None:
-        self._latest[news.model] = news
+        self._latest[news.model] = news, time.monotonic()
 
     def table(self) -> Table:
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table("stage", "status", "incumbent", "bound", "gap", "seconds", "", box=None, pad_edge=False)
-        for news in self._latest.values():
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for head in ("stage", "status"):
+            table.add_column(head, no_wrap=True)
+        for head in ("incumbent", "bound", "gap", "seconds"):
+            table.add_column(head, no_wrap=True, justify="right")
+        # The only column that gives way on a narrow terminal.
+        table.add_column("", overflow="ellipsis")
+        now = time.monotonic()
+        for news, heard in self._latest.values():
+            seconds = news.seconds + (now - heard if news.status == "running" else 0.0)
             table.add_row(
                 news.model, news.status, _number(news.incumbent), _number(news.bound), _percent(news.gap),
-                f"{news.seconds:.1f}", news.message,
+                f"{seconds:.1f}", Text(news.message, no_wrap=True, overflow="ellipsis"),
             )  # fmt: skip
         return table
 

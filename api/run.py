@@ -13,12 +13,12 @@ import numpy as np
 
 from ..ir.chrome import chrome_trace
 from ..ir.errors import CheckError
+from ..ir.files import known_suffix, write_text, written_whole
 from ..ir.machine import Machine
 from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, check
 from .container import Package
-from .files import known_suffix, write_text, written_whole
 from .inputs import check_inputs, index_limits, random_inputs
 
 Arrays = Mapping[str, np.ndarray]

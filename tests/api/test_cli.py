@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api import cli, compile, run
+from girih.api import cli, compile, output, run
 from girih.api.cli_compile import parse_assignments
+from girih.api.compile import Compiled
 from girih.api.run import Result
+from girih.ir import load_machine
 from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
+from girih.solver.interrupts import Interrupts
 
 from .packages import small
 
@@ -148,6 +153,32 @@ def test_exit_codes(
     assert not list(tmp_path.iterdir())
     if isinstance(error, GirihError):
         assert status.replace("_", " ") in err
+
+
+def test_termination_is_an_interrupt(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compile, "compile_for", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    code, out, _ = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", "--json")
+    assert code == 143
+    assert json.loads(out)["status"] == "interrupted"
+    assert not list(tmp_path.iterdir())
+
+
+def test_termination_while_planning_keeps_the_best_plan(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    interrupts = Interrupts()
+
+    def compile_for(*_: object) -> Compiled:
+        with interrupts.watch(), suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return small()
+
+    monkeypatch.setattr(compile, "compile_for", compile_for)
+    assert girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")[0] == 0
+    assert interrupts.seen
+    assert (tmp_path / "a.girih").exists()
 
 
 def test_debug_shows_where(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -297,6 +328,44 @@ def test_explain(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Pa
     assert json.loads(out)["summary"]["cycles_predicted"] == 9000
     girih(capfd, "explain", compiled, "-o", tmp_path / "report.txt")
     assert (tmp_path / "report.txt").read_text() == text
+
+
+def test_explain_follows_the_name_of_the_file(
+    capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path
+) -> None:
+    girih(capfd, "explain", compiled, "-o", tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["summary"]["cycles_predicted"] == 9000
+    girih(capfd, "explain", compiled, "--format", "text", "-o", tmp_path / "text.json")
+    assert (tmp_path / "text.json").read_text().startswith("residual")
+
+
+def test_rows_end_where_the_terminal_ends(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = f"a sentence of any length\n  {'x' * 18}\n  {'y' * 19}"
+    output.show(text, "the command")
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    output.show(text, "the command")
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == ["a sentence of any length", f"  {'x' * 18}", f"  {'y' * 17}…"]
+    assert "the command" in last
+
+
+def test_no_result_replaces_what_it_is_made_from(
+    capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path
+) -> None:
+    before = compiled.read_bytes()
+    for words in (["run", compiled, "--outputs"], ["run", compiled, "--trace"], ["explain", compiled, "-o"],
+                  ["disasm", compiled, "-o"], ["compile", compiled, "-o"]):  # fmt: skip
+        code, _, err = girih(capfd, *words, compiled)
+        assert code == 2, words
+        assert "would replace" in err
+    assert compiled.read_bytes() == before
+    machine = Path(load_machine.__file__).with_name("machines") / "tiny.toml"
+    (tmp_path / "m.toml").write_bytes(machine.read_bytes())
+    code, _, err = girih(capfd, "compile", "a.onnx", "--target", tmp_path / "m.toml", "-o", tmp_path / "m.toml")
+    assert code == 2
+    assert "would replace" in err
 
 
 def test_disasm(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_one_array_without_a_name(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(3))
-    with pytest.raises(UsageError, match="without a name"):
+    with pytest.raises(UsageError, match=r"no \.npz file.*savez\(path, name=array\)"):
         load_inputs(tmp_path / "x.npy")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Generator, Iterable
@@ -9,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from ..ir.errors import UsageError
+from .errors import UsageError
 
 
 def check_writable(path: str | Path) -> None:
@@ -27,6 +28,23 @@ def check_writable(path: str | Path) -> None:
             os.unlink(temporary)
 
 
+def check_places(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise :class:`UsageError` unless each output can be written, and replaces neither an input nor another output.
+
+    To be called before long work; ``None`` stands for a file that nobody asked for.
+    """
+    taken = {Path(path).resolve(): f"replace {path}, which is read" for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        check_writable(path)
+        place = Path(path).resolve()
+        if place in taken:
+            raise UsageError(f"writing {path} would {taken[place]}; choose another place")
+        if _is_replaceable(place):
+            taken[place] = f"replace {path}, which is written as well"
+
+
 def known_suffix(path: str | Path, known: Iterable[str]) -> str:
     """The ending of a file's name; raises :class:`UsageError` unless it is one of ``known``."""
     suffix = Path(path).suffix
@@ -40,13 +58,15 @@ def written_whole(path: str | Path) -> Generator[IO[bytes]]:
     """A binary file that appears at ``path`` when the block ends well.
 
     Until then, and for good if the block raises or the process dies, the file that was there before stays as it was.
-    Devices and pipes are written directly.
+    Devices and pipes get all of it at the end.
     """
     with _explained(path):
         place = Path(path).resolve()
         if not _is_replaceable(place):
-            with place.open("wb") as direct:
-                yield direct
+            # Not directly: what cannot seek cannot take an archive.
+            content = io.BytesIO()
+            yield content
+            place.write_bytes(content.getbuffer())
             return
         with tempfile.NamedTemporaryFile(
             dir=place.parent, prefix=f".{place.name}.", suffix=".part", delete=False
@@ -75,7 +95,7 @@ def _explained(path: str | Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place with -o") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place") from error
 
 
 def _is_replaceable(place: Path) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
-from girih.api.files import check_writable, write_text, written_whole
 from girih.ir.errors import UsageError
+from girih.ir.files import check_places, check_writable, write_text, written_whole
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -37,6 +38,26 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_a_device_is_written_and_not_replaced() -> None:
     write_text(os.devnull, "gone")
     assert not Path(os.devnull).is_file()
+
+
+def test_a_device_takes_an_archive() -> None:
+    with written_whole(os.devnull) as file, ZipFile(file, "w") as archive:
+        archive.writestr("entry", "gone")
+
+
+def test_no_output_replaces_an_input(tmp_path: Path) -> None:
+    source, link = tmp_path / "a.girih", tmp_path / "link.girih"
+    source.write_text("kept")
+    link.symlink_to(source)
+    for place in (source, link):
+        with pytest.raises(UsageError, match="would replace .*a.girih, which is read"):
+            check_places((None, place), (source,))
+
+
+def test_no_output_replaces_another(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is written as well"):
+        check_places((tmp_path / "a.json", tmp_path / "b.json", tmp_path / "a.json"))
+    check_places((os.devnull, os.devnull))
 
 
 def test_permissions_are_kept(tmp_path: Path) -> None:

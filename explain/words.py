@@ -1,0 +1,13 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def plural(count: int, noun: str) -> str:
+    """The number with its noun, which takes an s unless there is one of it."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def size(count: int) -> str:
+    """A number of bytes, in kB or MB."""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
