@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from operator import itemgetter
 
-from ..ir.graph import Tensor
+from ..ir.graph import Graph, Tensor
 from ..ir.isa import ROWS
 from ..ir.machine import Machine
+from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.timing import Cost, instruction_cost
+from .fetches import beneficiary
 
 Loads = Mapping[str, Mapping[str, float]]
 """By operator, by engine or link: cycles."""
@@ -22,8 +24,9 @@ _KEPT = {
 """Takes all fields but addresses of an instruction's values."""
 
 
-def loads(program: Program, machine: Machine) -> Loads:
-    """For an engine that every core has, the load of the busiest core counts."""
+def loads(graph: Graph, plan: Plan, program: Program, machine: Machine) -> Loads:
+    """For an engine that every core has, the load of the busiest core counts; a fetch counts for who needs it."""
+    owner = beneficiary(graph, plan, program, machine)
     bytes_of_kernel = [_bytes_moved(program, i) for i in range(len(program.kernels))]
     busy: dict[tuple[str, str], float] = defaultdict(float)
     crossed: dict[tuple[str, str], float] = defaultdict(float)
@@ -39,9 +42,10 @@ def loads(program: Program, machine: Machine) -> Loads:
             cost = costs.get(key)
             if cost is None:
                 cost = costs[key] = instruction_cost(machine, engine, instruction, bytes_of_kernel)
-            mine[instruction.op] += cost.busy
+            op = owner(instruction)
+            mine[op] += cost.busy
             for link, count in cost.links:
-                crossed[program.ops[instruction.op].name, machine.links[link].name] += count
+                crossed[program.ops[op].name, machine.links[link].name] += count
         for op, cycles in mine.items():
             key = program.ops[op].name, engine.name
             busy[key] = max(busy[key], cycles)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..ir.codec import to_json
 from ..ir.errors import UsageError
+from ..ir.files import write_text
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
@@ -14,14 +15,26 @@ from ..ir.program import Program
 from ..ir.trace import Trace
 from .loads import loads
 from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
-from .schedule import HostRow, OperatorRow, SegmentRow, host_rows, operator_rows, segment_rows
+from .schedule import (
+    HostRow,
+    OperatorRow,
+    SegmentRow,
+    ending,
+    host_rows,
+    operator_rows,
+    segment_rows,
+    waiting,
+)  # fmt: skip
 from .solves import WHOLE, Log, ModelRow, model_rows
+from .words import plural
 
 
 @dataclass(frozen=True)
 class Summary:
     """The whole in a few numbers. ``ratio`` is predicted cycles over the lower bound.
 
+    Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
+    results are stored).
     ``cycles`` are those of a simulated run, ``None`` if there was none. ``solver_seconds`` is wall time, ``rounds`` the
     number of whole plans that the models made.
     """
@@ -37,6 +50,8 @@ class Summary:
     host_operators: int
     instructions: int
     cycles_predicted: int
+    cycles_waiting: int
+    cycles_ending: int
     cycles: int | None
     lower_bound_cycles: int
     lower_bound_reason: str
@@ -54,7 +69,8 @@ class Summary:
         ratio = f", {cycles / self.lower_bound_cycles:.2f} x the lower bound" if self.lower_bound_cycles else ""
         return (
             f"{self.network} on {self.machine} ({self.strategy}): {cycles:,} cycles {kind}{ratio}; "
-            f"{self.operators} operators in {self.segments} segments, {self.host_operators} on the host"
+            f"{plural(self.operators, 'operator')} in {plural(self.segments, 'segment')}, "
+            f"{self.host_operators} on the host"
         )
 
 
@@ -81,17 +97,10 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the report: JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
-        place = Path(path)
-        if place.suffix not in _FORMATS:
-            raise UsageError(f"cannot tell the format of a report from {place.name}; end it in .txt or .json")
-        content = self.to_json() if place.suffix == ".json" else f"{self}\n".encode()
-        part = place.with_name(f".{place.name}.part")
-        try:
-            part.write_bytes(content)
-            part.replace(place)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise UsageError(f"cannot write {place}: {error.strerror}") from error
+        suffix = Path(path).suffix
+        if suffix not in _FORMATS:
+            raise UsageError(f"cannot tell the format of a report from {path}; end the name in .txt or .json")
+        write_text(path, self.to_json().decode() if suffix == ".json" else f"{self}\n")
 
 
 _FORMATS = ("", ".txt", ".md", ".json")
@@ -101,7 +110,7 @@ def report(
     graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace | None = None
 ) -> Report:
     """Explain a compilation; with a trace of a run, its cycles are told as well."""
-    load = loads(program, machine)
+    load = loads(graph, plan, program, machine)
     cycles = plan.cycles_predicted if trace is None else trace.cycles
     summary = Summary(
         network=graph.name,
@@ -115,6 +124,8 @@ def report(
         host_operators=sum(1 for op in graph.ops if op.host),
         instructions=program.instructions,
         cycles_predicted=plan.cycles_predicted,
+        cycles_waiting=sum(waiting(plan).values()),
+        cycles_ending=ending(plan),
         cycles=None if trace is None else trace.cycles,
         lower_bound_cycles=plan.lower_bound_cycles,
         lower_bound_reason=plan.lower_bound_reason,

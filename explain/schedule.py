@@ -17,7 +17,8 @@ from .loads import Loads, busiest
 class SegmentRow:
     """One segment; ``instances`` and ``cores`` as ``parts@dimension`` of its last operator's result.
 
-    ``cycles`` is the sum of the predictions of all its slots, ``share`` its part of that sum over the whole plan.
+    ``cycles`` is the sum of the predictions of all its slots, ``share`` its part of that sum over the whole plan;
+    before them, the cores wait ``waits`` cycles in which none computes.
     ``limit`` is the engine or link with the highest load, which alone would take ``limit_cycles``.
     """
 
@@ -30,6 +31,7 @@ class SegmentRow:
     cores_used: int
     cycles: int
     share: float
+    waits: int
     limit: str
     limit_cycles: int
 
@@ -39,7 +41,8 @@ class OperatorRow:
     """One operator: how it runs, and its work in one cluster. ``engine`` is that of its main stage, or ``host``.
 
     ``tile`` are the extents of a tile of the result, ``reduce`` those of the reduced axes; ``depth`` and
-    ``weight_depth`` tell how many versions of a tile the buffers hold. ``cycles`` are predicted, all steps together.
+    ``weight_depth`` tell how many versions of a tile the buffers hold. ``cycles`` are predicted, all steps together,
+    and so are the ``waits`` before them, in which no core computes.
     """
 
     name: str
@@ -54,6 +57,7 @@ class OperatorRow:
     macs: int
     elements: int
     cycles: int
+    waits: int
     limit: str
 
 
@@ -74,8 +78,23 @@ def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
     return cycles
 
 
+def waiting(plan: Plan) -> Mapping[tuple[int, str], int]:
+    """Cycles in which nothing computes, by the (segment, operator) that comes next, all its instances together."""
+    waits: dict[tuple[int, str], int] = defaultdict(int)
+    now = 0
+    for p in sorted(plan.predictions, key=lambda p: (p.start, p.stop)):
+        waits[plan.steps[p.step].segment, p.op] += max(0, p.start - now)
+        now = max(now, p.stop)
+    return waits
+
+
+def ending(plan: Plan) -> int:
+    """Cycles from the end of the last computation to that of the plan: the last results are stored."""
+    return plan.cycles_predicted - max((p.stop for p in plan.predictions), default=plan.cycles_predicted)
+
+
 def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
-    cycles = predicted(plan)
+    cycles, waits = predicted(plan), waiting(plan)
     whole = sum(cycles.values())
     rows: list[SegmentRow] = []
     for index, segment in enumerate(plan.segments):
@@ -96,6 +115,7 @@ def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
                 cores_used=count(segment.cores),
                 cycles=mine,
                 share=mine / whole if whole else 0.0,
+                waits=sum(waits.get((index, op), 0) for op in segment.ops),
                 limit=limit,
                 limit_cycles=round(load.get(limit, 0.0)),
             )
@@ -105,7 +125,7 @@ def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
 
 def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> tuple[OperatorRow, ...]:
     """In the order in which the plan runs them."""
-    cycles = predicted(plan)
+    cycles, waits = predicted(plan), waiting(plan)
     work = {op.name: op for op in program.ops}
     rows: list[OperatorRow] = []
     for index, segment in enumerate(plan.segments):
@@ -125,6 +145,7 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
                     macs=done.macs if done else 0,
                     elements=done.elements if done else 0,
                     cycles=cycles.get((index, name), 0),
+                    waits=waits.get((index, name), 0),
                     limit=busiest(loads.get(name, {})),
                 )
             )

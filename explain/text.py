@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from .words import plural
+
 if TYPE_CHECKING:
     from .report import Report
 
@@ -24,7 +26,7 @@ def render(report: Report) -> str:
         autoescape=False,
     )
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
-    filters.update(table=table, number=number, percent=percent, extents=extents, short=short)
+    filters.update(table=table, number=number, percent=percent, extents=extents, short=short, plural=plural)
     return environment.get_template("report.txt.j2").render(r=report, s=report.summary, shown=_SHOWN).rstrip()
 
 

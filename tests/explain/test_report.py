@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from girih.api.compile import Compiled
+from girih.explain.loads import loads
 from girih.explain.memory import memory_rows, peak_of, traffic_rows
 from girih.explain.report import Report, report
 from girih.explain.solves import gap, model_rows
@@ -15,6 +17,7 @@ from girih.explain.text import short, table
 from girih.ir.errors import UsageError
 from girih.ir.graph import Host
 from girih.ir.plan import Plan, Prediction, Solved
+from girih.ir.program import Program
 
 from ..api.packages import LOG, small
 
@@ -66,6 +69,43 @@ def test_shares_of_segments_add_up() -> None:
     assert sum(r.share for r in rows) == pytest.approx(1)
     assert rows[-1].cycles == 20
     assert all(r.limit and r.limit_cycles > 0 for r in rows)
+
+
+def test_what_is_neither_waiting_nor_ending_computes() -> None:
+    package = small()
+    slots = package.plan.slots
+    # Each computes 10 cycles; the first waits 100 for its data, the third 30, and the second overlaps the first.
+    starts = [100, 105, 145, *(155 + 10 * i for i in range(len(slots) - 3))]
+    predictions = tuple(Prediction(*slot, start, start + 10) for slot, start in zip(slots, starts, strict=True))
+    plan = replace(package.plan, predictions=predictions, cycles_predicted=predictions[-1].stop + 7)
+    found = report(package.graph, plan, package.program, package.machine, package.log)
+    assert (found.summary.cycles_waiting, found.summary.cycles_ending) == (130, 7)
+    assert sum(r.waits for r in found.segments) == sum(r.waits for r in found.operators) == 130
+    assert [r.waits for r in found.operators][:3] == [100, 0, 30]
+
+
+def test_a_fetch_counts_for_the_operator_that_needs_it() -> None:
+    package = small()
+    graph, plan, machine = package.graph, package.plan, package.machine
+    load = loads(graph, plan, package.program, machine)
+    # Everything is fetched ahead: the instructions are marked with the first operator.
+    first, later = graph.ops[0], next(op for op in graph.ops[1:] if graph.constant_names.intersection(op.inputs))
+    early = tuple(replace(b, live=(0, b.live[1])) if b.fetch else b for b in plan.shared)
+    ahead = loads(graph, *_fetched_ahead(package, replace(plan, shared=early)), machine)
+    assert load[later.name]["DMR"] > 0
+    assert ahead[later.name]["DMR"] == load[later.name]["DMR"]
+    assert ahead[first.name]["DMR"] == load[first.name]["DMR"]
+
+
+def _fetched_ahead(package: Compiled, plan: Plan) -> tuple[Plan, Program]:
+    """The plan, and the package's program with all its fetches marked with operator 0."""
+    program = package.program
+    fetches = [q.engine == "DMR" for q in program.queues]
+    streams = (
+        tuple(replace(i, op=0) for i in stream) if fetch else stream
+        for stream, fetch in zip(program.streams, fetches, strict=True)
+    )
+    return plan, replace(program, streams=tuple(streams))
 
 
 def test_the_plan_answers_before_the_log() -> None:
