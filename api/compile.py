@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..explain.report import Report, report
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
+from ..ir.machine_check import check_machine
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
@@ -70,6 +71,8 @@ def compile(
     """
     name = target.name if isinstance(target, Machine) else str(target)
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, dict(dims or {}), seed, workers)
+    if isinstance(target, Machine):
+        check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)
     return compile_for(model, machine, options, progress or _silent)
 

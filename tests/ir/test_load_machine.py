@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import girih.ir.load_machine
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine, machine_names, parse_machine
+from girih.ir.machine_check import check_machine, problems
 
 TINY = (Path(girih.ir.load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
 
@@ -45,9 +47,24 @@ MISTAKES = {
     "missing key of a table": ("capacity = 65536\n", "", line_of("[[memories]]", 3), "'capacity' is missing"),
     "negative": ("capacity = 65536", "capacity = -1", line_of("capacity = 65536"), "capacity of L1 must be greater"),
     "zero": ("clusters = 2", "clusters = 0", line_of("clusters = 2"), "clusters must be greater than 0"),
-    "wrong type": ("capacity = 65536", 'capacity = "64K"', line_of("capacity = 65536"), "Expected `int`, got `str`"),
-    "wrong type inside": ("lanes = { float32 = 8", "lanes = { float32 = []", line_of("lanes ="), "Expected `int`"),
-    "wrong role": ('role = "local"', 'role = "near"', line_of('role = "local"'), "near"),
+    "wrong type": (
+        "capacity = 65536",
+        'capacity = "64K"',
+        line_of("capacity = 65536"),
+        "capacity must be a whole number, not a text",
+    ),
+    "wrong type inside": (
+        "lanes = { float32 = 8",
+        "lanes = { float32 = []",
+        line_of("lanes ="),
+        "lanes must be a whole number, not a list",
+    ),
+    "wrong role": (
+        'role = "local"',
+        'role = "near"',
+        line_of('role = "local"'),
+        "role cannot be 'near'; known are main",
+    ),
     "two of a role": ('role = "local"', 'role = "shared"', line_of('role = "local"'), "role 'local'|role 'shared'"),
     "scope of a role": (
         'role = "shared"\nscope = "cluster"',
@@ -73,8 +90,23 @@ MISTAKES = {
     "engine without shape": ("rows = 8\n", "", line_of("[[engines]]", 1), "needs rows"),
     "link to nowhere": ('memory = "DDR"', 'memory = "HBM"', line_of('memory = "DDR"'), "unknown memory 'HBM'"),
     "not TOML": ("cores = 2", "cores = = 2", line_of("cores = 2"), "not valid TOML"),
-    "banks": ("banks = 4", "banks = 3", line_of("banks = 4"), "banks must divide the capacity"),
-    "no way": ('writes = ["L1", "L1W"]', 'writes = ["L1"]', 1, "reads the shared memory and writes the weights"),
+    "banks": ("banks = 4", "banks = 3", line_of("banks = 4"), "the 3 banks of L1 must divide its capacity"),
+    "no way": (
+        'writes = ["L1", "L1W"]',
+        'writes = ["L1"]',
+        line_of("[[engines]]", 3),
+        "reads the shared memory and writes the weights",
+    ),
+    "no memory of a role": (
+        TINY[TINY.index('\n[[memories]]\nname = "L1W"') : TINY.index('\n[[memories]]\nname = "IM"')],
+        "",
+        line_of("[[memories]]"),
+        "no memory has the role 'weights'",
+    ),
+    "unknown table": ("[[links]]", "[[lnks]]\n[[links]]", line_of("[[links]]"), "did you mean 'links'"),
+    "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
+    "too large": ("capacity = 65536", f"capacity = {2**40}", line_of("capacity = 65536"), "at most 1,099,511,627,775"),
+    "interleave": ("interleave = 1024", "interleave = 100", line_of("interleave"), "multiple of its alignment, 32"),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
 }
 
@@ -95,3 +127,25 @@ def test_missing_tables() -> None:
         parse_machine(head, "mine.toml")
     with pytest.raises(UsageError, match="must be tables"):
         parse_machine(head + "memories = 3\nengines = 3\nlinks = 4\n", "mine.toml")
+
+
+def test_a_machine_that_is_no_file_is_checked_too() -> None:
+    machine = load_machine("tiny")
+    check_machine(machine)
+    with pytest.raises(UsageError, match=r"machine 'tiny': cores must be greater than 0, not -1 \(in cores\)"):
+        check_machine(replace(machine, cores=-1))
+    with pytest.raises(UsageError, match=r"no memory has the role 'main'.*\(in memories\)"):
+        check_machine(replace(machine, memories=machine.memories[1:]))
+
+
+def test_any_number_gives_a_problem_or_none() -> None:
+    """The checks do not rely on one another: none of them fails on what another one finds."""
+    machine = load_machine("tiny")
+    for table in ("memories", "engines", "links"):
+        for index, entry in enumerate(getattr(machine, table)):
+            for spec in fields(entry):
+                if type(getattr(entry, spec.name)) in (int, float):
+                    for value in (-1, 0, 3, 10**30):
+                        rows = list(getattr(machine, table))
+                        rows[index] = replace(entry, **{spec.name: value})
+                        list(problems(replace(machine, **{table: tuple(rows)})))
