@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 from typing import Any, TypeVar, cast
 
 import msgspec
+import numpy as np
 
 from .errors import UsageError
 
@@ -16,9 +18,10 @@ T = TypeVar("T")
 def to_json(noun: object) -> bytes:
     """The canonical JSON of a noun: fields in declaration order, no white space.
 
-    JSON has no infinities: they become the strings "inf" and "-inf", and NaN "nan".
+    JSON has no infinities: they become the strings "inf" and "-inf", and NaN "nan". An array becomes an object of
+    dtype, shape and data, the base64 of its elements, row-major and little-endian.
     """
-    return msgspec.json.encode(_finite(msgspec.to_builtins(noun)))
+    return msgspec.json.encode(_finite(msgspec.to_builtins(noun, enc_hook=_from_array)))
 
 
 def _finite(value: Any) -> Any:
@@ -31,10 +34,29 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _from_array(value: Any) -> object:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{type(value).__name__} has no JSON")
+    little = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+    data = base64.b64encode(little.tobytes()).decode()
+    return {"dtype": value.dtype.name, "shape": list(value.shape), "data": data}
+
+
+def _to_array(kind: type, value: Any) -> object:
+    if kind is not np.ndarray:
+        raise TypeError(f"{kind.__name__} has no JSON")
+    try:
+        dtype = np.dtype(value["dtype"]).newbyteorder("<")
+        content = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype)
+        return content.astype(dtype.newbyteorder("=")).reshape(value["shape"])
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"not an array: {error}") from error
+
+
 def from_json(data: bytes | str, kind: type[T]) -> T:
     """Read back what :func:`to_json` wrote; raises :class:`UsageError` naming the offending path."""
     try:
-        return msgspec.json.decode(data, type=kind, strict=False)
+        return msgspec.json.decode(data, type=kind, strict=False, dec_hook=_to_array)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"this is not a {kind.__name__}: {error}") from error
 

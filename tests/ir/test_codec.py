@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from girih.ir.box import Affine
@@ -19,6 +21,43 @@ def test_a_stage_reads_back_equal(fill: float | None) -> None:
     stage = Stage((Axis("i", 4),), Access("y", index), "max", (read, -math.inf), None)
     assert from_json(to_json(stage), Stage) == stage
     assert sha256(from_json(to_json(stage), Stage)) == sha256(stage)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A noun with arrays."""
+
+    rows: tuple[np.ndarray, ...]
+    named: dict[str, np.ndarray]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8", "int32", "int64", "bool", ">i4"])
+def test_arrays_read_back_to_the_bit(dtype: str) -> None:
+    values = np.array([[0, 1, -2], [3, 100, -127]])
+    for array in (values.astype(dtype), values.astype(dtype).T, values.astype(dtype)[:, :0], np.array(1, dtype)):
+        noun = Arrays((array,), {"x": array})
+        found = from_json(to_json(noun), Arrays)
+        for back in (*found.rows, found.named["x"]):
+            assert back.dtype == array.dtype.newbyteorder("=")
+            assert back.shape == array.shape
+            np.testing.assert_array_equal(back, array)
+        assert to_json(found) == to_json(noun)
+
+
+def test_not_a_number_keeps_its_bits() -> None:
+    array = np.array([math.nan, math.inf, -0.0], np.float32)
+    (found,) = from_json(to_json(Arrays((array,), {})), Arrays).rows
+    assert found.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    ["3", "{}", '{"dtype":"int8","shape":[3],"data":"AAA="}', '{"dtype":"int8","shape":[1],"data":"?"}',
+     '{"dtype":"object","shape":[1],"data":"AAAAAAAAAAA="}'],
+)  # fmt: skip
+def test_a_wrong_array_is_refused(array: str) -> None:
+    with pytest.raises(UsageError, match="not a Arrays"):
+        from_json(f'{{"rows": [{array}], "named": {{}}}}', Arrays)
 
 
 def test_anything_else_is_refused_with_its_place() -> None:
