@@ -7,7 +7,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -104,24 +103,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             err=True,
         )
         _fail(words, 1, message)
-
-
-def console() -> NoReturn:
-    """The command ``girih``: :func:`main`, and then leave at once.
-
-    Unloading TVM and OR-Tools takes half a second, in which a signal would change the exit code, and it aborts the
-    process if a second Ctrl-C left a search running.
-    """
-    code = 128 + signal.SIGINT
-    # A second Ctrl-C may come while the first is being told.
-    with suppress(KeyboardInterrupt, OSError, ValueError):
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code if isinstance(done.code, int) else 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
 
 
 def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,6 +154,44 @@ def test_exit_codes(
     assert not list(tmp_path.iterdir())
     if isinstance(error, GirihError):
         assert status.replace("_", " ") in err
+
+
+LOADING = """
+import sys, types
+from girih.api.console import console
+
+class Loading(types.ModuleType):
+    def __getattr__(self, name):
+        raise KeyboardInterrupt
+
+sys.modules["girih.api.cli"] = Loading("girih.api.cli")
+console()
+"""
+
+
+def test_an_interrupt_while_loading_is_quiet() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_command_ends_as_the_command_line_does() -> None:
+    for words, code in (["--version"], 0), (["targets", "nothing"], 2):
+        program = "from girih.api.console import console; console()"
+        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert done.stdout or done.stderr
+
+
+def test_the_readme_lists_every_option_of_every_command() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    usage = readme[readme.index("    girih compile MODEL.onnx") : readme.index("`girih COMMAND --help`")]
+    told = {block.split()[0]: block for block in usage.split("    girih ")[1:]}
+    for name, command in cli.cli.commands.items():
+        options = {o for p in command.params for o in (p.opts[0], *p.secondary_opts) if o.startswith("--")}
+        listed = set(re.findall(r"--[a-z-]+", told[name]))
+        # The short form is listed where there is one, and of a switch the side that is not the default.
+        options -= {"--output", "--sanitize"}
+        assert listed == options, name
 
 
 def test_termination_is_an_interrupt(
