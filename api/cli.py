@@ -68,15 +68,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     words = list(sys.argv[1:] if args is None else args)
     received: list[int] = []
 
-    def terminate(number: int, frame: FrameType | None) -> NoReturn:
-        # Like Ctrl-C: while the solver works, its handler keeps the best plan so far.
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         received.append(number)
-        interrupt = signal.getsignal(signal.SIGINT)
-        if callable(interrupt):
-            interrupt(number, frame)
+        current = signal.getsignal(signal.SIGINT)
+        if callable(current) and current is not interrupt:
+            # While the solver works, its handler keeps the best plan so far.
+            current(number, frame)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGTERM, interrupt)
+    # A shell may have told a command in the background to ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         result = cli.main(words, prog_name="girih", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
@@ -85,16 +88,15 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         error.show()
         _fail(words, 2, error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        click.echo("girih: interrupted; no file is half-written", err=True)
-        if "--json" in words:
-            click.echo(dump({"status": "interrupted", "error": "interrupted"}))
-        sys.exit(128 + (received or [signal.SIGINT])[0])
+        _interrupted(words, received)
     except GirihError as error:
         _debug()
         click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {error}", err=True)
         _fail(words, error.exit_code, str(error))
     except Exception as error:
         _debug()
+        if received or _began_with_interrupt(error):
+            _interrupted(words, received)
         message = f"{type(error).__name__}: {error}".strip()
         click.echo(
             f"girih: internal error: {message}\n"
@@ -103,6 +105,19 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             err=True,
         )
         _fail(words, 1, message)
+
+
+def _began_with_interrupt(error: BaseException) -> bool:
+    """Libraries in C++ turn an interrupt into an error of their own, which some of them chain to it."""
+    cause = error.__cause__ or error.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _began_with_interrupt(cause))
+
+
+def _interrupted(words: Sequence[str], received: Sequence[int]) -> NoReturn:
+    click.echo("girih: interrupted; no file is half-written", err=True)
+    if "--json" in words:
+        click.echo(dump({"status": "interrupted", "error": "interrupted"}))
+    sys.exit(128 + (received or [signal.SIGINT])[0])
 
 
 def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:

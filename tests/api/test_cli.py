@@ -194,6 +194,19 @@ def test_the_readme_lists_every_option_of_every_command() -> None:
         assert listed == options, name
 
 
+def test_an_interrupt_that_a_library_turned_into_an_error_is_one(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def load(*_: object) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr(compile, "compile_for", load)
+    code, _, err = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")
+    assert code == 130
+    assert "interrupted" in err
+    assert "internal" not in err
+
+
 def test_termination_is_an_interrupt(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
