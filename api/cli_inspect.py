@@ -188,9 +188,9 @@ def ops_command(coverage: bool, as_json: bool) -> None:
     data = {
         "supported": len(supported),
         "all": len(rows),
-        "operators": {row.name: {"since": row.since, "how": row.how} for row in shown},
+        "operators": {row.name: {"since": row.since, "how": row.how, "reason": row.reason} for row in shown},
     }
-    lines = table([(row.name, f"since {row.since}", row.how or "not supported") for row in shown])
+    lines = table([(row.name, f"since {row.since}", str(row)) for row in shown])
     emit(as_json, data, f"{lines}\n{len(supported)} of {len(rows)} ONNX operators are supported")
 
 

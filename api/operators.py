@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx.defs
 
 from ..frontend.convert import importable
-from ..frontend.prepare import HANDLED
+from ..frontend.prepare import HANDLED, RANDOM
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,28 @@ class Operator:
     """An operator of ONNX's default domain, in its newest version ``since``. ``how`` is empty if it is unsupported.
 
     imported: becomes loop nests, or a kernel for the host where they are beyond the engines. folded: rewritten or
-    computed while importing. decomposed: replaced by the operators that ONNX defines it with.
+    computed while importing. decomposed: replaced by the operators that ONNX defines it with. Operators that give a
+    result its shape need constants there, as shapes are static. ``reason`` says why one is unsupported, where that is
+    not for want of an importer.
     """
 
     name: str
     since: int
     how: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return self.how or f"not supported: {self.reason}".removesuffix(": ")
+
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), "the shape of its result depends on data"),
+    **dict.fromkeys(RANDOM, "its result is random"),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "LinearAttention"),
+                    "ONNX cannot expand its definition"),
+    "SequenceMap": "it works on sequences",
+}  # fmt: skip
+"""Operators that are refused whatever their attributes, although an importer or a definition is there for some."""
 
 
 def operators() -> tuple[Operator, ...]:
@@ -29,10 +45,14 @@ def operators() -> tuple[Operator, ...]:
     for schema in onnx.defs.get_all_schemas():
         if schema.domain == "" and not schema.deprecated:
             newest[schema.name] = schema
-    return tuple(Operator(name, newest[name].since_version, _how(newest[name])) for name in sorted(newest))
+    return tuple(
+        Operator(name, newest[name].since_version, _how(newest[name]), REFUSED.get(name, "")) for name in sorted(newest)
+    )
 
 
 def _how(schema: onnx.defs.OpSchema) -> str:
+    if schema.name in REFUSED:
+        return ""
     if schema.name in HANDLED:
         return "folded"
     if importable(schema.name):

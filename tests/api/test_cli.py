@@ -19,6 +19,7 @@ import pytest
 from girih.api import cli, compile, output, run
 from girih.api.cli_compile import parse_assignments
 from girih.api.compile import Compiled
+from girih.api.operators import REFUSED, operators
 from girih.api.run import Result
 from girih.ir import load_machine
 from girih.ir.counters import Counters
@@ -475,3 +476,11 @@ def test_ops(capfd: pytest.CaptureFixture[str]) -> None:
     assert "ONNX operators are supported" in out.splitlines()[-1]
     found = json.loads(girih(capfd, "ops", "--coverage", "--json")[1])
     assert found["all"] == len(found["operators"]) > found["supported"] > 100
+
+
+def test_operators_that_are_refused_say_why(capfd: pytest.CaptureFixture[str]) -> None:
+    rows = {row.name: row for row in operators()}
+    assert set(REFUSED) <= set(rows)
+    assert all(not rows[name].how and rows[name].reason for name in REFUSED)
+    assert "NonZero" not in girih(capfd, "ops")[1]
+    assert "not supported: the shape of its result depends on data" in girih(capfd, "ops", "--coverage")[1]
