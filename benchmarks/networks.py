@@ -1,8 +1,10 @@
 """Compile, run and check whole networks, and print what came out.
 
-    python benchmarks/networks.py                          # 15 networks at batch 1
+    python benchmarks/networks.py                          # 17 networks at batch 1
     python benchmarks/networks.py --only resnet50 vgg19 --json rows.json
     python benchmarks/networks.py --large --json large.json  # ResNet-50 and BERT-base at batch 32, by two strategies
+
+"error" is to a float32 reference, "rounded" to one that rounds where the graph rounds (see rounding.py).
 
 Everything goes through the command line of girih, each step in a process of its own, so that memory is freed. With
 ``--json`` every finished row is kept in that file at once: after an interrupt the same command goes on where it
@@ -35,6 +37,7 @@ LIGHT = (
     "import sys; from girih.models.light import light; "
     "open(sys.argv[2], 'wb').write(light(sys.argv[1]).SerializeToString())",
 )
+ROUNDING = (sys.executable, str(Path(__file__).with_name("rounding.py")))
 BUILT = ("tiny-cnn", "tiny-transformer", "mobilenet-v2", "resnet50", "vit-b16", "bert-base")
 TINY = ("tiny-cnn", "tiny-transformer")
 LIGHTS = (
@@ -85,11 +88,13 @@ CHECKED = ("--check",)
 """The options of a run that computes, looks for violations and compares with a reference."""
 
 
-def measure(case: Case, folder: Path, limit: float, runs: Sequence[tuple[str, ...]] = (CHECKED,)) -> dict[str, Any]:
+def measure(
+    case: Case, folder: Path, limit: float, runs: Sequence[tuple[str, ...]] = (CHECKED,), rounding: bool = False
+) -> dict[str, Any]:
     """Build, compile and run; the row says ``status`` and, where something failed, ``error``.
 
     No process takes longer than ``limit`` seconds. Each of ``runs`` is a way to call ``girih run``; the first one that
-    is done within the limit counts.
+    is done within the limit counts. With ``rounding`` the outputs are compared with a reference that rounds as well.
     """
     network, compiled = folder / "network.onnx", folder / "network.girih"
     row: dict[str, Any] = asdict(case)
@@ -112,7 +117,10 @@ def measure(case: Case, folder: Path, limit: float, runs: Sequence[tuple[str, ..
         result = timed("run", (*GIRIH, "run", str(compiled), *flags, "--json"), limit)
         if result["code"] != OVERDUE:
             break
-    return row | result
+    row |= result
+    if rounding and row["status"] == "ok":
+        row |= timed("rounding", (*ROUNDING, str(compiled), "--json"), limit)
+    return row
 
 
 def timed(name: str, command: tuple[str, ...], limit: float) -> dict[str, Any]:
@@ -216,7 +224,8 @@ def measure_all(cases: Sequence[Case], kept: Rows, one: Callable[[Case, Path], d
 def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
     """One line a row."""
     table = Table(box=None, pad_edge=False)
-    heads = "network|target|batch|strategy|compile s|run s|error|violations|NPU MACs|elements|cycles|/ bound|predicted"
+    heads = "network|target|batch|strategy|compile s|run s|error|rounded|violations|NPU MACs|elements|cycles"
+    heads += "|/ bound|predicted"
     for number, head in enumerate(heads.split("|")):
         table.add_column(head, justify="left" if number in (0, 1, 3) else "right", no_wrap=True)
     for case, row in zip(cases, rows, strict=True):
@@ -228,7 +237,9 @@ def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
             continue
         share, cycles, error = run["npu_fraction"], run["cycles"], run["rel_err"]
         bad = row["status"] != "ok"
-        cells += ["-" if error is None else f"{'[red]' if bad else ''}{error:.1e}", str(run["violations"])]
+        cells += ["-" if error is None else f"{'[red]' if bad else ''}{error:.1e}"]
+        rounded = next(iter(row.get("rounding", {}).values()), None)
+        cells += ["-" if rounded is None else f"{rounded:.1e}", str(run["violations"])]
         cells += [f"{share['macs']:.3f}", f"{share['elements']:.3f}", f"{cycles:,}"]
         cells += [ratio(cycles, run["lower_bound_cycles"]), ratio(run["cycles_predicted"], cycles)]
         table.add_row(*cells)
@@ -269,7 +280,7 @@ def common_options(description: str | None, limit: float) -> argparse.ArgumentPa
 
 def main() -> int:
     parser = common_options(__doc__, limit=3600)
-    parser.add_argument("--batch-one", action="store_true", help="15 networks at batch 1 (the default)")
+    parser.add_argument("--batch-one", action="store_true", help="17 networks at batch 1 (the default)")
     parser.add_argument("--large", action="store_true", help="ResNet-50 and BERT-base at batch 32")
     arguments = parser.parse_args()
     cases = large(arguments.timeout) if arguments.large else []
@@ -280,7 +291,7 @@ def main() -> int:
         if not cases:
             parser.error(f"no network is called {' or '.join(arguments.only)}")
     kept = Rows(arguments.json, cases if arguments.again else ())
-    rows = measure_all(cases, kept, lambda case, folder: measure(case, folder, arguments.limit))
+    rows = measure_all(cases, kept, lambda case, folder: measure(case, folder, arguments.limit, rounding=True))
     done = cases[: len(rows)]
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(summary(done, rows))
