@@ -55,7 +55,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 )  # fmt: skip
 @click.option(
     "--strategy", type=click.Choice(STRATEGIES), default="solver", show_default=True,
-    help="layerwise: one layer after the other through main memory, to compare with.",
+    help="To compare with: graphturbo follows published heuristics; layerwise runs one layer after the other.",
 )  # fmt: skip
 @click.option(
     "--precision", type=click.Choice(PRECISIONS), default="as-is", show_default=True, help="What to compute in."

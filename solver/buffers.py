@@ -8,7 +8,7 @@ shared memory to the weight memory and has no data buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.box import Box, volume
@@ -91,11 +91,13 @@ def lives(graph: Graph, segment: Segment) -> dict[str, Life]:
     return found
 
 
-def data_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
-    """One buffer for each tensor of the segment's cells that is not streamed."""
+def data_buffers(
+    graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment, some: Sequence[Cell] = ()
+) -> list[LocalBuffer]:
+    """One buffer for each tensor of the segment's cells that is not streamed; or of ``some`` of its cells."""
     memory = machine.role("local")
     sizes: dict[str, int] = {}
-    for cell in all_cells(cells, segment):
+    for cell in some or all_cells(cells, segment):
         for name, box in cell.tensors.items():
             sizes[name] = max(sizes.get(name, 0), volume(box) * DTYPES[graph.tensor[name].dtype])
     return [

@@ -26,6 +26,7 @@ from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from .candidates import Candidates
 from .cp import Budget
+from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
 from .lower_bound import lower_bound
 from .options import Listener, ModelRun, Options, Planned
@@ -129,6 +130,9 @@ class _Loop:
         """All rounds."""
         if self.options.strategy == "layerwise":
             self._layerwise()
+            return
+        if self.options.strategy in LEVELS:
+            self._graphturbo(LEVELS[self.options.strategy])
             return
         refusal: InfeasibleError | None = None
         stale = 0
@@ -284,6 +288,11 @@ class _Loop:
             self._shrunk(answer)
         assert refusal is not None
         raise refusal.error()
+
+    def _graphturbo(self, level: Level) -> None:
+        """The published heuristics alone."""
+        made = Heuristics(self.graph, self.machine, self.cells, level, self.options.seed, self._note)
+        self._found(0, made.plan())
 
     def _found(self, number: int, realised: Realised) -> None:
         """A checked plan: keep it if it is the best."""

@@ -8,17 +8,20 @@ from typing import Literal
 
 from ..ir.plan import Plan
 
-Strategy = Literal["solver", "layerwise"]
+Strategy = Literal["solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise"]
 
-STRATEGIES: tuple[Strategy, ...] = ("solver", "layerwise")
+STRATEGIES: tuple[Strategy, ...] = (
+    "solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Options:
     """``timeout`` in seconds for all models together. The same seed and timeout give the same plan.
 
-    ``strategy``: "solver" decides everything by its models; "layerwise" runs one operator after the other through
-    main memory, as a compiler without a schedule would, and is there to be compared with.
+    ``strategy``: "solver" decides everything by its models. The others are there to be compared with: "layerwise" runs
+    one operator after the other through main memory, as a compiler without a schedule would; "graphturbo" follows
+    published heuristics (see :mod:`girih.solver.graphturbo`), up to the level that may be named behind a colon.
     """
 
     timeout: float = 60.0

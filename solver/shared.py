@@ -42,7 +42,7 @@ class Residence:
 
 
 @dataclass(frozen=True)
-class _Spot:
+class Spot:
     """A buffer to be placed; ``use``: the slot that it is there for, which a fetch may come as late as.
 
     ``source``: the item and the use that it is fetched for; ``region``: the turn-taking place of a ring's buffer.
@@ -59,8 +59,8 @@ def residence(
 ) -> Residence:
     """The buffers that follow from the decisions; fetches give way where the memory cannot be packed otherwise."""
     memory = machine.role("shared")
-    spots = list(_spots(wanted, answer.decisions, memory.name))
-    wishes, place_of = _wishes(spots)
+    spots = list(occupied(wanted, answer.decisions, memory.name))
+    wishes, place_of = places(spots)
     quarter = Budget(budget.seconds / 4, budget.limit / 4)
 
     def judge(settled: Sequence[Request]) -> float:
@@ -97,16 +97,16 @@ def residence(
     )
 
 
-def _spots(wanted: Demand, decided: Decisions, memory: str) -> Iterator[_Spot]:
+def occupied(wanted: Demand, decided: Decisions, memory: str) -> Iterator[Spot]:
     for piece, stays in zip(wanted.kept, decided.stay, strict=True):
         part = piece.part
         if stays:
             buffer = SharedBuffer(part.tensor, part.box, memory, -1, part.bytes, piece.live, False, piece.stored)
-            yield _Spot(buffer, piece.live[0])
+            yield Spot(buffer, piece.live[0])
         else:
             for slot, made in piece.made:
                 live = (slot, slot + 1)
-                yield _Spot(SharedBuffer(part.tensor, made.box, memory, -1, made.bytes, live, False, True), slot)
+                yield Spot(SharedBuffer(part.tensor, made.box, memory, -1, made.bytes, live, False, True), slot)
     for i, (item, row) in enumerate(zip(wanted.fetched, decided.fetch, strict=True)):
         uses = [
             (k, use.slot, at)
@@ -122,14 +122,14 @@ def _spots(wanted: Demand, decided: Decisions, memory: str) -> Iterator[_Spot]:
             k, slot, at = run[0]
             for part in item.parts:
                 live = (at, run[-1][1] + 1)
-                yield _Spot(SharedBuffer(part.tensor, part.box, memory, -1, part.bytes, live, True), slot, (i, k))
+                yield Spot(SharedBuffer(part.tensor, part.box, memory, -1, part.bytes, live, True), slot, (i, k))
     for (tensor, slot), option in decided.ring.items():
         for v in wanted.rings[tensor, slot][option].visits:
             buffer = SharedBuffer(tensor, v.box, memory, -1, v.bytes, (slot, slot + 1), True, False, v.phase)
-            yield _Spot(buffer, slot, None, (tensor, slot, v.part, v.phase % 2))
+            yield Spot(buffer, slot, None, (tensor, slot, v.part, v.phase % 2))
 
 
-def _wishes(spots: Sequence[_Spot]) -> tuple[list[Wish], list[int]]:
+def places(spots: Sequence[Spot]) -> tuple[list[Wish], list[int]]:
     """What to place, and which of it each spot takes."""
     wishes: list[Wish] = []
     place_of: list[int] = []
@@ -150,11 +150,11 @@ def _wishes(spots: Sequence[_Spot]) -> tuple[list[Wish], list[int]]:
     return wishes, place_of
 
 
-def _moved(spot: _Spot, request: Request) -> _Spot:
+def _moved(spot: Spot, request: Request) -> Spot:
     return replace(spot, buffer=replace(spot.buffer, live=request.live))
 
 
-def _put_off(decided: Decisions, spots: Sequence[_Spot]) -> Decisions:
+def _put_off(decided: Decisions, spots: Sequence[Spot]) -> Decisions:
     """The decisions with fetches in the slots that they were moved to."""
     fetch = [list(row) for row in decided.fetch]
     late: dict[tuple[int, int], int] = {}

@@ -1,0 +1,38 @@
+"""Addresses in the memories of a core, by first fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...ir.machine import Memory
+from ...ir.plan import LocalBuffer
+from .fit import Item, first_fit
+
+
+def addresses(buffers: Sequence[LocalBuffer], before: Mapping[str, str], memory: Memory) -> list[int] | None:
+    """An address for each buffer of a segment in one memory; ``None`` if they do not fit.
+
+    ``before``: by result, the input that it may replace, which is made use of only where room is short.
+    """
+    for groups in _groups(buffers, before):
+        items = [Item(max(b.bytes for b in g), g[0].live[0], g[-1].live[1]) for g in groups]
+        at = first_fit(items)
+        if all(a + item.size <= memory.capacity for a, item in zip(at, items, strict=True)):
+            of = {id(b): a for a, group in zip(at, groups, strict=True) for b in group}
+            return [of[id(b)] for b in buffers]
+    return None
+
+
+def _groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -> Iterator[list[list[LocalBuffer]]]:
+    """The buffers in groups that share an address: each alone; then each result behind the input that it replaces."""
+    yield [[b] for b in buffers]
+    groups: list[list[LocalBuffer]] = []
+    of: dict[str, list[LocalBuffer]] = {}
+    for buffer in sorted(buffers, key=lambda b: b.live):
+        group = of.get(before.get(buffer.name, ""))
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(buffer)
+        of[buffer.name] = group
+    yield groups
