@@ -19,9 +19,9 @@ class CompileOptions:
     """``solver_timeout`` in seconds for all models together; ``batch`` and ``dims`` bind what the network leaves open.
 
     strategy: "solver" decides everything by constraint models. To compare with: "layerwise" runs one layer after the
-    other through main memory; "graphturbo" follows the heuristics of a published compiler (OSDI 2023), as a whole or up
-    to one of its levels: ":llb", ":l1", ":order". precision: "as-is" keeps the dtypes of the network, "fp16" computes in
-    half precision. The same options and seed give the same plan and program to the byte.
+    other through main memory; "graphturbo" follows the heuristics of a published compiler (OSDI 2023), as a whole or
+    up to one of its levels: ":llb", ":l1", ":order". precision: "as-is" keeps the dtypes of the network, "fp16"
+    computes in half precision. The same options and seed give the same plan and program to the byte.
     """
 
     target: str = DEFAULT_TARGET
