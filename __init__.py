@@ -74,4 +74,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_FROM, "__version__"])
+    return sorted({*globals(), *_FROM, "__version__"})

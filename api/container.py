@@ -15,7 +15,7 @@ import hashlib
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -46,14 +46,17 @@ class Package:
     ``seconds`` tells the wall time of each stage. ``graph.data`` and ``model`` are empty after a partial read.
     """
 
-    graph: Graph
-    plan: Plan
-    program: Program
-    machine: Machine
-    log: SolveLog
+    graph: Graph = field(repr=False)
+    plan: Plan = field(repr=False)
+    program: Program = field(repr=False)
+    machine: Machine = field(repr=False)
+    log: SolveLog = field(repr=False)
     options: CompileOptions
     seconds: dict[str, float]
-    model: bytes
+    model: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.graph.name} on {self.machine.name}: {self.plan.cycles_predicted:,} cycles predicted"
 
     @cached_property
     def program_bytes(self) -> bytes:

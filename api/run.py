@@ -30,11 +30,16 @@ class Result:
     """What a run gave. ``check`` is ``None`` unless it was asked for; ``seconds`` is the wall time of each stage."""
 
     outputs: dict[str, np.ndarray] = field(repr=False)
-    trace: Trace
+    trace: Trace = field(repr=False)
     check: Check | None
     program: Program = field(repr=False)
     machine: Machine = field(repr=False)
     seconds: dict[str, float]
+
+    def __str__(self) -> str:
+        checked = "" if self.check is None else ", checked"
+        verdict = "passed" if self.passed else "FAILED"
+        return f"{self.cycles:,} cycles on {self.machine.name}{checked}: {verdict}"
 
     @property
     def cycles(self) -> int:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from girih.api.run import make_inputs
+from girih.api.run import Result, make_inputs
 from girih.explain.report import Report
 from girih.ir.codec import from_json, to_json
 from girih.ir.graph import Graph
@@ -76,3 +76,12 @@ def test_the_nouns_pass_their_checks() -> None:
     check_graph(package.graph)
     check_plan(package.plan, package.graph, package.machine)
     assert trace().summary.violation_count == 0
+
+
+def test_what_was_compiled_and_run_is_short_text_too() -> None:
+    package = small()
+    result = Result({}, trace(), None, package.program, package.machine, {})
+    assert str(package) == "residual on stcp920: 9,000 cycles predicted"
+    assert str(result) == f"{trace().cycles:,} cycles on stcp920: passed"
+    assert len(repr(package)) < 500
+    assert len(repr(result)) < 500
