@@ -37,13 +37,13 @@ def is_independent(net: Net, divided: set[str]) -> bool:
 
 def _through(step: Step, net: Net, carries: Mapping[str, int]) -> int | None:
     """The dimension of the step's output that carries the batch, or ``None`` if samples meet."""
-    shapes = {n: i.shape for n, i in (*net.tensors.items(), *step.temps.items())}
     local = dict(carries)
+    same: list[Loop] = []
     for loop in step.loops:
-        axes = {_batch_axis(loop, r, local[r.tensor], shapes) for r in loop.reads if r.tensor in local}
+        axes = {_batch_axis(loop, r, local[r.tensor]) for r in loop.reads if r.tensor in local}
         if not axes:
             if loop.write.tensor == step.output:
-                return None  # A part of the output that is the same for all samples.
+                same.append(loop)
             continue
         axis = axes.pop()
         if axes or axis is None or loop.axes[axis].reduce:
@@ -53,10 +53,27 @@ def _through(step: Step, net: Net, carries: Mapping[str, int]) -> int | None:
             return None
         if local.setdefault(loop.write.tensor, places[0]) != places[0]:
             return None
-    return local.get(step.output)
+    dim = local.get(step.output)
+    return dim if dim is not None and all(_for_every_sample(loop, dim, net) for loop in same) else None
 
 
-def _batch_axis(loop: Loop, ref: Ref, dim: int, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+def _for_every_sample(loop: Loop, dim: int, net: Net) -> bool:
+    """Whether a loop writes the same to every sample, such as a token that is put in front of all."""
+    axis = _batch_axis(loop, loop.write, dim)
+    return axis is not None and all(
+        axis not in index.axes or (index == Linear.axis(axis) and _repeats(net, ref.tensor, d))
+        for ref in loop.reads
+        for d, index in enumerate(ref.index)
+    )
+
+
+def _repeats(net: Net, name: str, dim: int) -> bool:
+    """Whether a tensor is a constant that is the same all along a dimension."""
+    values = net.constants.get(name)
+    return values is not None and bool((values == values.take([0], axis=dim)).all())
+
+
+def _batch_axis(loop: Loop, ref: Ref, dim: int) -> str | None:
     """The axis along which ``ref`` runs through the batch, whole samples at a time."""
     index = ref.index[dim]
     if not index.terms:

@@ -35,6 +35,22 @@ def over_the_batch() -> onnx.ModelProto:
     return m.build(m.node("Softmax", m.input("x", "N", 4), axis=0))
 
 
+def with_a_token(*, different: bool) -> onnx.ModelProto:
+    """The same token in front of each sample; or another one in front of each of eight."""
+    m = Model()
+    x = m.node("Relu", m.input("x", "N", 3, 4))
+    if different:
+        return m.build(m.node("Concat", m.weight("tokens", 8, 1, 4), x, axis=1))
+    shape = m.node("Slice", m.node("Shape", x), m.constant("a", [0]), m.constant("b", [1]))
+    shape = m.node("Concat", shape, m.constant("rest", [1, 4]), axis=0)
+    return m.build(m.node("Concat", m.node("Expand", m.weight("token", 1, 1, 4), shape), x, axis=1))
+
+
+def test_a_token_in_front_of_all_samples_does_not_join_them() -> None:
+    assert compare(with_a_token(different=False), batch=8, clusters=4).replicas == 4
+    assert compare(with_a_token(different=True), batch=8, clusters=4).replicas == 1
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7, 8])
 def test_batch_is_divided(batch: int) -> None:
     graph = compare(small_cnn(), batch=batch, clusters=4)
