@@ -63,7 +63,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--batch", type=int, metavar="N", help="Size of a batch that the network leaves open.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
-@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Threads of the solver.")
+@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Threads of the solver at most; each model takes one.")
 @JSON_OPTION
 def compile_command(
     model: Path,
@@ -80,8 +80,8 @@ def compile_command(
 ) -> None:
     """Compile the ONNX network MODEL for a machine.
 
-    Progress is live on standard error. Ctrl-C while the solver works keeps the best plan so far and goes on; a
-    second one gives up. OUTPUT is written whole or not at all.
+    Progress is live on standard error. Ctrl-C (or SIGTERM) while the solver works keeps the best plan so far and goes
+    on; a second one gives up. OUTPUT is written whole or not at all.
 
     \b
     Examples:
