@@ -148,7 +148,7 @@ def _reason(
         return f"constants begin in main memory{times}"
     if kind in ("input", "output"):
         return f"{kind}s of the network are in main memory{times}"
-    if plan.barrier or plan.strategy == "layerwise":
+    if plan.strategy == "layerwise":
         return f"strategy {plan.strategy} passes every result through main memory{times}"
     used, capacity = _use_during_life(graph, plan, tensor, shared[0]), shared[1]
     return f"not kept on chip: other buffers take up to {used / capacity:.0%} of the shared memory meanwhile{times}"
