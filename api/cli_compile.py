@@ -63,7 +63,10 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--batch", type=int, metavar="N", help="Size of a batch that the network leaves open.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
-@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Threads of the solver at most; each model takes one.")
+@click.option(
+    "--workers", type=int, default=1, show_default=True, metavar="N",
+    help="Threads of the solver at most; each model takes one.",
+)  # fmt: skip
 @JSON_OPTION
 def compile_command(
     model: Path,
