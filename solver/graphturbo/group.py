@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 
 from ...ir.graph import Graph
 from .split import SplitInfo
@@ -77,11 +76,11 @@ class _Grouping:
         return first if first >= 0 and self._entries(last, last) == {first} and self._closed(first, last) else None
 
     def diamond(self, last: int) -> int | None:
-        """The first of the shortest run that ends here, is left only from here, and has one entry and several paths."""
+        """The first of the shortest run that is left only from here, with several paths from one entry."""
         if len(self._entries(last, last)) < 2:
             return None
-        for first in count(last - 1, -1):
-            if first < 0 or not self._closed(first, last):
+        for first in range(last - 1, 0, -1):
+            if not self._closed(first, last) or not self._entries(first, first):
                 return None
             if len(self._entries(first, last)) == 1:
                 return first

@@ -1,6 +1,6 @@
 """How a sub-graph is split into instances: one dimension, and the least factor that fits (Zhao et al., algorithm 1).
 
-For each dimension d of the result, the factors 1, 2, 4, 8, 9, 10, ... that divide it are tried, and the first one with
+For each dimension d of the result, the factors 1, 2, 4, 8, 9, 10, ... that divide it are tried, and the first with
 which an instance fits is taken. Of the dimensions the one counts that splits the most operators, then the one with the
 smallest factor, then the outermost:
 
@@ -55,8 +55,8 @@ class SplitInfo:
 
 
 def factors(extent: int) -> Iterator[int]:
-    """The numbers of parts that the published search tries, as far as they divide the extent."""
-    yield from (v for v in (1, 2, 4, *range(8, extent + 1)) if v <= extent and extent % v == 0)
+    """The numbers of parts above 1 that the published search tries, as far as they divide the extent."""
+    yield from (v for v in (2, 4, *range(8, extent + 1)) if v <= extent and extent % v == 0)
 
 
 class Splitter:
@@ -100,19 +100,19 @@ class Splitter:
         shape = self.graph.tensor[ops[-1].output].shape
         room = self.machine.role("local").capacity * self.machine.cores
         peak = self._peak(ops)
-        found: SplitInfo | None = None
+        whole = SplitInfo(0, 1, len(ops), bind(shape, self.machine.cores))
+        if peak <= room and self._fits(ops, whole):
+            return whole
         follow = followed_dims(self.graph, ops)
+        found: SplitInfo | None = None
         for dim, extent in enumerate(shape):
             for factor in factors(extent):
                 if -(-peak // factor) > room:
                     continue
                 split = self._split(ops, follow, shape, dim, factor)
-                if found is not None and split.rank < found.rank and split.operators == len(ops):
+                if found is not None and found.operators == len(ops) and split.rank < found.rank:
                     break
-                there = self._middle(ops, split)
-                if self._again(ops, split, there) > AGAIN:
-                    break
-                if self._fits(ops, split, there):
+                if self._fits(ops, split):
                     found = split if found is None else max(found, split, key=lambda s: s.rank)
                     break
         return found
@@ -138,27 +138,25 @@ class Splitter:
                     live[position] += self.graph.tensor[name].bytes
         return max(live)
 
-    def _middle(self, ops: Sequence[Op], split: SplitInfo) -> list[Cell]:
-        """The cells of an instance in the middle, which overlaps with others on both sides."""
-        segment = self.segment(ops, split.instances, split.cores)
-        return [self.cells.cell(segment, split.factor // 2, core) for core in range(count(split.cores))]
+    def _fits(self, ops: Sequence[Op], split: SplitInfo) -> bool:
+        """Whether an instance in the middle, which overlaps with others on both sides, fits.
 
-    def _again(self, ops: Sequence[Op], split: SplitInfo, there: Sequence[Cell]) -> float:
-        """The share of points that overlapping parts compute again; what one operator does to itself does not count."""
-        if len(ops) == 1:
-            return 0.0
-        points = sum(volume(p) for cell in there for boxes in cell.ops.values() for p in boxes.points)
-        return points * split.factor / sum(s.points for op in ops for s in op.stages) - 1
-
-    def _fits(self, ops: Sequence[Op], split: SplitInfo, there: Sequence[Cell]) -> bool:
-        """Whether an instance fits into local memory, and what enters and leaves it into the shared memory."""
+        That is: local memory holds it, the shared memory what enters and leaves it, and not much is computed again.
+        """
         segment = self.segment(ops, split.instances, split.cores)
+        there = [self.cells.cell(segment, split.factor // 2, core) for core in range(count(split.cores))]
+        whole = sum(stage.points for op in ops for stage in op.stages)
+        if len(ops) > 1 and self._points(there) * split.factor > (1 + AGAIN) * whole:
+            return False
         shared = self.machine.role("shared").capacity
         weights = sum(self.graph.tensor[n].bytes for op in ops for n in op.inputs if n in self.graph.constant_names)
         if self._staged(segment, there) + min(weights, shared // RING) > shared:
             return False
         buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, there)
         return addresses(buffers, replaced(self.graph, ops), self.machine.role("local")) is not None
+
+    def _points(self, there: Sequence[Cell]) -> int:
+        return sum(volume(points) for cell in there for boxes in cell.ops.values() for points in boxes.points)
 
     def _staged(self, segment: Segment, there: Sequence[Cell]) -> int:
         """Bytes of the shared memory for the activations that enter and leave."""
