@@ -106,7 +106,7 @@ MISTAKES = {
     "unknown table": ("[[links]]", "[[lnks]]\n[[links]]", line_of("[[links]]"), "did you mean 'links'"),
     "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
     "too large": ("capacity = 65536", f"capacity = {2**40}", line_of("capacity = 65536"), "at most 1,099,511,627,775"),
-    "interleave": ("interleave = 1024", "interleave = 100", line_of("interleave"), "multiple of its alignment, 32"),
+    "interleave": ("interleave = 1024", "interleave = 100", line_of("interleave"), r"multiple of its alignment \(32\)"),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
 }
 
