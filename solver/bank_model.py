@@ -83,7 +83,7 @@ class BankProblem:
         return sum(w for i, j, w in self.pairs if first[i] <= last[j] and first[j] <= last[i])
 
 
-def _no_overlap(problem: BankProblem, model: Model, address: Sequence[Var]) -> None:
+def no_overlap(problem: BankProblem, model: Model, address: Sequence[Var]) -> None:
     """(2)"""
     intervals = [
         model.interval(var, item.size, f"range[{request.name}]")
@@ -94,7 +94,7 @@ def _no_overlap(problem: BankProblem, model: Model, address: Sequence[Var]) -> N
             model.no_overlap([intervals[i] for i in clique])
 
 
-def _ordered(problem: BankProblem, model: Model, address: Sequence[Var]) -> None:
+def ordered(problem: BankProblem, model: Model, address: Sequence[Var]) -> None:
     """(5)"""
     last: dict[Item, int] = {}
     for i in range(len(address)):
@@ -172,8 +172,8 @@ def improve(
     if len(problem.items) > PAIRED:
         return None, None
     model = Model(f"banks of {problem.memory.name}")
-    address = _addresses(problem, model)
-    _no_overlap(problem, model, address)
+    address = addresses(problem, model)
+    no_overlap(problem, model, address)
     model.minimize(_sharing(problem, model, address))
     for var, value in zip(address, at, strict=True):
         model.hint(var, value)
@@ -194,16 +194,16 @@ def _search(
     problem: BankProblem, budget: Budget, seed: int, order: Sequence[int] | None
 ) -> tuple[list[int] | None, Solution]:
     model = Model(f"banks of {problem.memory.name}")
-    address = _addresses(problem, model)
-    _no_overlap(problem, model, address)
-    _ordered(problem, model, address)
+    address = addresses(problem, model)
+    no_overlap(problem, model, address)
+    ordered(problem, model, address)
     if order is not None:
         model.lowest_first(address[i] for i in order)
     solution = solve(model, budget=budget, seed=seed)
     return [solution.value(var) for var in address] if solution.found else None, solution
 
 
-def _addresses(problem: BankProblem, model: Model) -> list[Var]:
+def addresses(problem: BankProblem, model: Model) -> list[Var]:
     """(1)"""
     return [
         model.int(0, problem.capacity - item.size, f"address[{request.name}]")
