@@ -137,8 +137,29 @@ def legalise(model: onnx.ModelProto, node: Node, infos: Sequence[Info | None]) -
         raise NotImportableError(message, node.op_type) from error
 
 
+@relax.expr_functor.mutator
+class _Clipped(relax.PyExprMutator):
+    """Indices of look-ups stay within the table: TVM's default reads whatever lies beyond."""
+
+    def visit_call_(self, op: Any) -> Any:
+        call: Any = super().visit_call_(op)
+        if call.op == tvm.ir.Op.get("relax.take") and call.attrs.mode == "fast":
+            table, indices = call.args
+            return relax.op.take(table, indices, call.attrs.axis, "clip")
+        return call
+
+
+def _clip_indices(module: Any, _: object) -> Any:
+    mutator = _Clipped(module)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            mutator.builder_.update_func(variable, cast("Any", mutator.visit_expr(function)))
+    return mutator.builder_.get()
+
+
 PASSES = tvm.ir.transform.Sequential(
     [
+        tvm.ir.transform.module_pass(_clip_indices, opt_level=0, name="ClipIndices"),
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         relax.backend.DispatchSortScan(),

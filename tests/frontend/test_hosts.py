@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
-from support import Model, compare
+from reference import evaluate
+from support import Model, compare, run_on_host
 
 from girih.frontend import import_onnx
 from girih.ir.codec import from_json, sha256, to_json
@@ -128,3 +130,13 @@ def test_a_network_around_a_host_operator() -> None:
     graph = compare(between(), precision="fp16", host=True)
     kinds = ["host" if op.host else "npu" for op in graph.ops]
     assert kinds.count("npu") >= 2 and kinds.count("host") == 1
+
+
+def test_an_index_out_of_range_reads_the_nearest_row() -> None:
+    """Beyond what ONNX defines, but never beyond the table."""
+    m = Model()
+    table, index = m.input("x", 7, 3), m.node("Cast", m.input("i", 4), to=onnx.TensorProto.INT64)
+    graph = import_onnx(m.build(m.node("Gather", table, index)))
+    rows = np.arange(21, dtype=np.float32).reshape(7, 3)
+    (got,) = evaluate(graph, {"x": rows, "i": np.array([0, 6, -1, 1e6], np.float32)}, run_on_host).values()
+    np.testing.assert_array_equal(got, rows[[0, 6, 6, 6]])
