@@ -58,6 +58,10 @@ class Taps:
     last: int
 
 
+WINDOW = (("oh", "kh", "sh", "dh", "h0", "H"), ("ow", "kw", "sw", "dw", "w0", "W"))
+"""Of each of its two dimensions, the fields that say what a window visits: the arguments of :func:`taps`."""
+
+
 @lru_cache(maxsize=4096)
 def taps(outputs: int, kernel: int, stride: int, dilation: int, origin: int, bound: int) -> Taps:
     """The lattice of one dimension of a window; ``bound`` is the extent of the input, ``origin`` h0 or w0."""
@@ -113,7 +117,7 @@ def _operand(row: Row, values: tuple[int | float, ...], number: int, accumulates
     memory, dtype, start, *strides = (int(v) for v in values[at : at + 3 + len(operand.dims)])
     extents = [int(values[position[dim]]) for dim in operand.dims]
     if operand.window:
-        for dim, names in enumerate((("oh", "kh", "sh", "dh", "h0", "H"), ("ow", "kw", "sw", "dw", "w0", "W"))):
+        for dim, names in enumerate(WINDOW):
             lattice = taps(*(int(values[position[name]]) for name in names))
             start += strides[dim] * (lattice.origin + lattice.step * lattice.first)
             extents[dim] = lattice.last - lattice.first

@@ -98,7 +98,7 @@ class Execution:
         """
         template = self._prepared.templates[queue][index]
         row = template.row
-        if any(not all(o.extents) for o, spec in zip(template.operands, row.operands, strict=True) if not spec.window):
+        if template.idle:
             return None
         targets, *sources = self._located(queue, index)
         views = [source[0].view() for source in sources]

@@ -10,6 +10,7 @@ from ..ir.errors import UsageError
 from ..ir.graph import DTYPES
 from ..ir.machine import Machine
 from ..ir.program import Program
+from ..ir.reach import WINDOW, taps
 from ..ir.timing import matrix_shape, vector_shape
 from .places import Place
 from .tasks import Prepared, operand_cores
@@ -37,7 +38,7 @@ def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: 
     main = machine.memories.index(machine.role("main"))
     touched = {p: max(0, size - constants) if p[0] == main else size for p, size in prepared.used.items()}
     total = sum(touched.values()) * program.replicas + program.instructions * _INSTRUCTION
-    of_queue = [{id(t): t for t in templates}.values() for templates in prepared.templates]
+    of_queue = [{id(t): t for t in templates if not t.problems}.values() for templates in prepared.templates]
     total += program.replicas * max((_temporary(t) for mine in of_queue for t in mine), default=0)
     if sanitize:
         granule = min((o.itemsize for mine in of_queue for t in mine for o in t.operands), default=1)
@@ -55,11 +56,17 @@ def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: 
 
 def _temporary(template: Template) -> int:
     """Bytes of the wide copies that an instruction is computed with, for one replica."""
-    if template.row.kind == "matrix":
+    row, values = template.row, template.instruction.values
+    map_ = 0
+    for operand, at in zip(row.operands, template.operands, strict=False):
+        if operand.window:
+            visited = (taps(*(int(values[row.position[n]]) for n in names)).length for names in WINDOW)
+            map_ = prod(visited) * at.extents[-1]
+    if row.kind == "matrix":
         m, n, k = matrix_shape(template.instruction)
-        return 8 * (m * k + k * n + m * n)
-    if template.row.kind == "vector":
-        return 8 * 3 * prod(vector_shape(template.instruction))
+        return 8 * (map_ + m * k + k * n + m * n)
+    if row.kind == "vector":
+        return 8 * (map_ + 3 * prod(vector_shape(template.instruction)))
     return 0
 
 

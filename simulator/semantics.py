@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.reach import Taps, taps
+from ..ir.reach import WINDOW, Taps, taps
 from ..ir.row import Row
 from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
@@ -126,8 +126,7 @@ def conv(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> No
 
 def _windows(template: Template, image: Array, outside: float) -> Array:
     """(replicas, oh, ow, kh, kw, channels) of a feature map, which holds the positions in bounds alone."""
-    rows = taps(*_fields(template, "oh", "kh", "sh", "dh", "h0", "H"))
-    columns = taps(*_fields(template, "ow", "kw", "sw", "dw", "w0", "W"))
+    rows, columns = (taps(*_fields(template, *names)) for names in WINDOW)
     whole = _padded(image, rows, columns, outside)
     s, sr, sc, se = whole.strides
     return np.ndarray(

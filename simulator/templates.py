@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import copysign
 
 import numpy as np
@@ -45,6 +46,13 @@ class Template:
     operands: tuple[Strided, ...]
     bases: tuple[int, ...]
     problems: tuple[tuple[ViolationKind, str], ...]
+
+    @cached_property
+    def idle(self) -> bool:
+        """Whether an extent is 0, so that nothing is done; what windows visit may all be out of bounds."""
+        extents = {dim for operand in self.row.operands if not operand.window for dim in operand.dims}
+        extents |= {"kh", "kw"} & self.row.position.keys()
+        return any(self.instruction.values[self.row.position[name]] == 0 for name in extents)
 
 
 class Templates:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from girih.ir.errors import UsageError
 from girih.ir.isa import ROWS, Instruction
 from girih.ir.program import Program
 from girih.ir.row import Row
@@ -55,3 +59,35 @@ def test_any_program_survives_its_file_and_runs_the_same_twice(seed: int) -> Non
     assert {v.kind for v in first.violations} <= {"race"}
     assert first.summary == second.summary
     assert all(np.array_equal(first.outputs[name], second.outputs[name]) for name in first.outputs)
+
+
+def damaged(source: Program, random: np.random.Generator) -> Program:
+    """The program with one field of a few instructions flipped in one bit, or set to an end of its range."""
+    streams = [list(stream) for stream in source.streams]
+    for _ in range(int(random.integers(1, 4))):
+        queue = int(random.integers(len(streams)))
+        index = int(random.integers(len(streams[queue])))
+        instruction = streams[queue][index]
+        fields = [f for f in instruction.row.fields if f.number != "float"]
+        if fields:
+            spec = fields[random.integers(len(fields))]
+            low, high = (
+                (0, (1 << spec.bits) - 1)
+                if spec.number == "unsigned"
+                else (-1 << spec.bits - 1, (1 << spec.bits - 1) - 1)
+            )
+            values, at = list(instruction.values), instruction.row.position[spec.name]
+            flipped = int(values[at]) ^ 1 << int(random.integers(spec.bits - (spec.number == "signed")))
+            values[at] = [low, high, flipped, flipped][random.integers(4)]
+            streams[queue][index] = replace(instruction, values=tuple(values))
+    return replace(source, streams=tuple(map(tuple, streams)))
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_in_its_fields_a_program_is_run_or_refused(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    program = damaged(loosely(drawn(seed, [row for row in ROWS.values() if row.operands]), random), random)
+    with contextlib.suppress(UsageError):
+        trace = simulate(program, TINY, {}, {"image": image(anything(seed))})
+        assert trace.cycles == simulate(program, TINY, {}, {}, data=False).cycles

@@ -1,0 +1,232 @@
+"""How sharp the simulator is as a judge: programs of five networks with one small mistake each.
+
+    python benchmarks/mutations.py                    # 2,000 mistakes; a table, and every one that was not found
+    python benchmarks/mutations.py --mutants 400 --only tiny-cnn/tiny --json mutations.json
+
+A mistake *matters* if it changes an output by a single bit, or lets two instructions that touch a byte run in any order
+(which `ordering.py` finds on its own, not the simulator), or makes an instruction that cannot be executed. It is *found*
+if the sanitizer reports something, or an output differs: from what the right program gives, bit by bit, or (the column
+`--check`) from the network's reference by more than `girih run --check` allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from mutants import MISTAKES, Mutant, mutate
+from ordering import unordered
+from rich.console import Console
+from rich.table import Table
+
+import girih
+from girih.api.check import check
+from girih.api.run import make_inputs
+from girih.ir.graph import Graph
+from girih.ir.machine import Machine
+from girih.ir.program import Program
+from girih.ir.trace import Trace
+from girih.simulator import simulate
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program that is right, what it runs on, and what comes out; ``reference`` is of the network itself."""
+
+    name: str
+    program: Program
+    machine: Machine
+    graph: Graph
+    inputs: Arrays
+    outputs: Arrays
+    reference: Arrays
+    samples: int | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, program: Program, machine: Machine, graph: Graph, inputs: Arrays, reference: Arrays,
+        samples: int | None = None,
+    ) -> Subject:  # fmt: skip
+        """Of a program that is tried first: nothing may be wrong with it."""
+        trace = simulate(program, machine, graph.data, inputs)
+        assert trace.violations == (), trace.violations[0]
+        assert unordered(program, machine) is None
+        subject = cls(name, program, machine, graph, inputs, trace.outputs, reference, samples)
+        assert subject.passes(trace.outputs)
+        return subject
+
+    def run(self, program: Program) -> Trace:
+        return simulate(program, self.machine, self.graph.data, self.inputs)
+
+    def passes(self, outputs: Arrays) -> bool:
+        """Whether `girih run --check` would let these outputs pass."""
+        compared = {n: o if self.samples is None else o[: self.samples] for n, o in outputs.items()}
+        return check(self.graph, compared, self.reference, self.samples).passed
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one mutant. ``reported``: the kinds of violations. ``race``: `ordering.py` found one."""
+
+    subject: str
+    kind: str
+    text: str
+    reported: tuple[str, ...]
+    bits_differ: bool
+    check_fails: bool
+    race: bool
+
+    @property
+    def matters(self) -> bool:
+        broken = set(self.reported) - {"race"}
+        return self.bits_differ or self.race or bool(broken)
+
+    @property
+    def found(self) -> bool:
+        return bool(self.reported) or self.bits_differ
+
+    @property
+    def found_by_check(self) -> bool:
+        return bool(self.reported) or self.check_fails
+
+
+def judge(subject: Subject, mutant: Mutant) -> Verdict:
+    """Run a mutant; raises nothing, whatever is wrong with it."""
+    trace = subject.run(mutant.program)
+    kinds = tuple(sorted({v.kind for v in trace.violations}))
+    same = all(_same(trace.outputs[name], expected) for name, expected in subject.outputs.items())
+    broken = bool(set(kinds) - {"race", "uninitialised"})
+    race = not broken and unordered(mutant.program, subject.machine) is not None
+    return Verdict(subject.name, mutant.kind, str(mutant), kinds, not same, not subject.passes(trace.outputs), race)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+CASES = {
+    "tiny-cnn/tiny": ("tiny-cnn", "tiny", "as-is", 2),
+    "tiny-cnn/stcp920": ("tiny-cnn", "stcp920", "fp16", 8),
+    "tiny-transformer/tiny": ("tiny-transformer", "tiny", "as-is", 2),
+    "tiny-transformer/stcp920": ("tiny-transformer", "stcp920", "fp16", 8),
+    "squeezenet/stcp920": ("squeezenet", "stcp920", "fp16", None),
+}
+"""Network, machine, precision and batch."""
+
+
+def compiled(name: str, timeout: float) -> Subject:
+    """Compile one of the networks, and run it."""
+    import onnx
+
+    from girih.frontend.reference import reference_outputs
+    from girih.models import build
+    from girih.models.light import light
+
+    network, target, precision, batch = CASES[name]
+    model = light(network) if network == "squeezenet" else build(network)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.onnx"
+        onnx.save(model, path)
+        package = girih.compile(path, target=target, precision=precision, batch=batch, solver_timeout=timeout)
+    inputs = make_inputs(package, 0)
+    batched = {p.name for p in package.graph.inputs if p.batch_axis == 0}
+    reference = reference_outputs(package.model, inputs, batched=batched)
+    used = {port.name: inputs[port.name] for port in package.program.inputs}
+    return Subject.of(name, package.program, package.machine, package.graph, used, reference.outputs, reference.samples)
+
+
+def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
+    """``count`` different mistakes, as many of each kind as can be made."""
+    rng = Random(f"{subject.name} {seed}")
+    memories = tuple(m.name for m in subject.machine.memories)
+    found: list[Verdict] = []
+    seen: set[str] = set()
+    idle = 0
+    while len(found) < count and idle < 50 * len(MISTAKES):
+        for kind in MISTAKES:
+            mutant = mutate(subject.program, kind, rng, memories)
+            if mutant is None or str(mutant) in seen:
+                idle += 1
+                continue
+            idle = 0
+            seen.add(str(mutant))
+            found.append(judge(subject, mutant))
+            if len(found) == count:
+                break
+    return found
+
+
+def summary(rows: list[Verdict], key: str) -> Table:
+    """One line for each value of ``key``, and one for all."""
+    table = Table(box=None, pad_edge=False)
+    for name in (key, "mutants", "matter", "found", "%", "by --check", "%", "false alarms"):
+        table.add_column(name, justify="left" if name == key else "right")
+    groups = {
+        value: [r for r in rows if getattr(r, key) == value] for value in dict.fromkeys(getattr(r, key) for r in rows)
+    }
+    for name, group in {**groups, "all": rows}.items():
+        matter = [r for r in group if r.matters]
+        found, checked = (sum(getattr(r, how) for r in matter) for how in ("found", "found_by_check"))
+        alarms = sum(bool(r.reported) and not r.matters for r in group)
+        share = [f"{100 * n / len(matter):.1f}" if matter else "-" for n in (found, checked)]
+        cells = (len(group), len(matter), found, share[0], checked, share[1], alarms)
+        table.add_row(name, *(str(c) for c in cells))
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--mutants", type=int, default=2000, help="in all networks together")
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), help="these networks alone")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=10.0, help="of the solver, in seconds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict here")
+    arguments = parser.parse_args()
+    errors, console = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 160)
+    rows: list[Verdict] = []
+    for number, name in enumerate(arguments.only):
+        share = arguments.mutants * (number + 1) // len(arguments.only) - arguments.mutants * number // len(
+            arguments.only
+        )
+        started = time.perf_counter()
+        subject = compiled(name, arguments.timeout)
+        rows += verdicts(subject, share, arguments.seed)
+        seconds = time.perf_counter() - started
+        errors.print(
+            f"{name}: {share} mutants of {subject.program.instructions} instructions, {seconds:.0f} s", highlight=False
+        )
+        if arguments.json is not None:
+            arguments.json.write_text(
+                json.dumps([asdict(r) | {"matters": r.matters, "found": r.found} for r in rows], indent=1)
+            )
+    console.print(summary(rows, "subject"), summary(rows, "kind"), sep="\n\n")
+    told = Counter(kind for r in rows for kind in (r.reported or ("none",)))
+    console.print(f"\nreported by the sanitizer: {dict(sorted(told.items()))}", highlight=False)
+    for title, wanted in (
+        ("not found", lambda r: r.matters and not r.found),
+        ("not found by --check and sanitizer", lambda r: r.matters and r.found and not r.found_by_check),
+        ("false alarms", lambda r: bool(r.reported) and not r.matters),
+    ):
+        chosen = [r for r in rows if wanted(r)]
+        console.print(f"\n{title}: {len(chosen)}", highlight=False)
+        for row in chosen:
+            console.print(f"  {row.subject}: {row.text}", highlight=False, soft_wrap=True)
+    matter = [r for r in rows if r.matters]
+    return 0 if sum(r.found for r in matter) >= 0.99 * len(matter) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
