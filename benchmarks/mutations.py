@@ -4,9 +4,9 @@
     python benchmarks/mutations.py --mutants 400 --only tiny-cnn/tiny --json mutations.json
 
 A mistake *matters* if it changes an output by a single bit, or lets two instructions that touch a byte run in any order
-(which `ordering.py` finds on its own, not the simulator), or makes an instruction that cannot be executed. It is *found*
-if the sanitizer reports something, or an output differs: from what the right program gives, bit by bit, or (the column
-`--check`) from the network's reference by more than `girih run --check` allows.
+(which `ordering.py` finds on its own, without the simulator), or makes an instruction that cannot be executed or reads
+what nothing wrote. It is *found* if the sanitizer reports something, or an output differs: from what the right program
+gives, bit by bit, or (the column `--check`) from the network's reference by more than `girih run --check` allows.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def summary(rows: list[Verdict], key: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in (key, "mutants", "matter", "found", "%", "by --check", "%", "false alarms"):
         table.add_column(name, justify="left" if name == key else "right")
-    groups = {
-        value: [r for r in rows if getattr(r, key) == value] for value in dict.fromkeys(getattr(r, key) for r in rows)
-    }
+    groups: dict[str, list[Verdict]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, key), []).append(row)
     for name, group in {**groups, "all": rows}.items():
         matter = [r for r in group if r.matters]
         found, checked = (sum(getattr(r, how) for r in matter) for how in ("found", "found_by_check"))
@@ -198,20 +198,16 @@ def main() -> int:
     errors, console = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 160)
     rows: list[Verdict] = []
     for number, name in enumerate(arguments.only):
-        share = arguments.mutants * (number + 1) // len(arguments.only) - arguments.mutants * number // len(
-            arguments.only
-        )
+        share = (arguments.mutants - len(rows)) // (len(arguments.only) - number)
         started = time.perf_counter()
         subject = compiled(name, arguments.timeout)
         rows += verdicts(subject, share, arguments.seed)
         seconds = time.perf_counter() - started
-        errors.print(
-            f"{name}: {share} mutants of {subject.program.instructions} instructions, {seconds:.0f} s", highlight=False
-        )
+        size = subject.program.instructions
+        errors.print(f"{name}: {share} mutants of {size:,} instructions, {seconds:.0f} s", highlight=False)
         if arguments.json is not None:
-            arguments.json.write_text(
-                json.dumps([asdict(r) | {"matters": r.matters, "found": r.found} for r in rows], indent=1)
-            )
+            told = [asdict(r) | {"matters": r.matters, "found": r.found} for r in rows]
+            arguments.json.write_text(json.dumps(told, indent=1))
     console.print(summary(rows, "subject"), summary(rows, "kind"), sep="\n\n")
     told = Counter(kind for r in rows for kind in (r.reported or ("none",)))
     console.print(f"\nreported by the sanitizer: {dict(sorted(told.items()))}", highlight=False)
@@ -219,6 +215,7 @@ def main() -> int:
         ("not found", lambda r: r.matters and not r.found),
         ("not found by --check and sanitizer", lambda r: r.matters and r.found and not r.found_by_check),
         ("false alarms", lambda r: bool(r.reported) and not r.matters),
+        ("nothing to find", lambda r: not r.reported and not r.matters),
     ):
         chosen = [r for r in rows if wanted(r)]
         console.print(f"\n{title}: {len(chosen)}", highlight=False)
