@@ -50,7 +50,7 @@ def test_no_output_replaces_an_input(tmp_path: Path) -> None:
     source.write_text("kept")
     link.symlink_to(source)
     for place in (source, link):
-        with pytest.raises(UsageError, match="would replace .*a.girih, which is read"):
+        with pytest.raises(UsageError, match=r"would replace .*a.girih, which is read"):
             check_places((None, place), (source,))
 
 
