@@ -16,7 +16,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-published clean
+.PHONY: help demo test lint format docs bench bench-published bench-mutations clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -55,6 +55,10 @@ bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go t
 bench-published: JSON ?= $(BUILD)/published.json
 bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published configurations; rows go to JSON=FILE, ARGS="..." to the script
 	$(PY) benchmarks/published.py --json $(JSON) $(ARGS)
+
+bench-mutations: JSON ?= $(BUILD)/mutations.json
+bench-mutations: $(VENV)/.installed-dev | $(BUILD) ## make 2,000 small mistakes in right programs and see which are found
+	$(PY) benchmarks/mutations.py --json $(JSON) $(ARGS)
 
 clean: ## delete what these tasks made
 	rm -rf $(VENV) $(BUILD) girih.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import girih
-from girih.api.check import check
+from girih.api.check import check, compare
 from girih.api.run import make_inputs
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
@@ -77,7 +77,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one mutant. ``reported``: the kinds of violations. ``race``: `ordering.py` found one."""
+    """What became of one mutant. ``reported``: the kinds of violations. ``race``: `ordering.py` found one.
+
+    ``change``: of the worst output, relative to what the right program gives, in Euclidean norms.
+    """
 
     subject: str
     kind: str
@@ -86,6 +89,18 @@ class Verdict:
     bits_differ: bool
     check_fails: bool
     race: bool
+    change: float
+
+    @property
+    def cause(self) -> str:
+        """Why a mutant was not found, or not by `--check`."""
+        if self.bits_differ:
+            return f"changes an output by {self.change:.1e}, less than is allowed"
+        if self.race:
+            return "a race that was overlooked"
+        if "wait" in self.kind or self.kind == "other-queue":
+            return "what it waited for is over for another reason"
+        return "the same bits reach the outputs: equal operands, equal old data, or what nothing reads"
 
     @property
     def matters(self) -> bool:
@@ -108,7 +123,9 @@ def judge(subject: Subject, mutant: Mutant) -> Verdict:
     same = all(_same(trace.outputs[name], expected) for name, expected in subject.outputs.items())
     broken = bool(set(kinds) - {"race", "uninitialised"})
     race = not broken and unordered(mutant.program, subject.machine) is not None
-    return Verdict(subject.name, mutant.kind, str(mutant), kinds, not same, not subject.passes(trace.outputs), race)
+    change = max(compare(name, trace.outputs[name], right).rel_err for name, right in subject.outputs.items())
+    fails = not subject.passes(trace.outputs)
+    return Verdict(subject.name, mutant.kind, str(mutant), kinds, not same, fails, race, change)
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -213,14 +230,15 @@ def main() -> int:
     console.print(f"\nreported by the sanitizer: {dict(sorted(told.items()))}", highlight=False)
     for title, wanted in (
         ("not found", lambda r: r.matters and not r.found),
-        ("not found by --check and sanitizer", lambda r: r.matters and r.found and not r.found_by_check),
+        ("not found by sanitizer and --check", lambda r: r.matters and r.found and not r.found_by_check),
         ("false alarms", lambda r: bool(r.reported) and not r.matters),
         ("nothing to find", lambda r: not r.reported and not r.matters),
     ):
         chosen = [r for r in rows if wanted(r)]
-        console.print(f"\n{title}: {len(chosen)}", highlight=False)
+        causes = Counter(row.cause.partition(" by ")[0] for row in chosen)
+        console.print(f"\n{title}: {len(chosen)} {dict(causes) if causes else ''}", highlight=False)
         for row in chosen:
-            console.print(f"  {row.subject}: {row.text}", highlight=False, soft_wrap=True)
+            console.print(f"  {row.subject}: {row.text}\n    {row.cause}", highlight=False, soft_wrap=True)
     matter = [r for r in rows if r.matters]
     return 0 if sum(r.found for r in matter) >= 0.99 * len(matter) else 1
 
