@@ -107,8 +107,8 @@ class _Run:
         self.began = time.perf_counter()
         self.buffers, self.budget, self.seed = buffers, budget, seed
         self.unit = gcd(*(b.size for b in buffers)) or 1
-        self.capacity = capacity // self.unit
         self.items = tuple(Item(b.size // self.unit, b.lower, b.upper) for b in buffers)
+        self.capacity = min(capacity // self.unit, sum(item.size for item in self.items))
         self.bound = max((sum(self.items[i].size for i in c) for c in cliques(self.items)), default=0)
         self.at = pack(self.items, self.bound, rounds=0)
         self.peak = peak(self.items, self.at)

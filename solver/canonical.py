@@ -31,17 +31,16 @@ from numpy.typing import NDArray
 
 from .packing import Item, cliques
 
-Ints: TypeAlias = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+"""The narrow one where it will do: copying rows is most of the work."""
 Bools: TypeAlias = NDArray[np.bool_]
 
 FAILURES = 200
-"""Failures in one of the first restarts; more in later ones."""
-GROWTH = 1.05
-"""By how much the limit grows after twice as many restarts as there are plain orders."""
+"""Failures in one restart: what was learned is worth more than a longer search. To end is for the solver."""
 MEMORY = 0.9
 """How much of its weight an item keeps from one restart to the next."""
-NEVER = 2**40
-"""Above all addresses."""
+NARROW = 2**27
+"""Capacities below this are counted in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,14 @@ class _Field:
     alive: Bools
     """(m, n): whether the item belongs to the clique."""
     members: Ints
-    """(m, w): the items of each clique, filled up with n."""
+    """(w, m): the items of each clique in a column, filled up with n."""
     apart: Ints
-    """(n, n): 0 for neighbours and :data:`NEVER` for others."""
+    """(n, n): 0 for neighbours and ``never`` for others."""
     near: tuple[int, ...]
     """The neighbours of each item, as bits."""
     capacity: int
+    never: int
+    """Above all addresses."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class _State:
     at: Ints
     floor: Ints
     low: Ints
-    """(n + 1): as defined above; :data:`NEVER` for placed ones and behind the last."""
+    """(n + 1): as defined above; ``never`` for placed ones and behind the last."""
     left: Bools
     refused: Bools
     remaining: Ints
@@ -99,7 +100,6 @@ def restarts(items: Sequence[Item], capacity: int, seed: int) -> Iterator[Attemp
     rng = Random(seed)
     plain = _orders(field)
     weight = np.zeros(n)
-    limit = FAILURES
     turn = 0
     while True:
         place = plain[turn % len(plain)]
@@ -108,29 +108,30 @@ def restarts(items: Sequence[Item], capacity: int, seed: int) -> Iterator[Attemp
             typical = float(np.quantile(weight, 0.9)) + 1e-9
             score = place / n - weight / typical * spread + np.array([rng.gauss(0, noise) for _ in range(n)])
             place = np.argsort(np.argsort(score, kind="stable"), kind="stable")
-        attempt = _descend(field, place, limit, weight)
+        attempt = _descend(field, place, FAILURES, weight)
         yield attempt
         if attempt.at is not None or attempt.refuted:
             return
         weight *= MEMORY
         turn += 1
-        if turn % (2 * len(plain)) == 0:
-            limit = int(limit * GROWTH)
 
 
 def _field(items: Sequence[Item], capacity: int) -> _Field:
     sets = cliques(items)
     n = len(items)
     alive = np.zeros((len(sets), n), np.bool_)
-    members = np.full((len(sets), max(map(len, sets), default=0)), n)
+    members = np.full((max(map(len, sets), default=0), len(sets)), n)
     for s, clique in enumerate(sets):
         alive[s, list(clique)] = True
-        members[s, : len(clique)] = clique
+        members[: len(clique), s] = clique
     near = alive.T.astype(np.int64) @ alive.astype(np.int64) > 0
     np.fill_diagonal(near, False)
     bits = tuple(sum(1 << int(j) for j in np.flatnonzero(row)) for row in near)
-    sizes = np.array([item.size for item in items], np.int64)
-    return _Field(sizes, alive, members, np.where(near, 0, NEVER), bits, capacity)
+    kind = np.int32 if capacity < NARROW else np.int64
+    never = 2 * capacity + 1
+    sizes = np.array([item.size for item in items], kind)
+    apart = np.where(near, 0, never).astype(kind)
+    return _Field(sizes, alive, members, apart, bits, capacity, never)
 
 
 def _orders(field: _Field) -> list[Ints]:
@@ -163,7 +164,7 @@ def _descend(field: _Field, place: Ints, limit: int, weight: NDArray[np.float64]
         if failed is None:
             if not state.left.any():
                 return Attempt([int(a) for a in state.at], failures, order)
-            floors = np.where(state.left & ~state.refused, state.floor, NEVER)
+            floors = np.where(state.left & ~state.refused, state.floor, field.never)
             lowest = np.flatnonzero(floors == floors.min())
             i = int(lowest[np.argmin(place[lowest])])
             trail.append((state, i))
@@ -186,9 +187,9 @@ def _descend(field: _Field, place: Ints, limit: int, weight: NDArray[np.float64]
 def _start(field: _Field) -> _State:
     n = len(field.sizes)
     none = np.zeros(n, np.bool_)
-    low = np.zeros(n + 1, np.int64)
-    low[n] = NEVER
-    zero = np.zeros(n, np.int64)
+    low = np.zeros(n + 1, field.sizes.dtype)
+    low[n] = field.never
+    zero = np.zeros(n, field.sizes.dtype)
     return _State(zero, zero, low, ~none, none, field.alive @ field.sizes, 0, {})
 
 
@@ -202,7 +203,7 @@ def _put(field: _Field, state: _State, i: int) -> _State:
     raised = (field.apart[i] == 0) & left & (state.floor < top)
     floor = np.where(raised, top, state.floor)
     low = state.low.copy()
-    low[:-1] = np.where(left, np.maximum(low[:-1], floor), NEVER)
+    low[:-1] = np.where(left, np.maximum(low[:-1], floor), field.never)
     remaining = state.remaining - field.alive[:, i] * field.sizes[i]
     return _State(at, floor, low, left, state.refused & ~raised, remaining, state.placed | 1 << i, state.blame)
 
@@ -213,8 +214,8 @@ def _refuse(field: _Field, state: _State, i: int, culprits: int) -> _State:
     refused[i] = True
     low = state.low.copy()
     waiting = np.flatnonzero(refused & state.left)
-    tops = low[:-1] + np.where(state.left, field.sizes, NEVER)
-    low[waiting] = np.maximum(low[waiting], np.minimum((tops + field.apart[waiting]).min(axis=1), NEVER))
+    tops = low[:-1] + np.where(state.left, field.sizes, field.never)
+    low[waiting] = np.maximum(low[waiting], np.minimum((tops + field.apart[waiting]).min(axis=1), field.never))
     return _State(
         state.at, state.floor, low, state.left, refused, state.remaining, state.placed, {**state.blame, i: culprits}
     )
@@ -222,7 +223,8 @@ def _refuse(field: _Field, state: _State, i: int, culprits: int) -> _State:
 
 def _failure(field: _Field, state: _State) -> list[int] | None:
     """Items that cannot all be placed any more, or ``None`` if none were found."""
-    high = np.where(state.remaining > 0, state.low[field.members].min(axis=1, initial=NEVER) + state.remaining, 0)
+    lowest = state.low.take(field.members, mode="clip").min(axis=0, initial=field.never)
+    high = np.where(state.remaining > 0, lowest + state.remaining, 0)
     if len(high) and high.max() > field.capacity:
         clique = field.alive[int(high.argmax())]
         return [int(i) for i in np.flatnonzero(clique & state.left)]
