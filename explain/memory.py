@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from ..ir.box import volume
 from ..ir.graph import DTYPES, Graph, Op
@@ -14,7 +15,7 @@ from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One memory (of one core or cluster): the most bytes that are live at once, when, and the highest address used.
+    """One memory (of one core or cluster): the most bytes that are in use at once, when, and the highest address used.
 
     ``buffers`` counts those in the plan; ``at`` is the operator (and step or segment) at which the peak is reached.
     """
@@ -59,15 +60,27 @@ def memory_rows(plan: Plan, machine: Machine) -> tuple[MemoryRow, ...]:
     return tuple(rows)
 
 
-def peak_of(spans: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """(most bytes at once, first moment of it) of half-open spans ``(start, stop, bytes)``."""
-    events = sorted(e for start, stop, size in spans for e in ((start, size), (stop, -size)))
-    now = best = moment = 0
-    for time, changes in groupby(events, key=lambda e: e[0]):
-        now += sum(size for _, size in changes)
-        if now > best:
+def peak_of(occupied: Iterable[tuple[int, int, int, int]]) -> tuple[int, int]:
+    """(most bytes at once, first moment of it) of ``(start, stop, address, bytes)``, half-open in time.
+
+    Bytes that buffers share (a result in the place of its input, parts of a ring) count once.
+    """
+    best = moment = 0
+    live: list[tuple[int, int, int, int]] = []
+    for time, begun in groupby(sorted(occupied), key=itemgetter(0)):
+        live = [b for b in (*live, *begun) if b[1] > time]
+        if (now := _covered((address, address + size) for _, _, address, size in live)) > best:
             best, moment = now, time
     return best, moment
+
+
+def _covered(ranges: Iterable[tuple[int, int]]) -> int:
+    """Bytes in at least one of the half-open ranges."""
+    total = end = 0
+    for start, stop in sorted(ranges):
+        total += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return total
 
 
 def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow, ...]:
@@ -100,7 +113,7 @@ def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow
 
 
 def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]:
-    peak, slot = peak_of((*b.live, b.bytes) for b in buffers)
+    peak, slot = peak_of((*b.live, b.address, b.bytes) for b in buffers)
     if slot >= len(plan.slots):
         return peak, ""
     step, op = plan.slots[slot]
@@ -110,7 +123,7 @@ def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]
 def _local_peak(plan: Plan, buffers: Sequence[LocalBuffer]) -> tuple[int, str]:
     best, at = 0, ""
     for index, segment in enumerate(plan.segments):
-        peak, position = peak_of((*b.live, b.bytes) for b in buffers if b.segment == index)
+        peak, position = peak_of((*b.live, b.address, b.bytes) for b in buffers if b.segment == index)
         if peak > best:
             name = segment.ops[min(max(position, 0), len(segment.ops) - 1)]
             best, at = peak, f"{name}, segment {index}"
@@ -162,7 +175,7 @@ def _use_during_life(graph: Graph, plan: Plan, tensor: str, buffers: Sequence[Sh
         return 0
     first, last = slots[0], slots[-1] + 1
     clipped = (
-        (max(b.live[0], first), min(b.live[1], last), b.bytes)
+        (max(b.live[0], first), min(b.live[1], last), b.address, b.bytes)
         for b in buffers
         if b.tensor != tensor and b.live[0] < last and b.live[1] > first
     )

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from girih.api.compile import Compiled
 from girih.explain.loads import loads
@@ -134,8 +136,22 @@ def test_gap() -> None:
 
 def test_peak_counts_a_moment_once() -> None:
     assert peak_of([]) == (0, 0)
-    assert peak_of([(0, 2, 10), (2, 4, 10)]) == (10, 0)
-    assert peak_of([(0, 3, 10), (2, 4, 5), (3, 9, 12)]) == (17, 3)
+    assert peak_of([(0, 2, 0, 10), (2, 4, 0, 10)]) == (10, 0)
+    assert peak_of([(0, 3, 0, 10), (2, 4, 20, 5), (3, 9, 30, 12)]) == (17, 3)
+    assert peak_of([(1, 1, 0, 10)]) == (0, 0)
+
+
+def test_peak_counts_a_shared_byte_once() -> None:
+    assert peak_of([(0, 3, 0, 10), (2, 4, 0, 10)]) == (10, 0)
+    assert peak_of([(0, 3, 0, 10), (2, 4, 5, 10), (2, 4, 2, 3)]) == (15, 2)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 8)] * 4), max_size=8))
+def test_peak_is_what_counting_every_byte_at_every_moment_finds(rows: list[tuple[int, int, int, int]]) -> None:
+    occupied = [(start, start + time, address, size) for start, time, address, size in rows]
+    used = [len({a for s, e, at, n in occupied if s <= t < e for a in range(at, at + n)}) for t in range(17)]
+    most = max(used)
+    assert peak_of(occupied) == (most, used.index(most) if most else 0)
 
 
 def test_no_memory_is_fuller_than_it_is() -> None:
