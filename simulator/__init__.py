@@ -27,6 +27,19 @@ from .violations import Violations
 __all__ = ["RunHost", "simulate"]
 
 
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Without Python's garbage collector, which would walk over the whole program again and again to find no cycle."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
+
+
+@_uncollected()
 def simulate(
     program: Program,
     machine: Machine,
@@ -49,9 +62,8 @@ def simulate(
     if data:
         check_inputs(program, inputs)
     found = Violations(program)
-    with _uncollected():
-        prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
-        timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
+    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
+    timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
     report_deadlocks(program, prepared.tasks, timeline, found)
     outputs: dict[str, np.ndarray] = {}
     if data:
@@ -86,18 +98,6 @@ def simulate(
         for other, count in task.waits or ()
     ]
     return Trace(summary, start, end, outputs, np.array(waits, np.int64).reshape(-1, 4))
-
-
-@contextmanager
-def _uncollected() -> Generator[None]:
-    """Without Python's garbage collector, which would walk over the whole program again and again to find no cycle."""
-    active = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if active:
-            gc.enable()
 
 
 def _check(program: Program, machine: Machine) -> None:

@@ -19,29 +19,42 @@ Place = tuple[int, int]
 
 
 def places(machine: Machine) -> Iterator[Place]:
-    """Every memory of one cluster."""
-    for number, memory in enumerate(machine.memories):
-        for core in range(machine.cores) if memory.scope == "core" else (-1,):
-            yield number, core
+    """Every memory of one cluster: those of all cores first, then core by core."""
+    for core in range(-1, machine.cores):
+        for number, memory in enumerate(machine.memories):
+            if (memory.scope == "core") == (core >= 0):
+                yield number, core
 
 
 @dataclass(frozen=True)
 class Banks:
-    """All banks, numbered: ``first`` bank of each place, and for each bank its bytes a cycle."""
+    """All banks, numbered: ``first`` bank of each place, and for each bank its bytes a cycle.
+
+    The banks of a core have the same order as those of any other, ``shared`` banks come before the first core's.
+    """
 
     machine: Machine
     first: dict[Place, int]
     capacity: tuple[float, ...]
+    shared: int
 
     @classmethod
     def of(cls, machine: Machine) -> Banks:
         first: dict[Place, int] = {}
         capacity: list[float] = []
+        shared = 0
         for place in places(machine):
             kind = machine.memories[place[0]]
             first[place] = len(capacity)
             capacity += [float(kind.bytes_per_cycle)] * kind.banks
-        return cls(machine, first, tuple(capacity))
+            if place[1] < 0:
+                shared = len(capacity)
+        return cls(machine, first, tuple(capacity), shared)
+
+    def moved(self, demand: Shares, cores: int) -> Shares:
+        """The same demand on the banks of the core that is ``cores`` further on."""
+        step = cores * (len(self.capacity) - self.shared) // self.machine.cores
+        return tuple((bank + step if bank >= self.shared else bank, part) for bank, part in demand)
 
     def shares(self, place: Place, at: Strided, base: int) -> Shares:
         """The banks that hold the bytes of an operand, which is not empty, each with its part of them."""
@@ -71,12 +84,7 @@ def _parts(
     whole, rest = divmod(run, turn)
     starts %= turn
     ends = starts + rest
-    total = len(starts) * run
-    found: list[tuple[int, float]] = []
-    for bank in range(banks):
-        held = len(starts) * whole * size
-        for begin in (bank * size, bank * size + turn):
-            held += int(np.clip(np.minimum(ends, begin + size) - np.maximum(starts, begin), 0, None).sum())
-        if held:
-            found.append((bank, held / total))
-    return tuple(found)
+    begins = np.arange(2 * banks)[:, None] * size
+    held = np.clip(np.minimum(ends, begins + size) - np.maximum(starts, begins), 0, None).sum(1)
+    totals = (held.reshape(2, banks).sum(0) + len(starts) * whole * size).tolist()
+    return tuple((bank, total / (len(starts) * run)) for bank, total in enumerate(totals) if total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.isa import Instruction
 from ..ir.machine import Machine
@@ -44,6 +44,8 @@ class Prepared:
         self._machine = machine
         self._found = found
         self._known: dict[tuple[object, ...], Task] = {}
+        self._twins: dict[tuple[object, ...], tuple[Template, Task, int]] = {}
+        self._moved: dict[tuple[int, int], Task] = {}
         self.banks = Banks.of(machine)
         self.used: dict[Place, int] = dict.fromkeys(places(machine), 0)
         self.broken: set[tuple[int, int]] = set()
@@ -68,12 +70,17 @@ class Prepared:
                     same = known.get(key, index)
                     if same < index:
                         template, task = own[same], tasks[same]
+                    elif (twin := self._twins.get((engine.name, *key))) is not None:
+                        template, task = twin[0], self._elsewhere(queue, instruction, *twin)
+                        known[key] = index
                     else:
                         template = templates.of(engine, instruction)
                         task = self._task(queue, (number, index), instruction, template)
                         # What is wrong is told of each one.
                         if (number, index) not in self.broken:
                             known[key] = index
+                            if queue.core is not None and template.row.kind != "broadcast":
+                                self._twins[engine.name, *key] = template, task, queue.core
                 own.append(template)
                 tasks.append(task)
                 first.append(same)
@@ -92,6 +99,24 @@ class Prepared:
         if task is None:
             task = self._known[key] = _make_task(template, shares)
         return task
+
+    def _elsewhere(self, queue: Queue, instruction: Instruction, template: Template, task: Task, core: int) -> Task:
+        """The task of an instruction of ``core`` that ``queue``, of another core, has as well."""
+        assert queue.core is not None
+        for operand, at in zip(template.operands, template.bases, strict=True):
+            if operand.low < operand.high:
+                (owner,) = operand_cores(self._machine, queue, instruction, operand)
+                self._use((operand.memory, owner), int(instruction.values[at]) + operand.high)
+        key = id(task), queue.core
+        moved = self._moved.get(key)
+        if moved is None:
+            banks = self.banks.moved(task.banks, queue.core - core)
+            moved = self._moved[key] = replace(task, banks=banks)
+        return moved
+
+    def _use(self, place: Place, end: int) -> None:
+        if end > self.used[place]:
+            self.used[place] = end
 
     def _shares(
         self,
@@ -121,8 +146,7 @@ class Prepared:
         banks: list[Shares] = []
         for core in operand_cores(self._machine, queue, instruction, operand):
             place = operand.memory, core
-            if high > self.used[place]:
-                self.used[place] = high
+            self._use(place, high)
             banks.append(self.banks.shares(place, operand, base))
         return tuple(banks)
 

@@ -47,3 +47,17 @@ def test_minus_zero_is_another_immediate() -> None:
     trace = simulate(program(streams, outputs=(port,)), TINY, {}, {})
     assert not trace.violations
     assert np.signbit(trace.outputs["y"]).tolist() == [False, True, False]
+
+
+def test_another_core_has_its_own_banks() -> None:
+    net = program({"VME0": [add(64, a=16384)], "VME1": [add(64, a=16384)]})
+    ready = Prepared(net, TINY, (), Violations(net))
+    (zero,), (one,) = ready.tasks
+    assert not {bank for bank, _ in zero.banks} & {bank for bank, _ in one.banks}
+    assert [part for _, part in zero.banks] == [part for _, part in one.banks]
+    local = [memory.name for memory in TINY.memories].index("L1")
+    assert [bank - ready.banks.first[local, 1] for bank, _ in one.banks] == [0, 1]
+    assert ready.used[local, 0] == ready.used[local, 1] == 16384 + 256
+    # An instruction of each core is made ready in full if nothing is known of the other.
+    alone = program({"VME1": [add(64, a=16384)]})
+    assert Prepared(alone, TINY, (), Violations(alone)).tasks[0][0].banks == one.banks
