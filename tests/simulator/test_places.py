@@ -42,6 +42,6 @@ def test_parts_are_those_of_the_bytes(name: str, dims: list[tuple[int, int]], at
     operand = Strided("a", True, False, 0, {1: 2, 2: 1, 4: 0}[size], 0, extents, strides, low, max(starts) + size)
     counted = Counter(bank_of(memory, base + start + byte) for start in starts for byte in range(size))
     total = counted.total()
-    banks = Banks(replace(TINY, memories=(memory,)), {(0, -1): 0}, ())
+    banks = Banks(replace(TINY, memories=(memory,)), {(0, -1): 0}, (), 0)
     found = dict(banks.shares((0, -1), operand, base))
     assert found == {bank: pytest.approx(count / total) for bank, count in counted.items()}
