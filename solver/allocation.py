@@ -33,7 +33,7 @@ from typing import Literal
 from ..ir.machine import Memory
 from .bank_model import BankProblem, Request, addresses, no_overlap, ordered
 from .canonical import restarts
-from .cp import Budget, Model, Solution, Status, solve
+from .cp import Budget, Model, Solution, Status, Var, solve
 from .packing import Item, cliques, pack, peak
 
 ROUND = 0.02
@@ -43,8 +43,10 @@ GROWTH = 1.3
 FAILURES = 150_000
 """Failures of the search that count as a deterministic second: about as long as the solver takes for one."""
 FITTING = 0.7
-"""Of the budget, to get below the capacity at all."""
-LOWERING = 0.2
+"""Of what is not, to get below the capacity at all."""
+ANSWERING = 0.2
+"""Of the budget, kept for the last model."""
+LOWERING = 0.05
 """Of what is left then, to get below one lower goal."""
 
 Source = Literal["solver", "search", "first fit"]
@@ -114,7 +116,8 @@ class _Run:
         self.peak = peak(self.items, self.at)
         self.source: Source = "first fit"
         self.hinted = False
-        self.limit = budget.limit
+        self.until = budget.seconds * (1 - ANSWERING)
+        self.limit = budget.limit * (1 - ANSWERING)
         self.spent = 0.0
         self.timed_out = self.interrupted = False
 
@@ -125,7 +128,7 @@ class _Run:
     @property
     def left(self) -> float:
         """Seconds of the wall clock until it strikes."""
-        return max(0.0, self.budget.seconds - self.seconds)
+        return max(0.0, self.until - self.seconds)
 
     @property
     def over(self) -> bool:
@@ -178,23 +181,18 @@ class _Run:
             goal = self.bound if low < self.bound else (low + self.peak) // 2
         if self.peak == self.bound:
             self.confirm()
-        elif not self.over:
+        else:
             self._lower()
 
     def confirm(self) -> None:
         """Have the solver answer the model, where the best packing is not its own."""
-        if self.source == "solver" or self.interrupted:
+        if self.source == "solver":
             return
         problem = self._problem(self.peak)
         model = Model("allocation")
         offset = addresses(problem, model)
         no_overlap(problem, model, offset)
-        for var, value in zip(offset, self.at, strict=True):
-            model.hint(var, value)
-        solution = self._solve(model, self.limit)
-        if solution.found:
-            self.hinted = True
-            self._take([solution.value(var) for var in offset], "solver")
+        self._last(model, offset)
 
     def _lower(self) -> None:
         """(6), from the best packing."""
@@ -206,15 +204,8 @@ class _Run:
         for var, item in zip(offset, self.items, strict=True):
             model.add(var + item.size <= top)
         model.minimize(top)
-        for var, value in zip(offset, self.at, strict=True):
-            model.hint(var, value)
         model.hint(top, self.peak)
-        solution = self._solve(model, self.limit - self.spent)
-        if solution.bound is not None:
-            self.bound = max(self.bound, round(solution.bound))
-        if solution.found:
-            self.hinted = True
-            self._take([solution.value(var) for var in offset], "solver")
+        self._last(model, offset)
 
     def _guided(self, goal: int, order: Sequence[int], budget: Budget) -> tuple[Solution, list[int] | None]:
         """Any packing below ``goal``: the lowest first, in ``order`` where several are."""
@@ -227,12 +218,22 @@ class _Run:
         solution = solve(model, budget=budget, seed=self.seed)
         return solution, [solution.value(var) for var in offset] if solution.found else None
 
-    def _solve(self, model: Model, limit: float) -> Solution:
-        solution = solve(model, budget=Budget(self.left, limit), seed=self.seed)
+    def _last(self, model: Model, offset: Sequence[Var]) -> None:
+        """Solve the model with what is left of the budget; the best packing is the hint."""
+        if self.interrupted:
+            return
+        for var, value in zip(offset, self.at, strict=True):
+            model.hint(var, value)
+        self.until, self.limit = self.budget.seconds, self.budget.limit
+        solution = solve(model, budget=Budget(self.left, max(0.0, self.limit - self.spent)), seed=self.seed)
         self.spent += solution.deterministic_seconds
-        self.interrupted = self.interrupted or solution.interrupted
+        self.interrupted = solution.interrupted
         self.timed_out = self.timed_out or solution.timed_out
-        return solution
+        if solution.bound is not None:
+            self.bound = max(self.bound, round(solution.bound))
+        if solution.found:
+            self.hinted = True
+            self._take([solution.value(var) for var in offset], "solver")
 
     def _take(self, at: list[int], source: Source) -> None:
         self.at, self.peak, self.source = at, peak(self.items, at), source

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from .packing import Item, cliques
 
-Ints: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
-"""The narrow one where it will do: copying rows is most of the work."""
+Ints: TypeAlias = NDArray[np.integer]
+"""Of 32 bits where they will do: copying rows is most of the work."""
 Bools: TypeAlias = NDArray[np.bool_]
 
 FAILURES = 200
