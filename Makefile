@@ -16,7 +16,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-published bench-mutations clean
+.PHONY: help demo test lint format docs bench bench-allocation bench-published bench-mutations clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -51,6 +51,11 @@ docs: $(VENV)/.installed ## write the pages that derive from the sources
 
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
 	$(PY) benchmarks/networks.py --json $(JSON)
+
+bench-allocation: OUT ?= $(BUILD)/allocation
+bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUTS=DIR (id,lower,upper,size), offsets go to OUT=DIR; ARGS="..." to the script
+	@test -n "$(INPUTS)" || { echo "error: name the directory of CSV files: make bench-allocation INPUTS=DIR OUT=DIR" >&2; exit 2; }
+	@$(PY) benchmarks/allocation.py "$(INPUTS)" "$(OUT)" $(ARGS)
 
 bench-published: JSON ?= $(BUILD)/published.json
 bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published configurations; rows go to JSON=FILE, ARGS="..." to the script
