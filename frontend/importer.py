@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.errors import UnsupportedError
+from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import DTYPES
 from .convert import Converter, renamed_step
 from .linear import Linear, NotAffine
@@ -42,11 +42,19 @@ class _Importer:
             self.env[name] = name
         for position, node in enumerate(network.nodes):
             self.add(position, node)
+        if not network.outputs:
+            raise UsageError("the network has no outputs, so there is nothing to compute")
         for name in network.outputs:
             self.output(name)
         return net
 
     def add(self, position: int, node: Node) -> None:
+        unknown = next((i for i in node.inputs if i and i not in self.env), None)
+        if unknown is not None:
+            raise UsageError(
+                f"node {node.name!r} ({node.op_type}) reads {unknown!r}, which nothing before it makes: "
+                "the graph has a cycle, or lacks a node"
+            )
         names = [self.env[i] if i else None for i in node.inputs]
         while names and names[-1] is None:
             names.pop()

@@ -210,11 +210,11 @@ class Growth:
         if shared:
             inner, outer = self._same(boxes)
             cores = cores // (inner * outer)
-        low = np.stack([np.where(boxes.present, boxes.spans[:, d, 0], 1 << 40) for d in range(boxes.spans.shape[1])])
-        high = np.stack([np.where(boxes.present, boxes.spans[:, d, 1], 0) for d in range(boxes.spans.shape[1])])
+        low = np.where(boxes.present[:, None], boxes.spans[:, :, 0], 1 << 40)
+        high = np.where(boxes.present[:, None], boxes.spans[:, :, 1], 0)
         first, last = self.rows.first, self.rows.first + CORNERS - 1
-        extent = np.maximum(high[:, first], high[:, last]) - np.minimum(low[:, first], low[:, last])
-        step = np.prod(np.maximum(extent, 0), axis=0) * item
+        extent = np.maximum(high[first], high[last]) - np.minimum(low[first], low[last])
+        step = np.prod(np.maximum(extent, 0), axis=1) * item
         return Crossing(core, cores, np.maximum(step, core))
 
     def _largest(self, volumes: Int) -> Int:

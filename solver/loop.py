@@ -79,7 +79,7 @@ def rounds(timeout: float, ops: int) -> tuple[Round, ...]:
     """
     if timeout < 5:
         return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * ops) / (ROUND_SECONDS * ops))))
+    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * ops) / (ROUND_SECONDS * max(1, ops)))))
     share = 0.1 * timeout
     return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
 
@@ -91,6 +91,7 @@ def _budget(seconds: float) -> Budget:
 
 def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
     """See :func:`girih.solver.plan`."""
+    _fits_main_memory(graph, machine)
     record = Record(PATIENCE * options.timeout, progress)
     with record.interrupts.watch():
         loop = _Loop(graph, machine, options, record)
@@ -100,6 +101,18 @@ def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Liste
             if loop.best is None:
                 raise
     return loop.finish()
+
+
+def _fits_main_memory(graph: Graph, machine: Machine) -> None:
+    """Constants, inputs and outputs always have their place there."""
+    memory = machine.role("main")
+    names = graph.constant_names | graph.input_tensors | graph.output_tensors
+    need = sum(graph.tensor[name].bytes for name in names)
+    if need > memory.capacity:
+        raise InfeasibleError(
+            f"constants, inputs and outputs of {graph.name} need {need:,} bytes of {memory.name}, "
+            f"{need - memory.capacity:,} more than the {memory.capacity:,} there are; use a smaller batch"
+        )
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,18 @@ and shares no code with what decides them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, prod
+from math import ceil, floor, prod
 
 import numpy as np
 
-from ..ir.box import Box, full, is_empty, volume
+from ..ir.box import Box, Span, full, is_empty, volume
 from ..ir.elements import ELEMENTS
 from ..ir.graph import DTYPES, Access, Graph, Op, Stage
 from ..ir.machine import Engine, Machine
 from ..ir.region import op_boxes
+
+MOST_POINTS = 1 << 20
+"""Points whose elements are counted one by one."""
 
 Points = dict[str, tuple[Box, ...]]
 """By operator: the points of each stage."""
@@ -167,15 +170,30 @@ def _accessed_bytes(graph: Graph, names: set[str], points: Points) -> int:
 
 
 def distinct_elements(access: Access, points: Box, shape: tuple[int, ...]) -> int:
-    """How many in-bounds elements ``points`` touch at least; exact if no axis is in two dimensions of the access."""
+    """How many in-bounds elements ``points`` touch at least.
+
+    Exact if no axis is in two dimensions of the access, and no dimension has so many points that only those along its
+    longest axis are counted.
+    """
     counts: list[int] = []
     axes: list[int] = []
     for index, extent in zip(access.index, shape, strict=True):
+        used = [axis for axis, coeff in enumerate(index.coeffs) if coeff]
+        axes += used
+        if prod(points[a].size for a in used) > MOST_POINTS:
+            longest = max(used, key=lambda a: points[a].size)
+            rest = index.const + sum(index.coeffs[a] * points[a].lo for a in used if a != longest)
+            counts.append(_inside(index.coeffs[longest], rest, points[longest], extent))
+            continue
         values = np.array([index.const])
-        for axis, coeff in enumerate(index.coeffs):
-            if coeff:
-                axes.append(axis)
-                steps = np.arange(*points[axis]) * coeff
-                values = np.unique(values[:, None] + steps[None, :])
+        for axis in used:
+            steps = np.arange(*points[axis]) * index.coeffs[axis]
+            values = np.unique(values[:, None] + steps[None, :])
         counts.append(int(((values >= 0) & (values < extent)).sum()))
     return prod(counts) if len(set(axes)) == len(axes) else max(counts, default=1)
+
+
+def _inside(coeff: int, const: int, span: Span, extent: int) -> int:
+    """How many ``i`` of a span have ``0 <= coeff * i + const < extent``."""
+    ends = sorted(((0 - const) / coeff, (extent - 1 - const) / coeff))
+    return max(0, min(span.hi - 1, floor(ends[1])) - max(span.lo, ceil(ends[0])) + 1)

@@ -322,7 +322,8 @@ class Tiler:
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
         one = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
         memory = self.machine.role("accumulator")
-        need = sum(scratch_sizes(self.graph, op, one, [largest(boxes)]).values())
+        sizes = scratch_sizes(self.graph, op, one, [largest(boxes)]).values()
+        need = sum(round_up(size, memory.alignment) for size in sizes)
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return Infeasible(op.name, memory.name, need, capacity, levers)
 

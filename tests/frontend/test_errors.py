@@ -177,3 +177,22 @@ def test_names_that_clash_are_kept_apart() -> None:
     graph = import_onnx(m.build(x))
     assert [o.name for o in graph.ops] == ["a.b", "same", "same.2"]
     assert np.isfinite(graph.data["w"]).all()
+
+
+def test_cycle_names_the_node_and_its_input() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"], name="second"),
+    ]
+    ports = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 3]) for n in ("x", "b")]
+    graph = helper.make_graph(nodes, "cycle", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UsageError, match=r"node 'first' \(Add\) reads 'b'.*cycle"):
+        import_onnx(model)
+
+
+def test_no_outputs() -> None:
+    model = simple()
+    del model.graph.output[:]
+    with pytest.raises(UsageError, match="no outputs"):
+        import_onnx(model)

@@ -316,3 +316,10 @@ def test_layerwise_is_one_segment_for_each_operator(tiny: Machine) -> None:
     graph = graphs.residual(2, batch=2, size=24)
     made = layerwise_segments(graph, tiny)
     assert [s.ops for s in made] == [(op.name,) for op in graph.ops]
+
+
+def test_a_network_of_one_number() -> None:
+    net = graphs.Net(dtype="float32")
+    net.softmax("s", net.input("x", 1))
+    graph = net.graph()
+    assert segment(graph, load_machine("tiny")).segments
