@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -60,9 +62,18 @@ FUNCS: dict[str, Callable[..., np.ndarray]] = {
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None) -> Arrays:
-    """The outputs of the whole batch, by port name, in the dtypes of the ports."""
-    parts = [evaluate_replica(graph, shares(graph, inputs, r), host) for r in range(graph.replicas)]
+Cuts = Mapping[str, tuple[int, ...]]
+"""By operator: into tiles of which extents the reduce axes of its matrix product are cut."""
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
+) -> Arrays:
+    """The outputs of the whole batch, by port name, in the dtypes of the ports.
+
+    Sums are exact and rounded once; those of ``cuts`` after each tile.
+    """
+    parts = [evaluate_replica(graph, shares(graph, inputs, r), host, cuts) for r in range(graph.replicas)]
     results: Arrays = {}
     for port in graph.outputs:
         if port.batch_axis is None:
@@ -94,19 +105,23 @@ def share(graph: Graph, port: Port, array: np.ndarray, replica: int) -> np.ndarr
     return np.pad(part, [(0, missing if d == port.batch_axis else 0) for d in range(array.ndim)])
 
 
-def evaluate_replica(graph: Graph, given: Mapping[str, np.ndarray], host: HostKernel | None = None) -> Arrays:
+def evaluate_replica(
+    graph: Graph, given: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
+) -> Arrays:
     """All tensors that one cluster computes, by tensor name (dead ones are dropped on the way)."""
     arrays: Arrays = {**given, **graph.data}
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
     for position, op in enumerate(graph.ops):
-        evaluate_op(graph, op, arrays, host)
+        evaluate_op(graph, op, arrays, host, (cuts or {}).get(op.name, ()))
         for name in set(op.inputs):
             if last[name] == position and name not in graph.output_tensors:
                 arrays.pop(name, None)
     return arrays
 
 
-def evaluate_op(graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = None) -> None:
+def evaluate_op(
+    graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = None, cut: tuple[int, ...] = ()
+) -> None:
     """Compute the outputs of ``op`` from ``arrays``, into it."""
     if op.host:
         assert host is not None, f"{op.name} needs a host kernel"
@@ -116,18 +131,19 @@ def evaluate_op(graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = 
     local |= {i: arrays[i] for i in op.inputs}
     result = graph.tensor[op.output]
     local[op.output] = np.zeros(result.shape, result.dtype)
-    for stage in op.stages:
+    for position, stage in enumerate(op.stages):
         with np.errstate(all="ignore"):
-            evaluate_stage(stage, local)
+            evaluate_stage(stage, local, cut if position == op.anchor else ())
     arrays[op.output] = local[op.output]
 
 
-def evaluate_stage(stage: Stage, arrays: Arrays) -> None:
+def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> None:
     reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
     if stage.is_contraction and not contraction_axes(stage).n and len(reduced) > 1:
         value = multiply_accumulate(stage, *(wide(view(stage, r, arrays[r.tensor])) for r in stage.reads))
     elif stage.is_contraction:
-        value = contract(stage, *(view(stage, r, arrays[r.tensor]) for r in stage.reads))
+        left, right = (view(stage, r, arrays[r.tensor]) for r in stage.reads)
+        value = contract_in_parts(stage, left, right, cut) if cut else contract(stage, left, right)
     else:
         operands = [
             wide(view(stage, o, arrays[o.tensor])) if isinstance(o, Access) else immediate(stage, o, arrays)
@@ -218,8 +234,34 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         array = array.astype(np.float64) if array.dtype.kind == "f" else wide(array)
         return array.reshape([math.prod(size[p] for p in g) for g in groups])
 
-    product = np.matmul(arrange(left, (batch, m, k)), arrange(right, (batch, k, n)))
-    shaped = product.reshape([size[p] for p in (*batch, *m, *n)])
+    products = np.matmul(arrange(left, (batch, m, k)), arrange(right, (batch, k, n)))
+    shaped = products.reshape([size[p] for p in (*batch, *m, *n)])
     spatial = [p for p in range(count) if not stage.axes[p].reduce]
     order = [*batch, *m, *n]
     return shaped.transpose([order.index(p) for p in spatial])
+
+
+def contract_in_parts(stage: Stage, left: np.ndarray, right: np.ndarray, cut: tuple[int, ...]) -> np.ndarray:
+    """The same in tiles of the reduce axes, in row-major order, of which each adds to what is there and rounds."""
+    reduced = [p for p, a in enumerate(stage.axes) if a.reduce]
+    starts = [range(0, stage.axes[p].extent, size) for p, size in zip(reduced, cut, strict=True)]
+    total: np.ndarray | None = None
+    for corner in product(*starts):
+        spans = {
+            p: slice(lo, min(lo + size, stage.axes[p].extent)) for p, lo, size in zip(reduced, corner, cut, strict=True)
+        }
+        axes = tuple(
+            replace(a, extent=spans[p].stop - spans[p].start) if p in spans else a for p, a in enumerate(stage.axes)
+        )
+        a, b = (
+            x[tuple(spans[p] if p in spans and n > 1 else slice(None) for p, n in enumerate(x.shape))]
+            for x in (left, right)
+        )
+        part = contract(replace(stage, axes=axes), a, b)
+        if part.dtype.kind == "f":
+            part = (part if total is None else total.astype(np.float64) + part).astype(np.float32)
+        elif total is not None:
+            part = total + part
+        total = part
+    assert total is not None
+    return total
