@@ -153,7 +153,7 @@ class Splitter:
         if self._staged(segment, there) + min(weights, shared // RING) > shared:
             return False
         buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, there)
-        return addresses(buffers, replaced(self.graph, ops), self.machine.role("local")) is not None
+        return isinstance(addresses(buffers, replaced(self.graph, ops), self.machine.role("local")), list)
 
     def _points(self, there: Sequence[Cell]) -> int:
         return sum(volume(points) for cell in there for boxes in cell.ops.values() for points in boxes.points)

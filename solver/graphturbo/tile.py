@@ -9,8 +9,8 @@ private buffers fit. Only where two loops are not enough are more of them cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ...ir.box import Box, shape_of
 from ...ir.cell import Cells
@@ -29,6 +29,14 @@ VERSIONS = (2, 1)
 """Of private buffers and of weights: two, so that consecutive tiles overlap; one where two do not fit."""
 
 
+@dataclass(frozen=True)
+class TooLarge:
+    """An operator of which not even one element fits: it takes ``need`` bytes of the accumulator memory."""
+
+    op: str
+    need: int
+
+
 class Tiles:
     """Tiles of one graph's operators; equal operators with equal boxes have equal ones."""
 
@@ -39,15 +47,19 @@ class Tiles:
         self.structures = Structures(graph)
         self._known: dict[tuple[object, ...], Tile | None] = {}
 
-    def segment(self, segment: Segment, caps: dict[str, int]) -> Segment | str:
-        """The segment with its tiles, or the operator that has none; ``caps``: bytes that weights may use."""
+    def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | TooLarge:
+        """The segment with its tiles, or the first operator that has none; ``caps``: bytes that weights may use."""
+        if not segment.tiles:
+            return segment
         there = all_cells(self.cells, segment)
         found: list[Tile] = []
         for name in segment.ops:
             op = self.graph.op[name]
-            tile = self._tile(op, targets(there, op), caps.get(name, self.machine.role("weights").capacity))
+            boxes = targets(there, op)
+            tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
             if tile is None:
-                return name
+                one = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
+                return TooLarge(name, sum(scratch_sizes(self.graph, op, one, [largest(boxes)]).values()))
             found.append(replace(tile, op=name))
         return replace(segment, tiles=tuple(found))
 

@@ -31,7 +31,7 @@ from girih.solver.graphturbo.group import group
 from girih.solver.graphturbo.level import LEVELS
 from girih.solver.graphturbo.spill import Settled, settle
 from girih.solver.graphturbo.split import SplitInfo, Splitter
-from girih.solver.graphturbo.tile import Tiles
+from girih.solver.graphturbo.tile import Tiles, TooLarge
 from girih.solver.options import Options
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
@@ -186,7 +186,7 @@ def test_tiles_are_the_largest_divisors_that_fit(
     cells = Cells(graph)
     bare = Splitter(graph, machine, cells).segment(graph.ops, (), ())
     tiled = Tiles(graph, machine, cells).segment(bare, {})
-    assert not isinstance(tiled, str)
+    assert not isinstance(tiled, TooLarge)
     tile = tiled.tiles[0]
     assert (tile.sizes, tile.reduce, tile.depth, tile.weight_depth) == (sizes, (reduce,), 2, 2)
 
