@@ -7,7 +7,6 @@ PY     := $(BIN)/python
 BUILD  := build
 # What `make test` hands to pytest, for example ARGS="tests/solver -k banks".
 ARGS   ?=
-JSON   ?= $(BUILD)/networks.json
 
 MODEL    := $(BUILD)/resnet50.onnx
 COMPILED := $(BUILD)/resnet50.girih
@@ -16,11 +15,11 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-allocation bench-published bench-mutations clean
+.PHONY: help demo test lint format docs bench bench-allocation bench-calibration bench-published bench-mutations bench-simulator clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, run and check it, explain the schedule
 	@echo "== 1/4  build $(MODEL)"
@@ -49,6 +48,7 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 docs: $(VENV)/.installed ## write the pages that derive from the sources
 	$(PY) -m girih.ir.manual > docs/isa.md
 
+bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
 	$(PY) benchmarks/networks.py --json $(JSON)
 
@@ -57,6 +57,10 @@ bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUT
 	@test -n "$(INPUTS)" || { echo "error: name the directory of CSV files: make bench-allocation INPUTS=DIR OUT=DIR" >&2; exit 2; }
 	@$(PY) benchmarks/allocation.py "$(INPUTS)" "$(OUT)" $(ARGS)
 
+bench-calibration: JSON ?= $(BUILD)/calibration.json
+bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim and published figures; tables go to JSON=FILE
+	$(PY) benchmarks/calibration.py --networks $(BUILD)/networks.json $(BUILD)/published.json --json $(JSON)
+
 bench-published: JSON ?= $(BUILD)/published.json
 bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published configurations; rows go to JSON=FILE, ARGS="..." to the script
 	$(PY) benchmarks/published.py --json $(JSON) $(ARGS)
@@ -64,6 +68,10 @@ bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published 
 bench-mutations: JSON ?= $(BUILD)/mutations.json
 bench-mutations: $(VENV)/.installed-dev | $(BUILD) ## make 2,000 small mistakes in right programs and see which are found
 	$(PY) benchmarks/mutations.py --json $(JSON) $(ARGS)
+
+bench-simulator: JSON ?= $(BUILD)/simulator.json
+bench-simulator: $(VENV)/.installed-dev | $(BUILD) ## measure the simulator beside ONNX Runtime; figures go to JSON=FILE
+	$(PY) benchmarks/simulator_speed.py --json $(JSON)
 
 clean: ## delete what these tasks made
 	rm -rf $(VENV) $(BUILD) girih.egg-info .pytest_cache .ruff_cache .hypothesis

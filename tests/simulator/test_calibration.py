@@ -1,0 +1,97 @@
+"""The simulator against figures that SCALE-Sim printed, kept in benchmarks/calibration_scalesim.json with their version."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import pytest
+from calibration import FIGURES, engine_row, memory_row, output_stationary, utilisation, weight_stationary
+from calibration_layers import LAYERS, Layer
+from calibration_programs import layer_program, tiles, tiles_for
+from calibration_scalesim import configuration, run
+
+from girih.ir.load_machine import load_machine
+from girih.simulator import simulate
+
+MACHINE = load_machine("stcp920")
+KEPT: dict[str, Any] = json.loads(FIGURES.read_text())
+EXPLAINED = 0.1
+SAMPLE = {
+    "resnet50 3x3 64-64 @56": {"os": 65659, "ws": 59291},
+    "resnet50 1x1 64-256 @56": {"os": 61935, "ws": 26351},
+    "bert-base projection 128x768x768": {"os": 41375, "ws": 82367},
+    "bert-base contract 128x3072x768": {"os": 151967, "ws": 329471},
+}
+"""Cycles that SCALE-Sim 3.0.0 (https://pypi.org/project/scalesim/) printed for a 64x32 array, copied by hand."""
+
+
+def by_key(key: str) -> Layer:
+    return next(layer for layer in LAYERS if layer.key == key)
+
+
+def test_the_figures_are_of_this_machine_and_of_every_layer() -> None:
+    assert KEPT["version"] == "3.0.0"
+    assert KEPT["configuration"] == configuration(MACHINE)
+    assert list(KEPT["layers"]) == [layer.key for layer in LAYERS]
+    assert len(LAYERS) >= 30
+    assert {layer.network for layer in LAYERS} == {"resnet50", "bert-base", "mobilenet-v2", "vit-b16"}
+
+
+@pytest.mark.parametrize("key", SAMPLE)
+def test_the_figures_were_not_changed(key: str) -> None:
+    assert {dataflow: KEPT["layers"][key][dataflow]["compute"] for dataflow in ("os", "ws")} == SAMPLE[key]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.key)
+def test_we_know_the_rule_behind_each_figure(layer: Layer) -> None:
+    theirs = KEPT["layers"][layer.key]
+    assert output_stationary(layer, MACHINE) == theirs["os"]["compute"]
+    assert weight_stationary(layer, MACHINE) == theirs["ws"]["compute"]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.key)
+def test_the_matrix_engine_differs_for_reasons_that_can_be_counted(layer: Layer) -> None:
+    row = engine_row(layer, MACHINE, KEPT["layers"][layer.key]["os"]["compute"])
+    assert row.ours - row.theirs == sum(row.causes.values())
+    assert row.ours >= layer.macs / (64 * 32)
+    assert row.reason or abs(row.ratio - 1) <= EXPLAINED
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.key)
+def test_memory_differs_by_what_scalesim_reads_again(layer: Layer) -> None:
+    theirs = KEPT["layers"][layer.key]["os"]
+    row = memory_row(layer, MACHINE, theirs, engine_row(layer, MACHINE, theirs["compute"]))
+    assert row.ours - row.theirs == sum(row.causes.values())
+    assert row.reason or abs(row.ratio - 1) <= EXPLAINED
+    if theirs["stall"]:
+        # It stalls for what it reads: array and stalls together take as long as the words of the busier port.
+        words = max(theirs["ifmap_words"], theirs["filter_words"])
+        port = words / KEPT["configuration"]["IfmapSRAMBankBandwidth"]
+        assert 0.75 <= (theirs["compute"] + theirs["stall"]) / port <= 1.2
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.key)
+def test_programs_of_layers_multiply_everything_once(layer: Layer, streamed: bool) -> None:
+    trace = simulate(layer_program(layer, MACHINE, streamed=streamed), MACHINE, {}, {}, data=False)
+    assert not trace.violations
+    assert trace.counters["macs"] == layer.macs
+    covered = [(t.row, t.filter, t.channel) for t in tiles(layer, tiles_for(layer, MACHINE))]
+    assert len(set(covered)) == len(covered)
+
+
+def test_utilisation_of_a_measured_network() -> None:
+    run = {"cycles": 1000, "busy": {"MME": 4000, "VME": 1600}}
+    row = {"status": "ok", "name": "resnet50", "target": "stcp920", "precision": "fp16", "batch": 32, "params": []}
+    row |= {"strategy": "graphturbo", "run": run}
+    assert utilisation([row], MACHINE) == {("resnet50", 8, "graphturbo"): (0.2, 0.5)}
+    assert utilisation([row | {"status": "run failed (1)"}], MACHINE) == {}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("scalesim") is None, reason="SCALE-Sim is not installed")
+@pytest.mark.parametrize("key", ["bert-base scores 128x64x128", "mobilenet-v2 1x1 192-64 @14"])
+def test_scalesim_still_says_so(key: str) -> None:
+    found = run(by_key(key), "os", KEPT["configuration"])
+    assert found == KEPT["layers"][key]["os"]
