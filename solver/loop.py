@@ -17,7 +17,6 @@ size of the graph, so that the same inputs give the same plan. The wall clock on
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..ir.cell import Cells
@@ -27,7 +26,7 @@ from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from .candidates import Candidates
 from .cp import Budget
-from .graphturbo import LEVELS, Heuristics, Level, Segments, without_tiles
+from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
 from .lower_bound import lower_bound
 from .options import Listener, ModelRun, Options, Planned
@@ -150,11 +149,7 @@ class _Loop:
             return
         refusal: InfeasibleError | None = None
         stale = 0
-        asked = rounds(self.options.timeout, len(self.graph.ops))
-        if len(asked) > 1:
-            asked = asked[:-1]
-            self._hint(asked[0])
-        for number, now in enumerate(asked, 1):
+        for number, now in enumerate(rounds(self.options.timeout, len(self.graph.ops))):
             if self.best is not None and (self._over() or self.best.cycles_predicted <= self.bound):
                 return
             try:
@@ -174,12 +169,6 @@ class _Loop:
     def finish(self) -> Planned:
         assert self.best is not None
         return Planned(self.best, self.record.log())
-
-    def _hint(self, now: Round) -> None:
-        """A first plan, which the rounds must beat: published heuristics for the segments, the models for the rest."""
-        with suppress(InfeasibleError):
-            found = Segments(self.graph, self.machine, self.cells, LEVELS["graphturbo"]).found()
-            self._below(0, without_tiles(found), now)
 
     # One round.
 
