@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from ..ir.cell import Cells
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
+from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
-from .lower_bound import lower_bound
 from .options import Listener, ModelRun, Options, Planned
 from .order import orders
 from .realise import Realised, Realiser, Refusal, Request

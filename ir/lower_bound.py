@@ -13,20 +13,25 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited 
 What nobody needs is not counted: going backwards from the outputs, an operator must compute at least the largest box
 that one consumer needs. The bound is the largest of the resources. It knows nothing of segments, tiles and memories,
 and shares no code with what decides them.
+
+A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
+input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import ceil, floor, prod
 
 import numpy as np
 
-from ..ir.box import Box, Span, full, is_empty, volume
-from ..ir.elements import ELEMENTS
-from ..ir.graph import DTYPES, Access, Graph, Op, Stage
-from ..ir.machine import Engine, Machine
-from ..ir.region import op_boxes
+from .box import Box, Span, full, is_empty, volume
+from .elements import ELEMENTS
+from .graph import DTYPES, Access, Graph, Op, Stage
+from .machine import Engine, Machine
+from .region import op_boxes
 
 MOST_POINTS = 1 << 20
 """Points whose elements are counted one by one."""
@@ -35,17 +40,39 @@ Points = dict[str, tuple[Box, ...]]
 """By operator: the points of each stage."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
+
+    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link.
+    """
+
+    resource: str
+    cycles: float
+    told: str
+    by_op: Mapping[str, float]
+
+
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """(cycles that one cluster needs at least, the resource that tells so)."""
+    most = bounding(unavoidable(graph, machine))
+    return ceil(most.cycles - 1e-6), f"{most.resource}: {most.told}"
+
+
+def bounding(works: tuple[Work, ...]) -> Work:
+    """The resource with the most work: the bound is its."""
+    return max(works, key=lambda work: work.cycles)
+
+
+def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
+    """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
     points = needed_points(graph)
-    candidates = [
+    return (
         _matrix(graph, machine, points),
         _vector(graph, machine, points),
         _host(graph, machine),
         *_links(graph, machine, points),
-    ]
-    cycles, reason = max(candidates, key=lambda c: c[0])
-    return ceil(cycles - 1e-6), reason
+    )
 
 
 def needed_points(graph: Graph) -> Points:
@@ -92,21 +119,24 @@ def _running(graph: Graph, points: Points) -> Iterator[tuple[Op, int, Stage, int
                 yield op, position, stage, volume(box)
 
 
-def _matrix(graph: Graph, machine: Machine, points: Points) -> tuple[float, str]:
+def _matrix(graph: Graph, machine: Machine, points: Points) -> Work:
     engine = machine.engine_for("matrix")
-    cycles, macs = 0.0, 0
+    cycles: dict[str, float] = defaultdict(float)
+    macs = 0
     for op, position, stage, count in _running(graph, points):
         dtypes = _dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
             rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])]
-            cycles += count / (engine.rows * engine.columns * rate * machine.cores)
+            cycles[op.name] += count / (engine.rows * engine.columns * rate * machine.cores)
             macs += count
-    return cycles, f"{engine.name}: {macs:,} multiply-accumulates on {machine.cores} cores"
+    told = f"{macs:,} multiply-accumulates on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
-def _vector(graph: Graph, machine: Machine, points: Points) -> tuple[float, str]:
+def _vector(graph: Graph, machine: Machine, points: Points) -> Work:
     engine = machine.engine_for("vector")
-    cycles, elements = 0.0, 0
+    cycles: dict[str, float] = defaultdict(float)
+    elements = 0
     for op, position, stage, count in _running(graph, points):
         dtypes = _dtypes(graph, op)
         if stage.is_movement or on_matrix(op, position, dtypes, machine):
@@ -114,9 +144,10 @@ def _vector(graph: Graph, machine: Machine, points: Points) -> tuple[float, str]
         if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
             continue
         lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
-        cycles += count * _slowdown(stage, engine) / (lanes * machine.cores)
+        cycles[op.name] += count * _slowdown(stage, engine) / (lanes * machine.cores)
         elements += count
-    return cycles, f"{engine.name}: {elements:,} element operations on {machine.cores} cores"
+    told = f"{elements:,} element operations on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
@@ -130,43 +161,57 @@ def _slowdown(stage: Stage, engine: Engine) -> int:
     return engine.special if special else 1
 
 
-def _host(graph: Graph, machine: Machine) -> tuple[float, str]:
+def _host(graph: Graph, machine: Machine) -> Work:
     kernels = [op for op in graph.ops if op.host is not None]
-    if not kernels:
-        return 0.0, "nothing to do"
     engine = machine.engine_for("host")
-    moved = sum(graph.tensor[n].bytes for op in kernels for n in (*dict.fromkeys(op.inputs), *op.outputs))
-    cycles = engine.issue * len(kernels) + moved / engine.bytes_per_cycle
-    return cycles, f"{engine.name}: {len(kernels)} host kernels that move {moved:,} bytes"
+    moved = {op.name: sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs)) for op in kernels}
+    cycles = {name: engine.issue + count / engine.bytes_per_cycle for name, count in moved.items()}
+    told = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
+    return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
-def _links(graph: Graph, machine: Machine, points: Points) -> list[tuple[float, str]]:
+def _links(graph: Graph, machine: Machine, points: Points) -> list[Work]:
     """Each link of the main and the shared memory, in the machine's order."""
     host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
     into = _accessed_bytes(graph, sources, points)
-    out = sum(graph.tensor[n].bytes for n in sorted(graph.output_tensors - host))
+    out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
+    both: dict[str, int] = defaultdict(int)
+    for name, count in (*into.items(), *out.items()):
+        both[name] += count
+    twice = {name: 2 * count for name, count in both.items()}
     main, shared = machine.role("main").name, machine.role("shared").name
-    crossing = {
-        (main, "read"): into, (main, "write"): out, (main, "both"): into + out,
-        (shared, "read"): into + out, (shared, "write"): into + out, (shared, "both"): 2 * (into + out),
+    crossing: dict[tuple[str, str], Mapping[str, int]] = {
+        (main, "read"): into, (main, "write"): out, (main, "both"): both,
+        (shared, "read"): both, (shared, "write"): both, (shared, "both"): twice,
     }  # fmt: skip
-    return [
-        (moved / link.bytes_per_cycle, f"{link.name}: {moved:,} bytes of constants, inputs and outputs")
-        for link in machine.links
-        if (moved := crossing.get((link.memory, link.direction)))
-    ]
+    found: list[Work] = []
+    for link in machine.links:
+        crossed = crossing.get((link.memory, link.direction), {})
+        if moved := sum(crossed.values()):
+            by_op: dict[str, float] = defaultdict(float)
+            for name, count in crossed.items():
+                by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
+            told = f"{moved:,} bytes of constants, inputs and outputs"
+            found.append(Work(link.name, moved / link.bytes_per_cycle, told, by_op))
+    return found
 
 
-def _accessed_bytes(graph: Graph, names: set[str], points: Points) -> int:
-    """Bytes of all elements of the tensors that some access certainly touches."""
+def _user(graph: Graph, tensor: str, points: Points) -> str:
+    """The operator that makes a tensor; of a constant or input, the first one that runs and reads it."""
+    made = graph.producer.get(tensor)
+    return made.name if made else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
+
+
+def _accessed_bytes(graph: Graph, names: set[str], points: Points) -> dict[str, int]:
+    """By tensor: bytes of all elements that some access certainly touches."""
     touched = dict.fromkeys(sorted(names), 0)
     for op, position, stage, _ in _running(graph, points):
         for read in stage.reads:
             if read.tensor in touched:
                 count = distinct_elements(read, points[op.name][position], graph.tensor[read.tensor].shape)
                 touched[read.tensor] = max(touched[read.tensor], count)
-    return sum(count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items())
+    return {name: count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items()}
 
 
 def distinct_elements(access: Access, points: Box, shape: tuple[int, ...]) -> int:

@@ -9,8 +9,8 @@ import pytest
 from girih.ir.box import Affine, Span
 from girih.ir.graph import Access, Graph
 from girih.ir.load_machine import load_machine
+from girih.ir.lower_bound import distinct_elements, lower_bound, needed_points
 from girih.ir.machine import Machine
-from girih.solver.lower_bound import distinct_elements, lower_bound, needed_points
 from girih.tests import graphs
 
 
