@@ -30,14 +30,16 @@ _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="
 def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
-    What each constraint model answered and proved, the segments and what limits them, how full each memory gets,
-    what crosses to main memory and why, how each operator is tiled, and what the host runs.
+    Where the cycles go of a run in time alone: of each engine and link, segment and operator, what it does and what it
+    waits for. What each constraint model answered and proved, the segments and what limits them, how full each memory
+    gets, what crosses to main memory and why, how each operator is tiled, and what the host runs.
 
     \b
     Examples:
       girih explain resnet50.girih
       girih explain resnet50.girih -o report.txt
       girih explain resnet50.girih --format json | jq .segments
+      girih explain resnet50.girih --json | jq '.spent.operators | sort_by(.work - .cycles)[:10]'
     """
     from ..ir.files import check_places, write_text
 

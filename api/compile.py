@@ -43,7 +43,9 @@ class Compiled(container.Package):
         return result
 
     def explain(self, trace: Trace | None = None) -> Report:
-        """Why the schedule looks as it does; with the trace of a run, its cycles too."""
+        """Why the schedule looks as it does, and where the cycles go: of this run, or of one in time alone."""
+        if trace is None:
+            trace = run(self, None, check=False, seed=0, data=False).trace
         return report(self.graph, self.plan, self.program, self.machine, self.log, trace)
 
     def save(self, path: str | Path) -> None:

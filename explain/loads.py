@@ -12,7 +12,7 @@ from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.timing import Cost, instruction_cost
-from .fetches import beneficiary
+from .fetches import fetched
 
 Loads = Mapping[str, Mapping[str, float]]
 """By operator, by engine or link: cycles."""
@@ -26,7 +26,7 @@ _KEPT = {
 
 def loads(graph: Graph, plan: Plan, program: Program, machine: Machine) -> Loads:
     """For an engine that every core has, the load of the busiest core counts; a fetch counts for who needs it."""
-    owner = beneficiary(graph, plan, program, machine)
+    what = fetched(graph, plan, program, machine)
     bytes_of_kernel = [_bytes_moved(program, i) for i in range(len(program.kernels))]
     busy: dict[tuple[str, str], float] = defaultdict(float)
     crossed: dict[tuple[str, str], float] = defaultdict(float)
@@ -42,7 +42,7 @@ def loads(graph: Graph, plan: Plan, program: Program, machine: Machine) -> Loads
             cost = costs.get(key)
             if cost is None:
                 cost = costs[key] = instruction_cost(machine, engine, instruction, bytes_of_kernel)
-            op = owner(instruction)
+            op, _ = what(instruction)
             mine[op] += cost.busy
             for link, count in cost.links:
                 crossed[program.ops[op].name, machine.links[link].name] += count

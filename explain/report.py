@@ -14,6 +14,7 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.trace import Trace
 from .loads import loads
+from .losses import verdict
 from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
 from .schedule import (
     HostRow,
@@ -26,17 +27,18 @@ from .schedule import (
     waiting,
 )  # fmt: skip
 from .solves import WHOLE, Log, ModelRow, model_rows
+from .spent import Spent, spent
 from .words import plural
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The whole in a few numbers. ``ratio`` is predicted cycles over the lower bound.
+    """The whole in a few numbers. ``ratio`` is cycles over the lower bound.
 
     Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored).
-    ``cycles`` are those of a simulated run, ``None`` if there was none. ``solver_seconds`` is wall time, ``rounds`` the
-    number of whole plans that the models made.
+    ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``rounds``
+    the number of whole plans that the models made.
     """
 
     network: str
@@ -52,7 +54,7 @@ class Summary:
     cycles_predicted: int
     cycles_waiting: int
     cycles_ending: int
-    cycles: int | None
+    cycles: int
     lower_bound_cycles: int
     lower_bound_reason: str
     ratio: float | None
@@ -64,11 +66,9 @@ class Summary:
     @property
     def line(self) -> str:
         """The summary line with which every long text begins and ends."""
-        cycles = self.cycles_predicted if self.cycles is None else self.cycles
-        kind = "predicted" if self.cycles is None else "simulated"
-        ratio = f", {cycles / self.lower_bound_cycles:.2f} x the lower bound" if self.lower_bound_cycles else ""
+        ratio = "" if self.ratio is None else f", {self.ratio:.2f} x the lower bound"
         return (
-            f"{self.network} on {self.machine} ({self.strategy}): {cycles:,} cycles {kind}{ratio}; "
+            f"{self.network} on {self.machine} ({self.strategy}): {self.cycles:,} cycles{ratio}; "
             f"{plural(self.operators, 'operator')} in {plural(self.segments, 'segment')}, "
             f"{self.host_operators} on the host"
         )
@@ -76,10 +76,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """Tables about one compiled network; rows are documented where they are defined."""
+    """Tables about one compiled network; rows are documented where they are defined.
+
+    ``verdict`` is a sentence about the segment that loses most.
+    """
 
     summary: Summary
     models: tuple[ModelRow, ...]
+    spent: Spent
+    verdict: str
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]
@@ -106,12 +111,11 @@ class Report:
 _FORMATS = ("", ".txt", ".md", ".json")
 
 
-def report(
-    graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace | None = None
-) -> Report:
-    """Explain a compilation; with a trace of a run, its cycles are told as well."""
+def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
+    """Explain a compilation and a run of its program, which may have been in time alone."""
     load = loads(graph, plan, program, machine)
-    cycles = plan.cycles_predicted if trace is None else trace.cycles
+    account = spent(graph, plan, program, machine, trace)
+    worst = max(account.of(account.bounding), key=lambda row: row.lost)
     summary = Summary(
         network=graph.name,
         machine=machine.name,
@@ -126,11 +130,11 @@ def report(
         cycles_predicted=plan.cycles_predicted,
         cycles_waiting=sum(waiting(plan).values()),
         cycles_ending=ending(plan),
-        cycles=None if trace is None else trace.cycles,
+        cycles=trace.cycles,
         lower_bound_cycles=plan.lower_bound_cycles,
         lower_bound_reason=plan.lower_bound_reason,
-        ratio=plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
-        seconds_at_clock=cycles / machine.frequency,
+        ratio=trace.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
+        seconds_at_clock=trace.cycles / machine.frequency,
         rounds=sum(1 for run in log.runs if run.model == WHOLE),
         solver_status=log.status,
         solver_seconds=log.seconds,
@@ -138,6 +142,8 @@ def report(
     return Report(
         summary=summary,
         models=model_rows(plan, log),
+        spent=account,
+        verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),
         segments=segment_rows(plan, load),
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,9 +11,12 @@ from .words import plural
 
 if TYPE_CHECKING:
     from .report import Report
+    from .spent import SpentRow
 
 _SHOWN = 40
 """Rows of traffic that the text shows; the JSON has them all."""
+_WORST = 20
+"""Segments, and operators, whose losses the text tells; the JSON has them all."""
 
 
 def render(report: Report) -> str:
@@ -26,8 +29,37 @@ def render(report: Report) -> str:
         autoescape=False,
     )
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
-    filters.update(table=table, number=number, percent=percent, extents=extents, short=short, plural=plural)
-    return environment.get_template("report.txt.j2").render(r=report, s=report.summary, shown=_SHOWN).rstrip()
+    filters.update(table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, lost=lost)
+    template = environment.get_template("report.txt.j2")
+    firsts = {row.index: row.first for row in report.segments}
+    return template.render(r=report, s=report.summary, shown=_SHOWN, worst=_WORST, firsts=firsts).rstrip()
+
+
+def lost(rows: Sequence[SpentRow], names: Mapping[int, str] | None = None) -> str:
+    """Where cycles went, in percent of the row's: those of resources, or of segments (``names``) and operators."""
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        waits = row.waits
+        parts = (
+            row.extra, row.rounding + row.issue + row.slowed, waits["fetch_weights"],
+            waits["fetch_data"], waits["load_weights"] + waits["load_data"], waits["store"] + waits["spill"],
+            waits["engine"], waits["cores"] + waits["host"],
+        )  # fmt: skip
+        told = [_part(part, row.cycles) for part in parts]
+        if row.segment is None:
+            busy = (number(round(row.busy)), number(round(row.busiest)))
+            cells.append((row.resource, *busy, _part(row.peak - (row.extra or 0.0), row.cycles), *told))
+        else:
+            name = short(row.op or (names or {})[row.segment], 16)
+            times = f"{row.cycles / row.work:.1f}" if row.work else "-"
+            cells.append((row.segment, name, number(round(row.cycles)), times, *told))
+    heads = "extra|inside|weights|data|loads|stores|own|cores"
+    first = "engine|busy|busiest|work" if rows and rows[0].segment is None else "seg|from|cycles|x"
+    return table(cells, f"{first}|{heads}")
+
+
+def _part(part: float | None, whole: float) -> str:
+    return "-" if part is None else f"{100 * part / whole:.0f}" if whole else "0"
 
 
 def table(rows: Sequence[Sequence[object]], heads: str) -> str:

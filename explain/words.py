@@ -11,3 +11,8 @@ def plural(count: int, noun: str) -> str:
 def size(count: int) -> str:
     """A number of bytes, in kB or MB."""
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
+
+
+def share(part: float, whole: float) -> str:
+    """A part of a whole, in percent."""
+    return f"{part / whole:.0%}".replace("%", " %") if whole else "-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from girih.ir.errors import UsageError
 from girih.ir.graph import Host
 from girih.ir.plan import Plan, Prediction, Solved
 from girih.ir.program import Program
+from girih.ir.trace import Trace
+from girih.simulator import simulate
 
 from ..api.packages import LOG, small
 
@@ -31,16 +34,31 @@ def predicted(plan: Plan) -> Plan:
     return replace(plan, predictions=tuple(Prediction(step, op, 0, time) for (step, op), time in slots))
 
 
+@lru_cache(maxsize=1)
+def timed() -> Trace:
+    return simulate(small().program, small().machine, {}, {}, data=False)
+
+
 def example() -> Report:
     package = small()
     plan = predicted(package.plan)
-    return report(package.graph, plan, package.program, package.machine, package.log)
+    return report(package.graph, plan, package.program, package.machine, package.log, timed())
 
 
 def test_the_text_begins_and_ends_with_the_summary() -> None:
     lines = str(example()).splitlines()
     assert lines[0] == lines[-1] == example().summary.line
-    assert "9,000 cycles predicted, 1.50 x the lower bound" in lines[0]
+    cycles = timed().cycles
+    assert f"{cycles:,} cycles, {cycles / 6000:.2f} x the lower bound" in lines[0]
+
+
+def test_the_losses_are_readable_at_a_hundred_columns() -> None:
+    lines = str(example()).splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Cycles: "))
+    end = next(i for i, line in enumerate(lines) if line.startswith("Models: "))
+    assert max(map(len, lines[begin:end])) <= 100
+    assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().spent.totals)
+    assert " ".join(lines[begin:end]).replace("  ", " ").count("takes") == 1
 
 
 def test_every_operator_and_memory_is_in_the_text() -> None:
@@ -53,7 +71,17 @@ def test_every_operator_and_memory_is_in_the_text() -> None:
 
 def test_json_has_every_table() -> None:
     found = json.loads(example().to_json())
-    assert [*found] == ["summary", "models", "segments", "memories", "traffic", "operators", "hosts"]
+    assert [*found] == [
+        "summary",
+        "models",
+        "spent",
+        "verdict",
+        "segments",
+        "memories",
+        "traffic",
+        "operators",
+        "hosts",
+    ]
     assert len(found["operators"]) == len(small().graph.ops)
 
 
@@ -80,7 +108,7 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
     starts = [100, 105, 145, *(155 + 10 * i for i in range(len(slots) - 3))]
     predictions = tuple(Prediction(*slot, start, start + 10) for slot, start in zip(slots, starts, strict=True))
     plan = replace(package.plan, predictions=predictions, cycles_predicted=predictions[-1].stop + 7)
-    found = report(package.graph, plan, package.program, package.machine, package.log)
+    found = report(package.graph, plan, package.program, package.machine, package.log, timed())
     assert (found.summary.cycles_waiting, found.summary.cycles_ending) == (130, 7)
     assert sum(r.waits for r in found.segments) == sum(r.waits for r in found.operators) == 130
     assert [r.waits for r in found.operators][:3] == [100, 0, 30]
@@ -121,9 +149,8 @@ def test_the_plan_answers_before_the_log() -> None:
 def test_whole_plans_are_rounds_and_no_model() -> None:
     package = small()
     whole = replace(LOG.runs[0], model="plan")
-    found = report(
-        package.graph, package.plan, package.program, package.machine, replace(LOG, runs=(*LOG.runs, whole, whole))
-    )
+    log = replace(LOG, runs=(*LOG.runs, whole, whole))
+    found = report(package.graph, package.plan, package.program, package.machine, log, timed())
     assert found.summary.rounds == 2
     assert [row.model for row in found.models] == ["tiling", "banks"]
 

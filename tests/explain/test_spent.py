@@ -1,0 +1,197 @@
+"""Every cycle of every engine is accounted for, once, and under the right name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import ceil
+from random import Random
+
+import pytest
+
+from girih.explain.losses import losses, verdict
+from girih.explain.spent import CAUSES, Spent, SpentRow, spent
+from girih.ir.graph import Graph, Host
+from girih.ir.load_machine import load_machine
+from girih.ir.lower_bound import lower_bound
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan
+from girih.ir.trace import Trace
+from girih.lowering import lower
+from girih.simulator import simulate
+
+from .. import graphs
+from ..lowering.drawn import drawn
+from ..lowering.grown import grown
+from ..lowering.handmade import handmade
+from ..plans import plain_plan
+
+DTYPES = {"tiny": "float32", "stcp920": "float16"}
+NETWORKS = {
+    "chain": graphs.chain,
+    "residual": partial(graphs.residual, size=8, channels=16),
+    "attention": graphs.attention,
+    "matmul": graphs.matmul,
+    "conv": graphs.conv,
+}
+
+
+def accounted(graph: Graph, plan: Plan, machine: Machine) -> tuple[Spent, Trace]:
+    program = lower(graph, plan, machine)
+    trace = simulate(program, machine, {}, {}, data=False)
+    return spent(graph, plan, program, machine, trace), trace
+
+
+@lru_cache
+def example(network: str, target: str, barrier: bool) -> tuple[Spent, Trace, Graph, Machine]:
+    graph, machine = NETWORKS[network](dtype=DTYPES[target]), load_machine(target)
+    plan = plain_plan(graph, machine) if barrier else handmade(graph, machine)
+    return *accounted(graph, plan, machine), graph, machine
+
+
+EXAMPLES = [(network, target, barrier) for network in NETWORKS for target in DTYPES for barrier in (False, True)]
+
+
+def assert_adds_up(found: Spent, trace: Trace, graph: Graph, machine: Machine) -> None:
+    for row in (*found.totals, *found.segments, *found.operators):
+        inside = row.peak + row.rounding + row.issue + row.slowed
+        assert inside == pytest.approx(row.busy, abs=1e-6)
+        assert row.busy + sum(row.waits.values()) == pytest.approx(row.cycles, abs=1e-6)
+        assert row.busiest >= row.busy - 1e-6
+        assert min(row.rounding, row.issue, *row.waits.values()) >= -1e-6
+        if row.work is not None:
+            assert row.extra is not None and row.work + row.extra == pytest.approx(row.peak, abs=1e-6)
+    for total in found.totals:
+        assert total.cycles == pytest.approx(trace.cycles, abs=1e-6)
+        parts = found.of(total.resource)
+        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy"):
+            assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
+        for cause in CAUSES:
+            assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
+    # The identity: bound, what is computed besides, loss inside of instructions, and idle cycles by cause.
+    bounding = found.total(found.bounding)
+    cycles, reason = lower_bound(graph, machine)
+    assert reason.startswith(f"{found.bounding}: ")
+    assert bounding.work is not None and ceil(bounding.work - 1e-6) == cycles
+    lost = (bounding.extra, bounding.rounding, bounding.issue, bounding.slowed, *bounding.waits.values())
+    assert bounding.work + sum(part or 0.0 for part in lost) == pytest.approx(trace.cycles, abs=1e-6)
+    assert sum(row.cycles for row in found.operators) == pytest.approx(trace.cycles, abs=1e-6)
+
+
+@pytest.mark.parametrize(("network", "target", "barrier"), EXAMPLES)
+def test_cycles_add_up(network: str, target: str, barrier: bool) -> None:
+    assert_adds_up(*example(network, target, barrier))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cycles_of_any_plan_add_up(seed: int) -> None:
+    rng = Random(seed)
+    target = rng.choice(list(DTYPES))
+    graph, machine = grown(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
+    found, trace = accounted(graph, drawn(graph, machine, seed, longest=4), machine)
+    assert_adds_up(found, trace, graph, machine)
+
+
+@pytest.mark.parametrize(("network", "target", "barrier"), EXAMPLES)
+def test_engines_are_as_busy_as_the_simulator_says(network: str, target: str, barrier: bool) -> None:
+    found, trace, _, machine = example(network, target, barrier)
+    for row in found.totals:
+        if row.resource in machine.engine:
+            assert row.busy * row.instances == pytest.approx(trace.summary.busy[row.resource])
+    assert {row.resource for row in found.totals} >= {name for name, busy in trace.summary.busy.items() if busy}
+
+
+def test_nothing_is_computed_twice_where_no_cells_overlap() -> None:
+    found, *_ = example("matmul", "stcp920", False)
+    matrix = found.total("MME")
+    assert matrix.extra == pytest.approx(0)
+    assert matrix.rounding > 0  # 32 x 48 sums on an array of 64 x 32
+
+
+def test_halos_are_extra() -> None:
+    graph, machine = graphs.chain(2, size=16), load_machine("stcp920")
+    apart, _ = accounted(graph, handmade(graph, machine), machine)
+    # One operator a segment: nothing twice, and less than the bound where the rows of a tile leave padding out.
+    assert -0.05 * (apart.total("MME").work or 0.0) <= (apart.total("MME").extra or 0.0) <= 0
+    # In one segment, cells overlap by the rows that the second kernel reaches over.
+    together = [accounted(graph, drawn(graph, machine, seed, longest=2), machine)[0].total("MME") for seed in range(8)]
+    assert max(row.extra or 0.0 for row in together) > 0.05 * (together[0].work or 0.0)
+
+
+def slower(machine: Machine, memory: str, factor: float) -> Machine:
+    links = (replace(x, bytes_per_cycle=x.bytes_per_cycle / factor) if x.memory == memory else x for x in machine.links)
+    return replace(machine, links=tuple(links))
+
+
+def waits(found: Spent, *causes: str) -> float:
+    return sum(found.total("MME").waits[cause] for cause in causes)
+
+
+def test_what_gets_slower_is_what_is_waited_for() -> None:
+    graph, machine = graphs.residual(), load_machine("stcp920")
+    plan = handmade(graph, machine)
+    usual, before = accounted(graph, plan, machine)
+    far, after = accounted(graph, plan, slower(machine, machine.role("main").name, 8))
+    grown_by = after.cycles - before.cycles
+    fetched = ("fetch_weights", "fetch_data", "spill")
+    assert grown_by > 0
+    assert waits(far, *fetched) - waits(usual, *fetched) == pytest.approx(grown_by, rel=0.2)
+    near, after = accounted(graph, plan, slower(machine, machine.role("shared").name, 8))
+    grown_by = after.cycles - before.cycles
+    loaded = ("load_weights", "load_data", "store", *fetched)
+    assert waits(near, *loaded) - waits(usual, *loaded) == pytest.approx(grown_by, rel=0.2)
+    vector = machine.engine_for("vector")
+    slow = replace(vector, issue=40 * vector.issue)
+    engines = tuple(slow if e == vector else e for e in machine.engines)
+    held, after = accounted(graph, plan, replace(machine, engines=engines))
+    grown_by = after.cycles - before.cycles
+    assert waits(held, "engine", "cores") - waits(usual, "engine", "cores") == pytest.approx(grown_by, rel=0.2)
+
+
+def test_one_core_waits_for_no_other() -> None:
+    graph, machine = graphs.residual(), replace(load_machine("stcp920"), cores=1)
+    found, _ = accounted(graph, handmade(graph, machine), machine)
+    for row in found.totals:
+        if row.resource in ("MME", "VME", "MTI", "MTO"):
+            assert row.waits["cores"] == 0
+
+
+def test_cores_without_work_wait_for_those_that_have_it() -> None:
+    graph, machine = graphs.chain(3, size=32), load_machine("stcp920")
+    plan = handmade(graph, machine, cores=2)
+    found, trace = accounted(graph, plan, machine)
+    busy = found.total("MME")
+    # Six of eight cores do nothing at all while the two others compute.
+    assert busy.busiest == pytest.approx(busy.busy * 4, rel=0.01)
+    assert busy.waits["cores"] >= 0.99 * busy.busiest * 6 / 8
+    assert trace.violations == ()
+
+
+def test_the_host_is_waited_for() -> None:
+    graph, machine = graphs.residual(), load_machine("stcp920")
+    ops = tuple(replace(op, host=Host("", "a test")) if op.name == "pool" else op for op in graph.ops)
+    graph = replace(graph, ops=ops)
+    found, trace = accounted(graph, handmade(graph, machine), machine)
+    assert_adds_up(found, trace, graph, machine)
+    assert found.bounding == "HOST"
+    assert found.total("MME").waits["host"] > 0.5 * machine.engine_for("host").issue
+
+
+def test_the_verdict_names_what_is_waited_for_most() -> None:
+    graph, machine = graphs.residual(), slower(load_machine("stcp920"), "DDR", 100)
+    found, _ = accounted(graph, handmade(graph, machine), machine)
+    row = max(found.of("MME"), key=lambda r: r.waits["fetch_weights"])
+    told = verdict(row, ("a", "b"), machine)
+    assert told.startswith(f"segment {row.segment} (a .. b) takes")
+    assert "waits for weights of" in told and "from DDR" in told
+
+
+def test_every_loss_has_words() -> None:
+    machine = load_machine("stcp920")
+    base = SpentRow("MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), ())
+    assert losses(base, machine) == ""
+    for cause in CAUSES:
+        row = replace(base, waits={**base.waits, cause: 5.0})
+        assert losses(row, machine).startswith("50 % waits")
+    for name in ("extra", "rounding", "issue", "slowed"):
+        assert losses(replace(base, **{name: 1.0}), machine).startswith("10 % ")
