@@ -23,6 +23,7 @@ from .layout import choose_layouts
 from .load import ModelSource, load_model
 from .loops import Net
 from .movement import fold_movements
+from .peephole import fuse_functions
 from .precision import to_float16, widen_accumulators, wrap_hosts
 from .prepare import Network, prepare
 from .products import sum_products
@@ -66,6 +67,7 @@ def import_onnx(
     if precision == "fp16":
         to_float16(net)
     widen_accumulators(net)
+    fuse_functions(net)
 
     def port(name: str, tensor: str) -> Port:
         info = infos[name]

@@ -11,12 +11,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Element:
-    """One scalar function; ``special`` ones need the vector engine's slower function unit."""
+    """One scalar function; ``special`` ones need the vector engine's slower function unit.
+
+    ``some_forms``: which operands may be vectors (``v``) and which constants (``s``), if not any that the arity allows.
+    """
 
     name: str
     arity: int
     sentence: str
     special: bool = False
+    some_forms: tuple[str, ...] = ()
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The combinations of vectors and constants that there are instructions for; one operand is a vector."""
+        return self.some_forms or _FORMS[self.arity]
+
+
+_FORMS = {1: ("v",), 2: ("vv", "vs", "sv"), 3: ("vvv", "vvs", "vsv", "vss")}
 
 
 _ROWS = (
@@ -55,6 +67,15 @@ _ROWS = (
     Element("and", 2, "true where a and b are not 0"),
     Element("or", 2, "true where a or b is not 0"),
     Element("select", 3, "b where a is true, else c"),
+    # What several of the others can be fused into; the result is rounded once.
+    Element("fma", 3, "a*b+c, rounded once"),
+    Element("clip", 3, "min(max(a,b),c)", some_forms=("vss",)),
+    Element("lrelu", 2, "a where a>=0, else a*b", some_forms=("vv", "vs")),
+    Element("quant", 3, "a*b rounded to the nearest integer, plus c, saturated", some_forms=("vvs", "vss")),
+    Element("dequant", 3, "(a-b)*c", some_forms=("vsv", "vss")),
+    Element("gelu", 1, "x*(1+erf(x/sqrt(2)))/2", special=True),
+    Element("silu", 1, "x/(1+exp(-x))", special=True),
+    Element("softplus", 1, "log(1+exp(x))", special=True),
 )
 
 ELEMENTS: dict[str, Element] = {row.name: row for row in _ROWS}

@@ -146,8 +146,13 @@ def _stage(stage: Stage, where: str) -> None:
     _unique(f"axis of {where}", (a.name for a in stage.axes))
     _require(all(a.extent > 0 for a in stage.axes), f"{where}: an axis is empty")
     _require(stage.func in ELEMENTS, f"{where}: unknown function {stage.func!r}")
-    arity = ELEMENTS[stage.func].arity
+    element = ELEMENTS[stage.func]
+    arity = element.arity
     _require(len(stage.operands) == arity, f"{where}: {stage.func} takes {arity} operands, not {len(stage.operands)}")
+    form = "".join("v" if isinstance(o, Access) else "s" for o in stage.operands)
+    wanted = ", ".join(element.some_forms)
+    limited = bool(element.some_forms) and form not in element.some_forms
+    _require(not limited, f"{where}: operands of {stage.func} are {form} (v a tensor, s a number), not one of {wanted}")
     reduces = any(a.reduce for a in stage.axes)
     _require(reduces == (stage.combine is not None), f"{where}: reduced axes and a combiner go together")
     _require(stage.combine is None or stage.combine in COMBINE_IDENTITY, f"{where}: unknown combiner {stage.combine}")

@@ -37,26 +37,6 @@ from .row import AccessMode, Field, Kind, Operand, Row, Rule
 DTYPE_NAMES: tuple[str, ...] = tuple(DTYPES)
 """The dtypes in the order of their codes in ``X.dtype`` fields."""
 
-FUSED: dict[str, Element] = {
-    e.name: e
-    for e in (
-        Element("fma", 3, "a*b+c, rounded once"),
-        Element("clip", 3, "min(max(a,b),c)"),
-        Element("lrelu", 2, "a where a>=0, else a*b"),
-        Element("quant", 3, "a*b rounded to the nearest integer, plus c, saturated"),
-        Element("dequant", 3, "(a-b)*c"),
-        Element("gelu", 1, "x*(1+erf(x/sqrt(2)))/2", special=True),
-        Element("silu", 1, "x/(1+exp(-x))", special=True),
-        Element("softplus", 1, "log(1+exp(x))", special=True),
-    )
-}
-"""Functions that an instruction has and a stage of a graph has not: what several stages can be fused into."""
-
-_FORMS = {1: ("v",), 2: ("vv", "vs", "sv"), 3: ("vvv", "vvs", "vsv", "vss")}
-_FUSED_FORMS = {
-    "fma": _FORMS[3], "clip": ("vss",), "lrelu": ("vv", "vs"), "quant": ("vvs", "vss"), "dequant": ("vsv", "vss")
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Instruction:
@@ -149,10 +129,7 @@ def _element(element: Element, form: str) -> _Draft:
 
 def _element_rows() -> Iterator[_Draft]:
     for element in ELEMENTS.values():
-        for form in _FORMS[element.arity]:
-            yield _element(element, form)
-    for element in FUSED.values():
-        for form in _FUSED_FORMS.get(element.name, ("v",)):
+        for form in element.forms:
             yield _element(element, form)
 
 

@@ -52,7 +52,12 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "floor": tirx.floor,
     "ceil": tirx.ceil,
 }
-_EXTERN = frozenset({"neg", "sign", "recip", "mod", "not", "and", "or", "select"})
+_EXTERN = frozenset(
+    {
+        "neg", "sign", "recip", "mod", "not", "and", "or", "select",
+        "fma", "clip", "lrelu", "quant", "dequant", "gelu", "silu", "softplus",
+    }
+)  # fmt: skip
 """Functions without a TIR operator of the same meaning in every dtype; they travel as named calls."""
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {

@@ -21,6 +21,13 @@ HostKernel = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
 """Computes the outputs of a host operator."""
 
 erf = np.vectorize(math.erf, otypes=[np.float32])
+erf64 = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def double(array: np.ndarray) -> np.ndarray:
+    """Exact enough for functions of several steps that are rounded once; whole numbers stay what they are."""
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
 
 FUNCS: dict[str, Callable[..., np.ndarray]] = {
     "copy": lambda a: a,
@@ -58,6 +65,14 @@ FUNCS: dict[str, Callable[..., np.ndarray]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "select": lambda a, b, c: np.where(a, b, c),
+    "fma": lambda a, b, c: double(a) * double(b) + double(c),
+    "clip": lambda a, b, c: np.minimum(np.maximum(a, b), c),
+    "lrelu": lambda a, b: np.where(a >= 0, a, a * b),
+    "quant": lambda a, b, c: np.rint(a * b) + c,
+    "dequant": lambda a, b, c: (a - b) * c,
+    "gelu": lambda a: double(a) * (1 + erf64(double(a) / math.sqrt(2))) / 2,
+    "silu": lambda a: double(a) / (1 + np.exp(-double(a))),
+    "softplus": lambda a: np.logaddexp(0, double(a)),
 }
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 

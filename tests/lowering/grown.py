@@ -109,7 +109,10 @@ class _Growth:
     def function(self, x: Access, shape: Sequence[int], inputs: list[str]) -> tuple[str, tuple[Access | float, ...]]:
         """A function of ``x`` that does not blow up, and maybe of another operand, which joins ``inputs``."""
         if self.chance(0.4):
-            return self.rng.choice(["tanh", "sigmoid", "abs", "neg", "copy", "erf", "floor"]), (x,)
+            plain = ["tanh", "sigmoid", "abs", "neg", "copy", "erf", "floor"]
+            return self.rng.choice([*plain, "silu", "gelu", "softplus"]), (x,)
+        if self.chance(0.3):
+            return self.fused(x, shape, inputs)
         func = self.rng.choice(["add", "sub", "max", "min", "mul", "lt", "ge"])
         number = self.rng.choice([0.5, -0.25, 0.0, 1.0])
         if func not in ("lt", "ge") and self.chance(0.4):
@@ -124,6 +127,21 @@ class _Growth:
             inputs.append(self.given(small) if small and self.chance(0.3) else self.constant(small))
             other = _read(inputs[-1], shape, used)
         return func, (x, other) if func in ("lt", "ge") or self.chance(0.7) else (other, x)
+
+    def fused(self, x: Access, shape: Sequence[int], inputs: list[str]) -> tuple[str, tuple[Access | float, ...]]:
+        """A function that stands for several, of ``x`` and of numbers or of a constant along some axes."""
+        func = self.rng.choice(["fma", "fma", "fma", "clip", "lrelu"])
+        if func == "clip":
+            return func, (x, -0.5, self.rng.choice([0.5, 2.0]))
+
+        def other(number: float) -> Access | float:
+            if self.chance(0.4):
+                return number
+            used = [a for a in range(len(shape)) if self.chance(0.6)]
+            inputs.append(self.constant([shape[a] for a in used]))
+            return _read(inputs[-1], shape, used)
+
+        return func, (x, other(0.5), other(-0.25)) if func == "fma" else (x, other(0.125))
 
     def reduction(self, x: str) -> str:
         """A combination over some dimensions; sometimes it is then applied to what it was taken of."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from girih.ir.elements import ELEMENTS
-from girih.ir.isa import FUSED
 from girih.simulator.numbers import FLOAT, converted, erf, to_float
 
 
@@ -43,4 +42,4 @@ def test_erf() -> None:
 
 
 def test_every_element_function_is_there() -> None:
-    assert set(FLOAT) == set(ELEMENTS) | set(FUSED)
+    assert set(FLOAT) == set(ELEMENTS)
