@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.errors import UnsupportedError
-from girih.ir.isa import DTYPE_NAMES, make
+from girih.ir.isa import DTYPE_NAMES, ROWS, make
 from girih.ir.load_machine import load_machine
 from girih.ir.reach import Strided, overlaps_itself, reach, taps
+from girih.ir.row import Row
 from girih.ir.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
 
 CHIP = load_machine("stcp920")
@@ -34,6 +35,19 @@ def test_matrix_body() -> None:
     assert matrix_body(MME, 64, 32, 101, "int8") == matrix_body(MME, 64, 32, 101, "uint8") == 51
     with pytest.raises(UnsupportedError, match="MME does not multiply float64"):
         matrix_body(MME, 1, 1, 1, "float64")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS.values() if any(f.number == "float" for f in r.fields)], ids=lambda r: r.mnemonic
+)
+def test_immediates_cost_nothing_whatever_they_are(row: Row, value: float) -> None:
+    engine = next(e for e in CHIP.engines if row.kind in e.classes)
+    sizes: dict[str, int | float] = {f.name: 2 for f in row.scalars if f.number == "unsigned"}
+    sizes |= {f"{operand.name}.dtype": 1 for operand in row.operands}
+    immediates = {f.name: value for f in row.fields if f.number == "float"}
+    found = instruction_cost(CHIP, engine, make(row.mnemonic, 0, sizes | immediates))
+    assert found == instruction_cost(CHIP, engine, make(row.mnemonic, 0, sizes))
 
 
 def test_runs() -> None:

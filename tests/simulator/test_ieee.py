@@ -81,6 +81,16 @@ CASES: list[tuple[str, list[list[float]], list[float]]] = [
     ("vsoftplus.v", [[INF, -INF, NAN]], [INF, 0, NAN]),
     ("vsilu.v", [[INF, -INF, NAN]], [INF, NAN, NAN]),
     ("vgelu.v", [[INF, NAN]], [INF, NAN]),
+    ("vle.vv", [[NAN, -INF, INF], [NAN, INF, INF]], [0, 1, 1]),
+    ("vgt.vv", [[NAN, INF, 0.0], [1, -INF, -0.0]], [0, 1, 0]),
+    ("vand.vv", [[NAN, INF, -0.0], [INF, -0.0, NAN]], [1, 0, 0]),
+    ("vor.vv", [[NAN, -0.0, 0.0], [0.0, -INF, -0.0]], [1, 1, 0]),
+    ("vnot.v", [[NAN, -0.0, INF]], [0, 1, 0]),
+    ("vmod.vv", [[INF, NAN, 1, -1], [2, 1, NAN, 0.0]], [NAN, NAN, NAN, NAN]),
+    ("vceil.v", [[INF, -0.5, NAN]], [INF, -0.0, NAN]),
+    ("vsign.v", [[INF, -INF, NAN]], [1, -1, NAN]),
+    ("vcos.v", [[INF, -INF, NAN]], [NAN, NAN, NAN]),
+    ("vlrelu.vv", [[-INF, -INF, NAN, INF], [0.5, 0, 0.5, 0]], [-INF, NAN, NAN, INF]),
     ("vscan.sum", [[1, INF, -INF, 1]], [1, INF, NAN, NAN]),
 ]  # fmt: skip
 
@@ -89,6 +99,72 @@ CASES: list[tuple[str, list[list[float]], list[float]]] = [
 def test_vector(mnemonic: str, sources: list[list[float]], expected: list[float]) -> None:
     got = vector(mnemonic, *sources)
     assert same(got, expected), got
+
+
+def test_clipping() -> None:
+    assert same(vector("vclip.vss", [NAN, INF, -INF, 2], imm0=0.0, imm1=6.0), [NAN, 6, 0, 2])
+    assert same(vector("vclip.vss", [INF, -INF], imm0=-INF, imm1=INF), [INF, -INF])
+    assert same(vector("vmax.vs", [-INF, NAN, 1], imm0=-INF), [-INF, NAN, 1])
+    assert same(vector("vfma.vss", [INF, 0, 1], imm0=NAN, imm1=INF), [NAN, NAN, NAN])
+    assert same(vector("vdequant.vss", [INF, NAN, -INF], imm0=1.0, imm1=0.0), [NAN, NAN, NAN])
+
+
+@pytest.mark.parametrize(
+    ("combine", "old", "expected"),
+    [
+        ("sum", [INF, NAN, -INF, 1], [NAN, NAN, -INF, INF]), ("max", [INF, NAN, -INF, 1], [INF, NAN, 2, INF]),
+        ("min", [INF, NAN, -INF, 1], [-INF, NAN, -INF, 1]), ("prod", [0, NAN, -INF, 1], [NAN, NAN, -INF, INF]),
+    ],
+)  # fmt: skip
+def test_accumulations(combine: str, old: list[float], expected: list[float]) -> None:
+    state = empty()
+    for at, values in ((0, [-INF, 1, 2, INF]), (4096, old)):
+        state.memory["L1", 0][at : at + 16] = np.array(values, np.float32).view(np.uint8)
+    ends = array("a", "L1", 0, "float32", 0, 0, 4) | array("dst", "L1", 4096, "float32", 0, 0, 4)
+    made = make(f"vacc.{combine}", 0, {"n0": 1, "n1": 1, "n2": 4} | ends)
+    after = simulated(in_order([("VME0", made)]), state).memory["L1", 0][4096:4112].view(np.float32)
+    assert same(after.tolist(), expected)
+
+
+WINDOW = {"oh": 1, "ow": 4, "n": 1, "kh": 1, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "w0": -1, "H": 1, "W": 4}
+"""Three taps along a row of four numbers, with one of padding on either side."""
+
+
+def windows(mnemonic: str, row: list[float], taps: list[float], dtype: str) -> list[float]:
+    """What an instruction makes of a row, and of the taps of its kernel if it has one."""
+    state, size = empty(), np.dtype(dtype).itemsize
+    matrix = mnemonic == "mconv"
+    weights = ("L1W", 0) if matrix else ("L1", 0)
+    data, kernel = np.array(row, dtype).view(np.uint8), np.array(taps, dtype).view(np.uint8)
+    state.memory["L1", 0][: data.size] = data
+    state.memory[weights][2048 : 2048 + kernel.size] = kernel
+    ends = array("a", "L1", 0, dtype, 4 * size, size, size) | array("dst", "IM", 0, "float32", 16, 4, 4)
+    if taps:
+        ends |= array("b", weights[0], 2048, dtype, 3 * size, size, size, *([size] if matrix else []))
+    made = make(mnemonic, 0, WINDOW | ({"ci": 1} if matrix else {}) | ends)
+    queue = "MME0" if matrix else "VME0"
+    return simulated(in_order([(queue, made)]), state).memory["IM", 0][:16].view(np.float32).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("mnemonic", "row", "taps", "expected"),
+    [
+        ("vpool.max", [1, NAN, -INF, -INF], [], [NAN, NAN, NAN, -INF]),
+        ("vpool.sum", [INF, 1, 1, -INF], [], [INF, INF, -INF, -INF]),
+        ("vpool.sum", [1, INF, -INF, 1], [], [INF, NAN, NAN, -INF]),
+        # The mean is over what is in bounds, so that padding makes no infinity smaller and no NaN.
+        ("vpool.avg", [INF, 1, 1, NAN], [], [INF, INF, NAN, NAN]),
+        # What is out of bounds is not multiplied, even with an infinity.
+        ("vdwconv.vv", [1, 2, 0, 3], [INF, 1, 1], [3, INF, INF, NAN]),
+        ("vdwconv.vv", [0, NAN, 1, 1], [1, 1, 0], [NAN, NAN, NAN, 2]),
+        ("mconv", [0, NAN, 1, 1], [1, 1, 0], [NAN, NAN, NAN, 2]),
+        ("mconv", [INF, 1, 1, -INF], [1, 1, 1], [INF, INF, -INF, -INF]),
+        ("mconv", [INF, 1, 1, 1], [0, 1, 1], [INF, NAN, 2, 1]),
+    ],
+)  # fmt: skip
+def test_windows(mnemonic: str, row: list[float], taps: list[float], dtype: str, expected: list[float]) -> None:
+    assert same(windows(mnemonic, row, taps, dtype), expected)
 
 
 @pytest.mark.parametrize(
