@@ -76,7 +76,9 @@ class SpentRow:
     ``segment`` is ``None`` for all of them, ``op`` is empty for all operators of a segment.
 
     ``work`` and ``extra`` are ``None`` where the lower bound knows nothing of the engine. ``busy`` are the cycles in
-    which it ran instructions, ``busiest`` those of the core with the most. ``reasons`` are the longest waits.
+    which it ran instructions, ``busiest`` those of the core with the most. ``reasons`` are the longest waits. Of the
+    waits, ``between`` are at the edges of segments and instances, where an engine drains or fills: before the first
+    instruction, after the last, and from one operator to one that does not follow it in its segment.
     """
 
     resource: str
@@ -93,6 +95,7 @@ class SpentRow:
     busy: float
     busiest: float
     waits: dict[str, float]
+    between: float
     reasons: tuple[Reason, ...]
 
     @property
@@ -186,6 +189,7 @@ class _Ledger:
             busy=sum(busy) / count,
             busiest=max(busy),
             waits=waits,
+            between=part("between"),
             reasons=tuple(Reason(*wait, cycles) for wait, cycles in longest),
         )
 
@@ -205,6 +209,7 @@ class _Reader:
         self.program = program
         self.machine = machine
         self.cycles = trace.cycles
+        self._places = {op: (n, i) for n, segment in enumerate(plan.segments) for i, op in enumerate(segment.ops)}
         self._constants = graph.constant_names
         self._what = fetched(graph, plan, program, machine)
         self._roles = [memory.role for memory in machine.memories]
@@ -266,31 +271,39 @@ class _Reader:
     ) -> Iterator[tuple[Node, float]]:
         """(instruction, its cycles) of one instance; what lies between them are waits."""
         start, end = self.past.start, self.past.end
-        now = 0
+        now, last = 0, None
         spans = sorted((start[q][i], end[q][i], q, i) for q, i in nodes)
         for (queue, index), cycles, begin in _shared(spans):
+            op = self._op((queue, index))
             if begin > now:
-                releaser = self.past.before((queue, index))
-                self._wait(ledger, core, self._op((queue, index)), releaser, now, begin)
-            now = max(now, end[queue][index])
-            ledger.busy[instance][self._op((queue, index))] += cycles
+                edge = last is None or not self._follows(last, op)
+                self._wait(ledger, core, op, edge, self.past.before((queue, index)), now, begin)
+            now, last = max(now, end[queue][index]), op
+            ledger.busy[instance][op] += cycles
             yield (queue, index), cycles
-        self._wait(ledger, core, None, self.past.last(), now, self.cycles)
+        self._wait(ledger, core, None, True, self.past.last(), now, self.cycles)
+
+    def _follows(self, op: str, other: str) -> bool:
+        """Whether both are in one segment, and ``other`` is no earlier there."""
+        (segment, position), (another, later) = self._places[op], self._places[other]
+        return segment == another and position <= later
 
     def _wait(
-        self, ledger: _Ledger, core: int | None, waiting: str | None, releaser: Node | None, since: int, until: int
-    ) -> None:
-        """Waits of the operator ``waiting``; ``None`` after the last instruction of an engine."""
+        self, ledger: _Ledger, core: int | None, waiting: str | None, edge: bool, releaser: Node | None, since: int,
+        until: int,
+    ) -> None:  # fmt: skip
+        """Waits of the operator ``waiting``, ``None`` after the last instruction of an engine; ``edge``: see above."""
         for node, begin, end in self.past.in_the_way(releaser, since, until):
             cause, op = self._cause(node, core), self._op(node)
             engine = self.program.queues[node[0]].engine
             place = op if waiting is None or cause == "cores" else waiting
-            cycles = float(end - begin)
+            shares = {(place, cause): float(end - begin)}
             if cause == "cores" and core is not None:
                 mine = self._computing[core](end) - self._computing[core](begin)
-                cycles -= mine
-                ledger.waits[waiting or op]["engine", op, engine] += mine
-            ledger.waits[place][cause, op, engine] += cycles
+                shares = {(place, cause): end - begin - mine, (waiting or op, "engine"): mine}
+            for (to, why), cycles in shares.items():
+                ledger.waits[to][why, op, engine] += cycles
+                ledger.parts[to]["between"] += cycles if edge else 0.0
 
     def _cause(self, node: Node, core: int | None) -> str:
         """What an engine of ``core`` waits for if ``node`` is in its way."""

@@ -58,13 +58,14 @@ def assert_adds_up(found: Spent, trace: Trace, graph: Graph, machine: Machine) -
         assert inside == pytest.approx(row.busy, abs=1e-6)
         assert row.busy + sum(row.waits.values()) == pytest.approx(row.cycles, abs=1e-6)
         assert row.busiest >= row.busy - 1e-6
+        assert -1e-6 <= row.between <= sum(row.waits.values()) + 1e-6
         assert min(row.rounding, row.issue, *row.waits.values()) >= -1e-6
         if row.work is not None:
             assert row.extra is not None and row.work + row.extra == pytest.approx(row.peak, abs=1e-6)
     for total in found.totals:
         assert total.cycles == pytest.approx(trace.cycles, abs=1e-6)
         parts = found.of(total.resource)
-        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy"):
+        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy", "between"):
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
             assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
@@ -167,6 +168,14 @@ def test_cores_without_work_wait_for_those_that_have_it() -> None:
     assert trace.violations == ()
 
 
+def test_a_segment_for_each_operator_fills_and_drains_at_each() -> None:
+    found, *_ = example("chain", "stcp920", True)
+    # Kernels that do not overlap wait at their edges alone, but for tiles that wait for one another.
+    matrix = found.total("MME")
+    assert matrix.between > 0.8 * sum(matrix.waits.values())
+    assert sum(row.between > 0 for row in found.of("MME")) == len(found.of("MME"))
+
+
 def test_the_host_is_waited_for() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
     ops = tuple(replace(op, host=Host("", "a test")) if op.name == "pool" else op for op in graph.ops)
@@ -188,7 +197,7 @@ def test_the_verdict_names_what_is_waited_for_most() -> None:
 
 def test_every_loss_has_words() -> None:
     machine = load_machine("stcp920")
-    base = SpentRow("MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), ())
+    base = SpentRow("MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ())
     assert losses(base, machine) == ""
     for cause in CAUSES:
         row = replace(base, waits={**base.waits, cause: 5.0})
