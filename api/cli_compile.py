@@ -63,10 +63,6 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--batch", type=int, metavar="N", help="Size of a batch that the network leaves open.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
-@click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N",
-    help="Threads of the solver at most; each model takes one.",
-)  # fmt: skip
 @JSON_OPTION
 def compile_command(
     model: Path,
@@ -78,7 +74,6 @@ def compile_command(
     batch: int | None,
     dims: tuple[str, ...],
     seed: int,
-    workers: int,
     as_json: bool,
 ) -> None:
     """Compile the ONNX network MODEL for a machine.
@@ -110,7 +105,7 @@ def compile_command(
 
     started = time.perf_counter()
     sizes = parse_assignments(dims, "--dim")
-    options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed, workers)
+    options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed)
     machine = load_machine(target)
     check_places([output], [model, target if target.endswith(".toml") else None])
     with reserved_stdout(as_json), live_progress() as progress:
@@ -161,7 +156,6 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "batch": graph.batch,
         "dims": options.dims,
         "seed": options.seed,
-        "workers": options.workers,
         "solver_timeout": options.solver_timeout,
     }
 

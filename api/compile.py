@@ -63,7 +63,6 @@ def compile(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
-    workers: int = 1,
     progress: Listener | None = None,
 ) -> Compiled:
     """Compile an ONNX network for a machine (a built-in name, a TOML file, or a :class:`Machine`).
@@ -72,7 +71,7 @@ def compile(
     the solver works keeps the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(target)
-    options = CompileOptions(name, solver_timeout, strategy, precision, batch, dict(dims or {}), seed, workers)
+    options = CompileOptions(name, solver_timeout, strategy, precision, batch, dict(dims or {}), seed)
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)

@@ -31,7 +31,6 @@ class CompileOptions:
     batch: int | None = None
     dims: dict[str, int] = field(default_factory=dict[str, int])
     seed: int = 0
-    workers: int = 1
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.solver_timeout) and self.solver_timeout >= 0):
@@ -47,10 +46,8 @@ class CompileOptions:
                 raise UsageError(f"dimension {name!r} cannot be {extent}; give 1 or more")
         if not 0 <= self.seed < 2**31:
             raise UsageError(f"seed {self.seed} is outside of 0 to {2**31 - 1}")
-        if self.workers < 1:
-            raise UsageError(f"{self.workers} workers make no sense; give 1 or more")
 
     @property
     def for_solver(self) -> Options:
         """What of it concerns the solver."""
-        return Options(self.solver_timeout, self.strategy, self.seed, self.workers)
+        return Options(self.solver_timeout, self.strategy, self.seed)

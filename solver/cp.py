@@ -208,7 +208,6 @@ class Solution:
     bound: float | None
     seconds: float
     deterministic_seconds: float
-    workers: int
     timed_out: bool = False
     interrupted: bool = False
     _solver: cp_model.CpSolver | None = field(default=None, repr=False, compare=False)
@@ -287,7 +286,6 @@ def solve(
         bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
         seconds=seconds,
         deterministic_seconds=spent,
-        workers=1,
         timed_out=status in ("feasible", "unknown") and not interrupted and spent < budget.limit,
         interrupted=interrupted,
         _solver=solver if found else None,

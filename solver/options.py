@@ -27,7 +27,6 @@ class Options:
     timeout: float = 60.0
     strategy: Strategy = "solver"
     seed: int = 0
-    workers: int = 1
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,6 @@ def test_wrong_usage_as_json(capfd: pytest.CaptureFixture[str]) -> None:
         ("--solver-timeout", "-1", "solver timeout -1"),
         ("--timeout", "nan", "solver timeout nan"),
         ("--batch", "0", "batch 0"),
-        ("--workers", "0", "0 workers"),
         ("--seed", "-1", "seed -1"),
         ("--dim", "seq", "write it as NAME=N"),
         ("--dim", "seq=many", "'many' is not a whole number"),
