@@ -12,13 +12,14 @@ to the order of summation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from .box import Affine
+from .codec import sha256
 
 DTYPES: dict[str, int] = {
     "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
@@ -209,6 +210,14 @@ class Graph:
     replicas: int = 1
     batch: int | None = None
     data: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray], compare=False, repr=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical JSON without the name, which may be that of a file, and without the data.
+
+        Nothing that is decided depends on the name, and ``constants`` have digests of the data.
+        """
+        return sha256(replace(self, name="", data={}))
 
     @cached_property
     def tensor(self) -> dict[str, Tensor]:

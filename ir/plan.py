@@ -143,7 +143,10 @@ class Solved:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole answer of the solver; the lowering takes no decision beyond it."""
+    """The whole answer of the solver; the lowering takes no decision beyond it.
+
+    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for.
+    """
 
     strategy: str
     machine: str

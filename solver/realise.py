@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from ..ir.box import full
 from ..ir.cell import Cells
-from ..ir.codec import sha256
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.machine import Machine, Role
@@ -85,7 +84,7 @@ class Realiser:
         self.pipelines = Pipelines(graph, cells, machine, self.walks, seed)
         self.placing = Placing(graph, cells, machine, self.walks, seed)
         self._note = note
-        self._sha256 = sha256(replace(graph, data={}))
+        self._sha256 = graph.digest
 
     def realise(self, asked: Request) -> Realised | Refusal:
         """The plan for these segments, or the first reason why there is none."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...ir.cell import Cells
-from ...ir.codec import sha256
 from ...ir.graph import Graph
 from ...ir.in_place import replaced
 from ...ir.machine import Machine, Role
@@ -133,7 +132,7 @@ class Heuristics:
         solved: tuple[Solved, ...],
     ) -> Realised:  # fmt: skip
         plan = Plan(
-            self.level.strategy, self.machine.name, sha256(replace(self.graph, data={})), self.seed, segments, steps,
+            self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, steps,
             local, settled.buffers, not self.level.overlap, 0, 0, "", (), solved,
         )  # fmt: skip
         timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)

@@ -87,3 +87,15 @@ def test_progress_is_told() -> None:
         progress=lambda news: heard.append(news.model),
     )
     assert {"import", "plan", "lower", "tiling"} <= set(heard)
+
+
+def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
+    made: list[girih.Compiled] = []
+    for name in ("one.onnx", "another.onnx"):
+        (tmp_path / name).write_bytes(build("tiny-cnn").SerializeToString(deterministic=True))
+        made.append(girih.compile(tmp_path / name, target="tiny", batch=1, solver_timeout=1))
+    one, another = made
+    assert (one.graph.name, another.graph.name) == ("one", "another")
+    assert one.graph.digest == another.graph.digest == one.plan.graph_sha256
+    assert one.plan_sha256 == another.plan_sha256
+    assert one.program_sha256 == another.program_sha256
