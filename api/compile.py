@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled(container.Package):
-    """A compiled network: every noun that was made on the way, and what can be done with them."""
+    """A compiled network: every noun that was made on the way, and what can be done with them.
+
+    ``seconds`` is the wall time of each stage; empty after reading a file.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float], compare=False)
 
     def run(
         self, inputs: Arrays | None = None, *, check: bool = False, seed: int = 0, trace: str | Path | None = None
@@ -106,7 +111,7 @@ def compile_for(
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
         program = lower(graph, planned.plan, machine)
-    return Compiled(graph, planned.plan, program, machine, planned.log, options, stages.seconds, network)
+    return Compiled(graph, planned.plan, program, machine, planned.log, options, network, stages.seconds)
 
 
 def load(path: str | Path) -> Compiled:

@@ -6,7 +6,10 @@
     model.onnx                                   the network that ``run --check`` compares with
     meta.json                                    versions, options, and the SHA-256 of every other entry
 
-Order and time stamps of the entries are fixed: equal contents give equal bytes.
+The archive's comment is "sha256:" and the SHA-256 of all bytes before the digits, so that no byte of the file can
+change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. How long a compilation
+took is not part of what it made; the log alone tells how long the solver searched, as part of how its answers came
+about.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 
@@ -33,9 +36,12 @@ from ..ir.program import Program
 from ..solver.options import SolveLog
 from .options import CompileOptions
 
-FORMAT = 1
+FORMAT = 2
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
+_SEAL = b"sha256:"
+_DIGITS = 2 * hashlib.sha256().digest_size
+_BLOCK = 1 << 20
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -43,7 +49,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedE
 class Package:
     """Everything that a compilation made. ``model`` holds the bytes of the ONNX network with dimensions bound.
 
-    ``seconds`` tells the wall time of each stage. ``graph.data`` and ``model`` are empty after a partial read.
+    ``graph.data`` and ``model`` are empty after a partial read.
     """
 
     graph: Graph = field(repr=False)
@@ -52,7 +58,6 @@ class Package:
     machine: Machine = field(repr=False)
     log: SolveLog = field(repr=False)
     options: CompileOptions
-    seconds: dict[str, float]
     model: bytes = field(repr=False)
 
     def __str__(self) -> str:
@@ -83,24 +88,27 @@ class Meta:
     format: int
     versions: dict[str, str]
     options: CompileOptions
-    seconds: dict[str, float]
     entries: dict[str, str]
 
 
 def save(package: Package, path: str | Path) -> None:
     """Write the package; raises :class:`UsageError` if it cannot be written, and then leaves nothing behind."""
-    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
-        writer = _Writer(archive)
-        writer.add("graph.json", to_json(replace(package.graph, data={})))
-        writer.add("plan.json", to_json(package.plan))
-        writer.add("program.bin", package.program_bytes)
-        writer.add("machine.json", to_json(package.machine))
-        writer.add("log.json", to_json(package.log))
-        for index, constant in enumerate(package.graph.constants):
-            writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
-        writer.add("model.onnx", package.model, compressed=False)
-        meta = Meta(FORMAT, _versions(), package.options, package.seconds, writer.digests)
-        writer.add("meta.json", to_json(meta))
+    with written_whole(path) as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            writer = _Writer(archive)
+            writer.add("graph.json", to_json(replace(package.graph, data={})))
+            writer.add("plan.json", to_json(package.plan))
+            writer.add("program.bin", package.program_bytes)
+            writer.add("machine.json", to_json(package.machine))
+            writer.add("log.json", to_json(package.log))
+            for index, constant in enumerate(package.graph.constants):
+                writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
+            writer.add("model.onnx", package.model, compressed=False)
+            writer.add("meta.json", to_json(Meta(FORMAT, _versions(), package.options, writer.digests)))
+            archive.comment = _SEAL + b"0" * _DIGITS
+        digits = _before_digits(file)
+        file.seek(-_DIGITS, io.SEEK_END)
+        file.write(digits)
 
 
 def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
@@ -110,21 +118,23 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
     """
     place = Path(path)
     try:
-        with zipfile.ZipFile(place) as archive:
+        with place.open("rb") as file, zipfile.ZipFile(file) as archive:
             reader = _Reader(archive)
             graph = from_json(reader.get("graph.json"), Graph)
             if data:
                 graph.data.update(_constants(reader, graph))
-            return kind(
+            package = kind(
                 graph=graph,
                 plan=from_json(reader.get("plan.json"), Plan),
                 program=Program.from_bytes(reader.get("program.bin")),
                 machine=from_json(reader.get("machine.json"), Machine),
                 log=from_json(reader.get("log.json"), SolveLog),
                 options=reader.meta.options,
-                seconds=reader.meta.seconds,
                 model=reader.get("model.onnx") if data else b"",
             )
+            # Last, because whatever is wrong with an entry says more.
+            _check_seal(file)
+            return package
     except UsageError as error:
         raise UsageError(f"cannot read {place}: {error}") from error
     except FileNotFoundError as error:
@@ -132,6 +142,30 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
     except _DAMAGE as error:
         advice = "compile the model again" if zipfile.is_zipfile(place) else "it is no complete .girih file"
         raise UsageError(f"cannot read {place}: {error}; {advice}") from error
+
+
+def _before_digits(file: IO[bytes]) -> bytes:
+    """The hexadecimal SHA-256 of all of a file but its last digits."""
+    left = file.seek(0, io.SEEK_END) - _DIGITS
+    file.seek(0)
+    digest = hashlib.sha256()
+    while left > 0:
+        block = file.read(min(left, _BLOCK))
+        if not block:
+            raise EOFError("it became shorter while it was read")
+        digest.update(block)
+        left -= len(block)
+    return digest.hexdigest().encode()
+
+
+def _check_seal(file: IO[bytes]) -> None:
+    """Raise :class:`UsageError` unless the file is as it was written, byte by byte."""
+    digits = _before_digits(file)
+    file.seek(-len(_SEAL) - _DIGITS, io.SEEK_END)
+    if file.read() != _SEAL + digits:
+        raise UsageError(
+            "its SHA-256 is not the one at its end: it was changed or packed again; compile the model again"
+        )
 
 
 class _Writer:

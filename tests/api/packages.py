@@ -30,4 +30,4 @@ def small() -> Compiled:
     graph, machine = residual(), load_machine("stcp920")
     plan = replace(handmade(graph, machine), cycles_predicted=9000, lower_bound_cycles=6000, lower_bound_reason="MME")
     options = CompileOptions(batch=2)
-    return Compiled(graph, plan, lower(graph, plan, machine), machine, LOG, options, {"plan": 1.0}, b"no network")
+    return Compiled(graph, plan, lower(graph, plan, machine), machine, LOG, options, b"no network", {"plan": 1.0})

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import struct
+import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,20 +69,76 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
             load(path)
 
 
-def test_damaged_bytes_are_noticed(tmp_path: Path) -> None:
+def header_places(path: Path) -> list[int]:
+    """The places of all bytes that are no entry's data: the headers, the directory, and the comment."""
+    whole = path.read_bytes()
+    data: set[int] = set()
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            start = info.header_offset + 30 + sum(struct.unpack_from("<HH", whole, info.header_offset + 26))
+            data |= set(range(start, start + info.compress_size))
+    return [place for place in range(len(whole)) if place not in data]
+
+
+def test_flipped_bits_of_headers_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "net.girih"
     small().save(path)
-    whole = bytearray(path.read_bytes())
-    rng = np.random.default_rng(0)
-    for place in rng.integers(0, len(whole), 40):
-        damaged = whole.copy()
-        damaged[place] ^= 0xFF
+    whole = path.read_bytes()
+    places = np.random.default_rng(0).choice(header_places(path), 60, replace=False)
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (int(place) % 8)
         path.write_bytes(damaged)
-        try:
-            # Bytes that mean nothing (time stamps, permissions) may change.
-            assert load(path) == small()
-        except UsageError as error:
-            assert "net.girih" in str(error)
+        with pytest.raises(UsageError, match=r"net\.girih"):
+            container.read(path, Package, data=False)
+
+
+def test_flipped_bits_anywhere_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "net.girih"
+    small().save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place, bit in zip(rng.integers(0, len(whole), 60), rng.integers(0, 8, 60), strict=True):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        with pytest.raises(UsageError, match=r"net\.girih"):
+            load(path)
+        # A partial read leaves out the data, but not the check.
+        with pytest.raises(UsageError, match=r"net\.girih"):
+            container.read(path, Package, data=False)
+
+
+def test_what_is_appended_or_packed_again_is_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "net.girih", tmp_path / "other.girih"
+    small().save(path)
+    for more in (b"\0", path.read_bytes()[-64:]):
+        other.write_bytes(path.read_bytes() + more)
+        with pytest.raises(UsageError, match=r"other\.girih"):
+            load(other)
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+        target.comment = source.comment
+    with pytest.raises(UsageError, match="packed again"):
+        load(other)
+
+
+def test_how_long_it_took_is_no_part_of_the_file(tmp_path: Path) -> None:
+    small().save(tmp_path / "a.girih")
+    replace(small(), seconds={"plan": 7.0}).save(tmp_path / "b.girih")
+    assert (tmp_path / "a.girih").read_bytes() == (tmp_path / "b.girih").read_bytes()
+
+
+def test_a_pipe_gets_a_whole_file_too(tmp_path: Path) -> None:
+    small().save(tmp_path / "net.girih")
+    os.mkfifo(tmp_path / "pipe")
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    small().save(tmp_path / "pipe")
+    reader.join()
+    assert found == [(tmp_path / "net.girih").read_bytes()]
 
 
 def test_an_exchanged_entry_is_named(tmp_path: Path) -> None:
