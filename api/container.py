@@ -7,9 +7,9 @@
     meta.json                                    versions, options, and the SHA-256 of every other entry
 
 The archive's comment is "sha256:" and the SHA-256 of all bytes before the digits, so that no byte of the file can
-change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. How long a compilation
-took is not part of what it made; the log alone tells how long the solver searched, as part of how its answers came
-about.
+change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. How long a
+compilation took is no part of what it made; the log alone tells how long the solver searched, as part of how its
+answers came about.
 """
 
 from __future__ import annotations
