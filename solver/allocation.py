@@ -33,7 +33,7 @@ from typing import Literal
 from ..ir.machine import Memory
 from .bank_model import BankProblem, Request, addresses, no_overlap, ordered
 from .canonical import restarts
-from .cp import Budget, Model, Solution, Status, Var, solve
+from .cp import STRIKES, Budget, Model, Solution, Status, Var, solve
 from .packing import Item, cliques, pack, peak
 
 ROUND = 0.02
@@ -133,7 +133,9 @@ class _Run:
     @property
     def over(self) -> bool:
         """Whether it is time to stop, whatever was reached."""
-        self.timed_out = self.timed_out or not self.left
+        if not self.timed_out and not self.left:
+            self.timed_out = True
+            STRIKES.count += 1
         return self.timed_out or self.interrupted or self.spent >= self.limit
 
     def fit(self, goal: int, limit: float) -> bool:

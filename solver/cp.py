@@ -246,6 +246,16 @@ class _Watch(cp_model.CpSolverSolutionCallback):
                 self.stop_search()
 
 
+@dataclass
+class Strikes:
+    """How many searches of this process the wall clock has ended. What comes of them may differ in another run."""
+
+    count: int = 0
+
+
+STRIKES = Strikes()
+
+
 def solve(
     model: Model,
     *,
@@ -280,13 +290,15 @@ def solve(
     found = status in ("optimal", "feasible")
     valued = found and closed.has_objective()
     spent = solver.response_proto.deterministic_time
+    timed_out = status in ("feasible", "unknown") and not interrupted and spent < budget.limit
+    STRIKES.count += timed_out
     return Solution(
         status=status,
         objective=solver.objective_value if valued else None,
         bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
         seconds=seconds,
         deterministic_seconds=spent,
-        timed_out=status in ("feasible", "unknown") and not interrupted and spent < budget.limit,
+        timed_out=timed_out,
         interrupted=interrupted,
         _solver=solver if found else None,
     )

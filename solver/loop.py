@@ -150,7 +150,7 @@ class _Loop:
         refusal: InfeasibleError | None = None
         stale = 0
         for number, now in enumerate(rounds(self.options.timeout, len(self.graph.ops))):
-            if self.best is not None and (self._over() or self.best.cycles_predicted <= self.bound):
+            if self.best is not None and (self.best.cycles_predicted <= self.bound or self._over()):
                 return
             try:
                 attempt = self._round(number, now)
@@ -332,7 +332,7 @@ class _Loop:
             self.record.tell("segmentation", "dearer", message=f"{len(dearer)} segments; {max(dearer)[1]}")
 
     def _over(self) -> bool:
-        return self.record.interrupts.seen or not self.record.left
+        return self.record.interrupts.seen or self.record.over()
 
     def _log(self, solved: Solved, seconds: float, spent: float, note: str) -> None:
         run = ModelRun(solved.model, solved.status, solved.objective, solved.bound, seconds, spent, solved.unit, note)

@@ -81,7 +81,11 @@ class SolveLog:
     runs: tuple[ModelRun, ...]
     seconds: float
     status: str = "done"
-    """done, timeout (the budget ended the search; the plan is the best so far) or interrupted (the user did)."""
+    """done, timeout or interrupted.
+
+    timeout: the wall clock ended the search, or one of a model, so that another run may find something else.
+    interrupted: the user did. The plan is the best so far.
+    """
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from .cp import STRIKES
 from .interrupts import Interrupts
 from .options import Listener, ModelRun, Progress, SolveLog
 
@@ -17,16 +18,18 @@ class Record:
         self._listener = listener
         self._began = time.perf_counter()
         self._runs: list[ModelRun] = []
+        self._struck = False
+        self._strikes = STRIKES.count
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
         return time.perf_counter() - self._began
 
-    @property
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return max(0.0, self.timeout - self.seconds)
+    def over(self) -> bool:
+        """Whether the budget is used up; who asks ends the search then, so that it is remembered."""
+        self._struck = self._struck or self.seconds > self.timeout
+        return self._struck
 
     def run(self, run: ModelRun) -> None:
         """One answer of one model."""
@@ -45,5 +48,6 @@ class Record:
         self.run(ModelRun(model, "infeasible", None, None, 0.0, 0.0, "", f"cut: {why}"))
 
     def log(self) -> SolveLog:
-        ended = "timeout" if self.seconds > self.timeout else "done"
+        """All of it. A planning that took longer than its budget is done all the same, if nothing was left out."""
+        ended = "timeout" if self._struck or STRIKES.count > self._strikes else "done"
         return SolveLog(tuple(self._runs), self.seconds, "interrupted" if self.interrupts.seen else ended)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .cp import Budget, solve
+from .cp import STRIKES, Budget, solve
 from .demand import Demand
 from .prefetch import Decisions, Outcome, bound, evaluate
 from .residency import ResidencyModel, Window, affordable
@@ -100,6 +100,7 @@ class _Search:
         seconds = self.budget.seconds - (time.perf_counter() - self.began)
         limit = self.budget.limit * share if slots is None else min(share, self.budget.limit - self.spent)
         if seconds <= 0 or limit <= 0:
+            STRIKES.count += limit > 0
             self.stopped = True
             return
         window = Window(self.best, self.outcome, range(len(self.demand.cycles)) if slots is None else slots)

@@ -1,0 +1,43 @@
+"""When a planning counts as ended by the clock: if it left something out, not if it merely took long."""
+
+from __future__ import annotations
+
+import time
+
+from girih.solver.cp import Budget, solve
+from girih.solver.record import Record
+
+from .test_cp import jobs, knapsack
+
+
+def test_to_take_long_is_not_to_be_cut_short() -> None:
+    record = Record(0.0, None)
+    time.sleep(0.001)
+    assert record.log().status == "done"
+
+
+def test_who_asks_ends_the_search() -> None:
+    record = Record(0.0, None)
+    time.sleep(0.001)
+    assert record.over()
+    assert record.log().status == "timeout"
+
+
+def test_in_time() -> None:
+    record = Record(1000.0, None)
+    assert not record.over()
+    assert record.log().status == "done"
+
+
+def test_a_search_that_the_clock_ends_counts() -> None:
+    record = Record(1000.0, None)
+    assert solve(jobs(), budget=Budget(0.2, 1000.0)).timed_out
+    assert record.log().status == "timeout"
+    assert Record(1000.0, None).log().status == "done"
+
+
+def test_a_search_that_ends_by_itself_does_not() -> None:
+    record = Record(1000.0, None)
+    assert solve(knapsack(), budget=Budget(100.0, 1.0)).status == "optimal"
+    assert not solve(jobs(), budget=Budget(100.0, 0.01)).timed_out
+    assert record.log().status == "done"
