@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from ..ir.errors import GirihError
+from .cli_cache import cache_command
 from .cli_compile import compile_command
 from .cli_inspect import disasm_command, explain_command, models_command, ops_command, targets_command
 from .cli_run import run_command
@@ -58,7 +59,7 @@ def completion_command(shell: str) -> None:
 
 for _command in (
     compile_command, run_command, explain_command, disasm_command, targets_command, models_command, ops_command,
-    completion_command,
+    cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

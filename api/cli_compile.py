@@ -63,6 +63,11 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--batch", type=int, metavar="N", help="Size of a batch that the network leaves open.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
+@click.option(
+    "--cache", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where plans and programs are kept; see `girih cache`.",
+)  # fmt: skip
+@click.option("--no-cache", is_flag=True, help="Solve and lower anew, and keep nothing.")
 @JSON_OPTION
 def compile_command(
     model: Path,
@@ -74,12 +79,15 @@ def compile_command(
     batch: int | None,
     dims: tuple[str, ...],
     seed: int,
+    cache: Path | None,
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Compile the ONNX network MODEL for a machine.
 
     Progress is live on standard error. Ctrl-C (or SIGTERM) while the solver works keeps the best plan so far and goes
-    on; a second one gives up. OUTPUT is written whole or not at all.
+    on; a second one gives up. OUTPUT is written whole or not at all. The same compilation again takes plan and program
+    from the cache.
 
     \b
     Examples:
@@ -93,6 +101,8 @@ def compile_command(
       status              ok; else usage_error, unsupported, infeasible, ... with the key error
       cycles_predicted, lower_bound_cycles, lower_bound_reason
       models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
+      cached              plan, lower: whether it was kept from an earlier compilation; models and their seconds
+                          are then those of that one
       solver_status       done, timeout or interrupted (the plan is then the best so far)
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
@@ -101,17 +111,21 @@ def compile_command(
     """
     from ..ir.files import check_places
     from ..ir.load_machine import load_machine
+    from .cache import open_cache
     from .progress import live_progress
 
     started = time.perf_counter()
     sizes = parse_assignments(dims, "--dim")
     options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed)
     machine = load_machine(target)
+    if no_cache and cache is not None:
+        raise UsageError(f"--no-cache and --cache {cache} contradict each other; leave out one")
+    store = open_cache(cache or not no_cache)
     check_places([output], [model, target if target.endswith(".toml") else None])
     with reserved_stdout(as_json), live_progress() as progress:
         from .compile import compile_for
 
-        compiled = compile_for(model, machine, options, progress)
+        compiled = compile_for(model, machine, options, progress, store)
         saving = time.perf_counter()
         compiled.save(output)
     seconds = {**compiled.seconds, "save": time.perf_counter() - saving, "total": time.perf_counter() - started}
@@ -137,6 +151,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "lower_bound_cycles": plan.lower_bound_cycles,
         "lower_bound_reason": plan.lower_bound_reason,
         "models": models,
+        "cached": compiled.cached,
         "solver_status": compiled.log.status,
         "plan_sha256": compiled.plan_sha256,
         "program_sha256": compiled.program_sha256,
@@ -165,11 +180,12 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
     ratio = plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
     stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
     hosts = sum(1 for op in compiled.graph.ops if op.host)
+    kept = " (from the cache)" if compiled.cached.get("plan") else ""
     lines = [
         f"{plural(len(compiled.graph.ops), 'operator')} ({hosts} on the host), "
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
-        f"solver: {compiled.log.status}; seconds: {stages}",
+        f"solver: {compiled.log.status}{kept}; seconds: {stages}",
         f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "
         f"{ratio:.2f} x the lower bound, compiled in {seconds['total']:.1f} s",
     ]

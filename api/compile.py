@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..explain.report import Report, report
 from ..ir.load_machine import load_machine
@@ -16,6 +17,8 @@ from ..ir.machine_check import check_machine
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
+from .arguments import path, refusal
+from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
 from .run import Arrays, Result, run
 
@@ -27,10 +30,12 @@ if TYPE_CHECKING:
 class Compiled(container.Package):
     """A compiled network: every noun that was made on the way, and what can be done with them.
 
-    ``seconds`` is the wall time of each stage; empty after reading a file.
+    ``seconds`` is the wall time of each stage, and ``cached`` whether its answer was kept from an earlier compilation;
+    both are empty after reading a file.
     """
 
     seconds: dict[str, float] = field(default_factory=dict[str, float], compare=False)
+    cached: dict[str, bool] = field(default_factory=dict[str, bool], compare=False)
 
     def run(
         self, inputs: Arrays | None = None, *, check: bool = False, seed: int = 0, trace: str | Path | None = None
@@ -59,7 +64,7 @@ class Compiled(container.Package):
 
 
 def compile(
-    model: str | Path | bytes | onnx.ModelProto,
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
     target: str | Path | Machine = DEFAULT_TARGET,
     solver_timeout: float = 60.0,
@@ -68,23 +73,34 @@ def compile(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
+    cache: str | os.PathLike[str] | bool = True,
     progress: Listener | None = None,
 ) -> Compiled:
     """Compile an ONNX network for a machine (a built-in name, a TOML file, or a :class:`Machine`).
 
-    See :class:`CompileOptions` for what the options mean. ``progress`` hears of every stage and model. Ctrl-C while
-    the solver works keeps the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
+    See :class:`CompileOptions` for what the options mean. ``cache`` is the folder where plans and programs are kept, so
+    that a repeated compilation neither solves nor lowers: ``True`` is the user's own or what ``GIRIH_CACHE`` says,
+    ``False`` is none. ``progress`` hears of every stage and model. Ctrl-C while the solver works keeps the best plan so
+    far and goes on; a second one raises ``KeyboardInterrupt``.
     """
-    name = target.name if isinstance(target, Machine) else str(target)
-    options = CompileOptions(name, solver_timeout, strategy, precision, batch, dict(dims or {}), seed)
+    name = target.name if isinstance(target, Machine) else str(path("target", target))
+    options = CompileOptions(
+        name, solver_timeout, strategy, precision, batch, cast("dict[str, int]", {} if dims is None else dims), seed
+    )
+    if progress is not None and not callable(progress):
+        raise refusal("progress", progress, "a function that takes what there is to tell")
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)
-    return compile_for(model, machine, options, progress or _silent)
+    return compile_for(model, machine, options, progress or _silent, open_cache(cache))
 
 
 def compile_for(
-    model: str | Path | bytes | onnx.ModelProto, machine: Machine, options: CompileOptions, progress: Listener
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    machine: Machine,
+    options: CompileOptions,
+    progress: Listener,
+    cache: Cache,
 ) -> Compiled:
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     # Imported here because TVM and OR-Tools take seconds to load.
@@ -107,11 +123,16 @@ def compile_for(
         network = model_bytes(model)
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
-        planned = plan(graph, machine, options.for_solver, progress)
+        planned, stages.cached["plan"] = cache.planned(
+            graph, machine, options.for_solver, lambda: plan(graph, machine, options.for_solver, progress)
+        )
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
-        program = lower(graph, planned.plan, machine)
-    return Compiled(graph, planned.plan, program, machine, planned.log, options, network, stages.seconds)
+        program, stages.cached["lower"] = cache.lowered(
+            graph, planned.plan, machine, lambda: lower(graph, planned.plan, machine)
+        )
+    log, seconds, cached = planned.log, stages.seconds, stages.cached
+    return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)
 
 
 def load(path: str | Path) -> Compiled:
@@ -126,6 +147,7 @@ class _Stages:
         self._progress = progress
         self._started = time.perf_counter()
         self.seconds: dict[str, float] = {}
+        self.cached: dict[str, bool] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Generator[None]:
@@ -134,7 +156,8 @@ class _Stages:
         yield
         now = time.perf_counter()
         self.seconds[name] = now - began
-        self._progress(Progress(name, "done", None, None, now - self._started))
+        message = "from the cache" if self.cached.get(name) else ""
+        self._progress(Progress(name, "done", None, None, now - self._started, message))
 
 
 def _silent(news: Progress) -> None:

@@ -20,7 +20,6 @@ import zipfile
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -35,6 +34,7 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..solver.options import SolveLog
 from .options import CompileOptions
+from .versions import version
 
 FORMAT = 2
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -104,7 +104,10 @@ def save(package: Package, path: str | Path) -> None:
             for index, constant in enumerate(package.graph.constants):
                 writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
             writer.add("model.onnx", package.model, compressed=False)
-            writer.add("meta.json", to_json(Meta(FORMAT, _versions(), package.options, writer.digests)))
+            writer.add(
+                "meta.json",
+                to_json(Meta(FORMAT, {name: version(name) for name in _VERSIONED}, package.options, writer.digests)),
+            )
             archive.comment = _SEAL + b"0" * _DIGITS
         digits = _before_digits(file)
         file.seek(-_DIGITS, io.SEEK_END)
@@ -229,13 +232,3 @@ def _npy(array: np.ndarray) -> bytes:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in _VERSIONED:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ..ir.errors import UsageError
 from ..solver.options import STRATEGIES, Options, Strategy
+from .arguments import named, number, whole
 
 Precision = Literal["as-is", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16")
@@ -33,6 +34,14 @@ class CompileOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # Whoever calls from Python may pass anything. Numbers of NumPy become plain ones: JSON has no others.
+        put = object.__setattr__
+        put(self, "solver_timeout", number("solver_timeout", self.solver_timeout))
+        put(self, "seed", whole("seed", self.seed))
+        if self.batch is not None:
+            put(self, "batch", whole("batch", self.batch))
+        dims = named("dims", self.dims).items()
+        put(self, "dims", {name: whole(f"dims[{name!r}]", extent) for name, extent in dims})
         if not (math.isfinite(self.solver_timeout) and self.solver_timeout >= 0):
             raise UsageError(f"solver timeout {self.solver_timeout:g} makes no sense; give seconds, 0 or more")
         if self.strategy not in STRATEGIES:

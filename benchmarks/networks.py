@@ -105,7 +105,7 @@ def measure(
     options += ["--solver-timeout", str(case.timeout), *(["--batch", str(case.batch)] if case.batch else [])]
     steps = {
         "build": build,
-        "compile": (*GIRIH, "compile", str(network), "-o", str(compiled), *options, "--json"),
+        "compile": (*GIRIH, "compile", str(network), "-o", str(compiled), *options, "--no-cache", "--json"),
     }
     for name, command in steps.items():
         result = timed(name, command, limit)

@@ -104,11 +104,12 @@ def _is_replaceable(place: Path) -> bool:
 
 def _mode(place: Path) -> int:
     """The permissions of the file that is replaced, or those that a new file gets."""
-    if place.exists():
+    try:
         return place.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
 
 
 def _sync_folder(folder: Path) -> None:

@@ -13,6 +13,14 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_cache() -> Generator[None]:
+    """A test that compiles means it: nothing comes from earlier runs, and nothing is left in the user's folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIRIH_CACHE", "off")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def interruptible() -> Generator[None]:
     """Ctrl-C works: a shell that starts the tests in the background makes them ignore it."""

@@ -29,7 +29,7 @@ from girih.solver.interrupts import Interrupts
 
 from .packages import small
 
-COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "completion")
+COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "cache", "completion")
 BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")
 
 

@@ -1,0 +1,177 @@
+"""What was decided and lowered before: a repeated compilation does neither again.
+
+A plan is found by what it follows from: network, machine, options of the solver, and the code that decides. A program
+is found by its plan, network, machine, and the code that lowers. Where the model's file lies and what it is called is
+part of neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+
+from ..ir.codec import from_json, sha256, to_json
+from ..ir.errors import CheckError, UsageError
+from ..ir.graph import Graph
+from ..ir.lower_bound import lower_bound
+from ..ir.machine import Machine
+from ..ir.plan import Plan
+from ..ir.plan_check import check_plan
+from ..ir.program import Program
+from ..solver.options import Options, Planned
+from .arguments import path
+from .store import Store
+from .versions import version
+
+T = TypeVar("T")
+VARIABLE = "GIRIH_CACHE"
+OFF = "off"
+"""The value of the environment variable that switches the default cache off."""
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What of the compiler an answer depends on: folders of the package, and installed distributions."""
+
+    folders: tuple[str, ...]
+    distributions: tuple[str, ...]
+
+
+SOLVER = Code(("ir", "solver"), ("girih", "numpy", "ortools"))
+LOWERING = Code(("ir", "lowering"), ("apache-tvm", "apache-tvm-ffi", "girih", "numpy"))
+
+
+@dataclass(frozen=True)
+class PlanKey:
+    """What a plan follows from."""
+
+    graph: str
+    machine: str
+    options: Options
+    code: str
+
+
+@dataclass(frozen=True)
+class ProgramKey:
+    """What a program follows from."""
+
+    graph: str
+    machine: str
+    plan: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Plans and programs that are kept in a store; without one, everything is always made anew.
+
+    What is found is checked before it is used; what does not pass is made anew, with a warning.
+    """
+
+    store: Store | None
+
+    def planned(
+        self, graph: Graph, machine: Machine, options: Options, solve: Callable[[], Planned]
+    ) -> tuple[Planned, bool]:
+        """The plan and its log, and whether they were kept from before; else they are what ``solve`` returns.
+
+        An answer that the clock or the user ended is not kept: it is not the one that a repetition would give.
+        """
+        if self.store is None:
+            return solve(), False
+        name = f"{sha256(PlanKey(graph.digest, sha256(machine), options, code_sha256(SOLVER)))}.plan"
+        found = _found(self.store, name, lambda data: _read_plan(data, graph, machine, options))
+        if found is not None:
+            return found, True
+        planned = solve()
+        if planned.log.status == "done":
+            self.store.put(name, to_json(planned))
+        return planned, False
+
+    def lowered(self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[], Program]) -> tuple[Program, bool]:
+        """The program of a plan, and whether it was kept from before; else it is what ``lower`` returns."""
+        if self.store is None:
+            return lower(), False
+        key = ProgramKey(graph.digest, sha256(machine), sha256(plan), code_sha256(LOWERING))
+        name = f"{sha256(key)}.program"
+        found = _found(self.store, name, lambda data: _read_program(data, key))
+        if found is not None:
+            return found, True
+        program = lower()
+        self.store.put(name, program.to_bytes())
+        return program, False
+
+
+def open_cache(where: str | os.PathLike[str] | bool) -> Cache:
+    """The cache in a folder; ``True``: in the default one, if it is not switched off; ``False``: none.
+
+    Raises :class:`UsageError` if there is something else in the folder's place.
+    """
+    if where is False:
+        return Cache(None)
+    folder = default_folder() if where is True else path("cache", where)
+    if folder is None:
+        return Cache(None)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder, so that it cannot hold a cache; choose another place")
+    return Cache(Store(folder))
+
+
+def default_folder() -> Path | None:
+    """What ``GIRIH_CACHE`` says (``off``: none), or else the user's folder for caches on this system."""
+    named = os.environ.get(VARIABLE)
+    if named == OFF:
+        return None
+    return Path(named) if named else platformdirs.user_cache_path("girih", appauthor=False)
+
+
+@cache
+def code_sha256(code: Code) -> str:
+    """Of the sources of the folders, and of the versions of the distributions."""
+    digest = hashlib.sha256()
+    for folder in code.folders:
+        for source in sorted((_ROOT / folder).rglob("*.py")):
+            content = source.read_bytes()
+            digest.update(f"{source.relative_to(_ROOT).as_posix()} {len(content)}\n".encode() + content)
+    for name in code.distributions:
+        digest.update(f"{name} {version(name)}\n".encode())
+    return digest.hexdigest()
+
+
+def _found(store: Store, name: str, read: Callable[[bytes], T]) -> T | None:
+    """What ``read`` makes of an entry; ``None`` if it is not there, or not to be trusted."""
+    data = store.get(name)
+    if data is None:
+        return None
+    try:
+        return read(data)
+    except Exception as error:
+        # Whatever a foreign entry makes a reader or a checker do, it is not what was looked for.
+        store.distrust(name, str(error) or type(error).__name__)
+        return None
+
+
+def _read_plan(data: bytes, graph: Graph, machine: Machine, options: Options) -> Planned:
+    planned = from_json(data, Planned)
+    plan = planned.plan
+    if (plan.graph_sha256, plan.strategy, plan.seed) != (graph.digest, options.strategy, options.seed):
+        raise CheckError("it is a plan for another network or other options")
+    if (plan.lower_bound_cycles, plan.lower_bound_reason) != lower_bound(graph, machine):
+        raise CheckError("its lower bound is not the one of this network")
+    check_plan(plan, graph, machine)
+    return planned
+
+
+def _read_program(data: bytes, key: ProgramKey) -> Program:
+    program = Program.from_bytes(data)
+    if (program.graph_sha256, program.machine_sha256, program.plan_sha256) != (key.graph, key.machine, key.plan):
+        raise CheckError("it is a program for another plan")
+    return program
