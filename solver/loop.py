@@ -56,7 +56,10 @@ ROUND_SECONDS = 0.2
 EXPOSURES = (10, 40, 4)
 """How much of all work is thought to count as time, one part in so many, from round to round: see segmentation."""
 PATIENCE = 3.0
-"""The wall clock ends the search after so many times the timeout: a safety net for busy machines."""
+"""The wall clock ends the search after so many times the timeout: a safety net for busy machines.
+
+It is never less than so many times the first round: that runs in any case, and must not depend on the load either.
+"""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another round."""
 
@@ -92,7 +95,8 @@ def _budget(seconds: float) -> Budget:
 def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
     """See :func:`girih.solver.plan`."""
     _fits_main_memory(graph, machine)
-    record = Record(PATIENCE * options.timeout, progress)
+    first = (ENUMERATION_SECONDS + ROUND_SECONDS) * len(graph.ops)
+    record = Record(PATIENCE * max(options.timeout, first), progress)
     with record.interrupts.watch():
         loop = _Loop(graph, machine, options, record)
         try:
