@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..explain.report import Report, report
+from ..ir.errors import UsageError
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
 from ..ir.machine_check import check_machine
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
-from .arguments import path, refusal
+from .arguments import path, refusal, whole
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
 from .run import Arrays, Result, run
@@ -45,9 +46,12 @@ class Compiled(container.Package):
         ``check`` compares with the network in float32, and raises :class:`CheckError` if the outputs are too far away
         or the simulator found a violation.
         """
+        if whole("seed", seed) < 0:
+            raise UsageError(f"seed {seed} is negative; give 0 or more")
+        place = None if trace is None else path("trace", trace)
         result = run(self, inputs, check=check, seed=seed)
-        if trace is not None:
-            result.save_trace(trace)
+        if place is not None:
+            result.save_trace(place)
         if check:
             result.verify()
         return result
@@ -58,9 +62,9 @@ class Compiled(container.Package):
             trace = run(self, None, check=False, seed=0, data=False).trace
         return report(self.graph, self.plan, self.program, self.machine, self.log, trace)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, place: str | Path) -> None:
         """Write a ``.girih`` file."""
-        container.save(self, path)
+        container.save(self, path("the file", place))
 
 
 def compile(
@@ -135,9 +139,9 @@ def compile_for(
     return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)
 
 
-def load(path: str | Path) -> Compiled:
+def load(place: str | Path) -> Compiled:
     """Read a ``.girih`` file; raises :class:`UsageError` if it is not one, or damaged."""
-    return container.read(path, Compiled)
+    return container.read(path("the file", place), Compiled)
 
 
 class _Stages:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ir.errors import UsageError
 from ..ir.graph import Port
+from .arguments import named
 
 RANDOM_INTEGERS = 100
 """Random integers are below this: valid indices of most embeddings."""
@@ -39,15 +40,20 @@ def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
 
 def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The same arrays in the order of the ports; raises :class:`UsageError` that says what is expected."""
+    inputs = named("inputs", inputs)
     expected = {p.name: p for p in ports}
     unknown = [name for name in inputs if name not in expected]
     missing = [name for name in expected if name not in inputs]
     if unknown or missing:
         parts = [f"there is no input {name!r}" for name in unknown] + [f"input {name!r} is missing" for name in missing]
         raise UsageError(f"{'; '.join(parts)}; the network expects {describe(ports)}")
-    arrays = {name: np.asarray(inputs[name]) for name in expected}
-    for name, array in arrays.items():
-        port = expected[name]
+    arrays: dict[str, np.ndarray] = {}
+    for name, port in expected.items():
+        try:
+            array = arrays[name] = np.asarray(inputs[name])
+        except ValueError as error:
+            wanted = _spec(port.dtype, port.shape)
+            raise UsageError(f"input {name!r} is no array, the network expects {wanted}: {error}") from error
         if array.dtype != port.dtype or array.shape != port.shape:
             got, wanted = _spec(str(array.dtype), array.shape), _spec(port.dtype, port.shape)
             raise UsageError(f"input {name!r} is {got}, the network expects {wanted}")

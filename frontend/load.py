@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -23,11 +23,14 @@ def load_model(source: ModelSource) -> onnx.ModelProto:
         return _checked(source, "the model")
     if isinstance(source, bytes):
         return _checked(_parse(source, "the model"), "the model")
+    if not isinstance(cast("object", source), (str, os.PathLike)):
+        kind = type(source).__name__
+        raise UsageError(f"a model cannot be of type {kind}; pass a path, the bytes of an ONNX file, or a ModelProto")
     path = Path(source)
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     model = _parse(data, str(path))
     del data
     try:

@@ -1,0 +1,98 @@
+"""Arguments of wrong types from Python: a sentence that says what to pass, never a TypeError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import girih
+from girih.api import arguments
+from girih.api.options import CompileOptions
+from girih.ir.errors import UsageError
+
+from .packages import small
+
+NETWORK = b"never read"
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"solver_timeout": "x"}, "solver_timeout is 'x', of type str; pass a number"),
+    ({"solver_timeout": None}, "solver_timeout is None"),
+    ({"solver_timeout": True}, "pass a number"),
+    ({"solver_timeout": 10**400}, "solver timeout inf"),
+    ({"batch": 2.5}, "batch is 2.5, of type float; pass a whole number"),
+    ({"batch": "2"}, "batch is '2', of type str; pass a whole number"),
+    ({"batch": True}, "batch is True"),
+    ({"batch": np.array([1, 2])}, r"batch is array\(\[1, 2\]\), of type ndarray"),
+    ({"seed": 1.0}, "seed is 1.0"),
+    ({"dims": [("seq", 3)]}, r"dims is \[\('seq', 3\)\], of type list; pass a dictionary"),
+    ({"dims": {1: 3}}, "dims is {1: 3}, of type dict; pass a dictionary whose keys are names"),
+    ({"dims": {"seq": 2.5}}, r"dims\['seq'\] is 2.5, of type float"),
+    ({"strategy": 3}, "there is no strategy 3"),
+    ({"precision": ["fp16"]}, "there is no precision"),
+    ({"target": 5}, "target is 5, of type int; pass a path"),
+    ({"target": b"tiny"}, "target is b'tiny'"),
+    ({"cache": 5}, "cache is 5, of type int; pass a path"),
+    ({"cache": ""}, "cache is ''"),
+    ({"progress": 3}, "progress is 3, of type int; pass a function"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_options_of_wrong_types(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        girih.compile(NETWORK, **options)
+
+
+@pytest.mark.parametrize("model", [5, None, ["a.onnx"], 2.5, bytearray(b"x"), "a\0b"])
+def test_models_of_wrong_types(model: Any) -> None:
+    with pytest.raises(UsageError, match=r"pass|cannot read"):
+        girih.compile(model, target="tiny")
+
+
+CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "load": (girih.load, "the file is 5, of type int; pass a path"),
+    "save": (lambda wrong: small().save(wrong), "the file is 5, of type int; pass a path"),
+    "inputs": (lambda wrong: small().run(wrong), "inputs is 5, of type int; pass a dictionary"),
+    "seed": (lambda wrong: small().run(seed=wrong - 6), "seed -1 is negative"),
+    "text as seed": (lambda wrong: small().run(seed=str(wrong)), "seed is '5'"),  # pyright: ignore
+    "trace": (lambda wrong: small().run(trace=wrong), "trace is 5, of type int; pass a path"),
+    "input": (lambda wrong: small().run({"x": [[wrong], [1, 2]]}), "input 'x' is no array"),  # pyright: ignore
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_with_wrong_types(name: str) -> None:
+    call, message = CALLS[name]
+    with pytest.raises(UsageError, match=message):
+        call(5)
+
+
+def test_numbers_of_numpy_are_welcome() -> None:
+    options = CompileOptions(
+        solver_timeout=np.float32(2),  # pyright: ignore
+        batch=np.int64(3),  # pyright: ignore
+        dims={"seq": np.int8(5)},  # pyright: ignore
+        seed=np.uint8(7),  # pyright: ignore
+    )
+    assert options == CompileOptions(solver_timeout=2.0, batch=3, dims={"seq": 5}, seed=7)
+    found = (options.solver_timeout, options.batch, options.dims["seq"], options.seed)
+    assert [type(x) for x in found] == [float, int, int, int]
+    # The caller's own dictionary may change later.
+    mine = {"seq": 5}
+    options = CompileOptions(dims=mine)
+    mine["seq"] = 6
+    assert options.dims == {"seq": 5}
+
+
+def test_paths() -> None:
+    assert arguments.path("place", "a/b") == arguments.path("place", Path("a/b")) == Path("a/b")
+
+
+def test_long_values_are_shortened() -> None:
+    with pytest.raises(UsageError) as caught:
+        arguments.whole("batch", "x" * 1000)
+    assert len(str(caught.value)) < 150
