@@ -126,10 +126,13 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
             graph = from_json(reader.get("graph.json"), Graph)
             if data:
                 graph.data.update(_constants(reader, graph))
+            program = Program.from_bytes(reader.get("program.bin"))
+            reader.fits("plan.json", program.plan_sha256)
+            reader.fits("machine.json", program.machine_sha256)
             package = kind(
                 graph=graph,
                 plan=from_json(reader.get("plan.json"), Plan),
-                program=Program.from_bytes(reader.get("program.bin")),
+                program=program,
                 machine=from_json(reader.get("machine.json"), Machine),
                 log=from_json(reader.get("log.json"), SolveLog),
                 options=reader.meta.options,
@@ -200,6 +203,15 @@ class _Reader:
         if _digest(data) != self.meta.entries.get(name):
             raise UsageError(f"the SHA-256 of {name} is not the one in meta.json; compile the model again")
         return data
+
+    def fits(self, name: str, digest: str) -> None:
+        """The program was made from this entry."""
+        mine = self.meta.entries.get(name, "")
+        if digest != mine:
+            raise UsageError(
+                f"its program was made from another {name} (SHA-256 {digest[:12]}) than is in it ({mine[:12]}); "
+                "compile the model again"
+            )
 
     def _entry(self, name: str) -> bytes:
         try:
