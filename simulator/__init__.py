@@ -63,11 +63,12 @@ def simulate(
         check_inputs(program, inputs)
     found = Violations(program)
     prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
+    if data:
+        check_host_memory(program, machine, prepared, sanitize=sanitize)
     timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
     report_deadlocks(program, prepared.tasks, timeline, found)
     outputs: dict[str, np.ndarray] = {}
     if data:
-        check_host_memory(program, machine, prepared, sanitize=sanitize)
         execution = Execution(program, machine, prepared, found, sanitize=sanitize)
         execution.load(constants, inputs)
         execution.run(timeline.order, host)

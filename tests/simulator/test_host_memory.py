@@ -12,6 +12,7 @@ from girih.ir.errors import UsageError
 from girih.ir.isa import make
 from girih.ir.program import Program
 from girih.simulator import host_memory, simulate
+from girih.simulator.clock import Clock
 
 from .micro import TINY, add, array, program, wait
 from .random_cases import anything
@@ -41,6 +42,13 @@ def test_the_message_says_how_much_and_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert simulate(source, TINY, {}, {}, data=False).violations == ()
     monkeypatch.setattr(host_memory, "available", lambda: None)
     assert simulate(source, TINY, {}, inputs).violations == ()
+
+
+def test_it_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_memory, "available", lambda: 1000)
+    monkeypatch.setattr(Clock, "run", lambda _: pytest.fail("the clock ran"))
+    with pytest.raises(UsageError, match="are free"):
+        simulate(in_order(drawn(1, EXACT)), TINY, {}, {"image": image(anything(1))})
 
 
 def test_an_instruction_that_computes_with_too_much_at_once() -> None:
