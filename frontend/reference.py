@@ -29,6 +29,7 @@ from .inline import proto_of
 from .linear import NotAffine
 from .load import ModelSource, load_model
 from .lrn import expand_even_lrn
+from .nan import keep_nans
 from .prepare import Network, prepare
 from .rewrite import sums_to_additions
 from .tir import kind_of, read_kernel
@@ -64,10 +65,12 @@ def reference_outputs(
 
     ``batched`` names the inputs whose samples (along the first axis) are independent of one another. The network is
     then run sample by sample, and only for as many samples, from the first, as ``macs`` allow; at least for one.
+    A NaN goes through maxima and minima, as it does in our instructions.
     """
     model = load_model(source)
+    special = any(a.dtype.kind == "f" and not np.isfinite(a).all() for a in inputs.values())
     first = {n: a[:1] if n in batched else a for n, a in inputs.items()}
-    program = Program(model, first)
+    program = Program(model, first, special=special)
     if not batched:
         return Reference(program.run(inputs), None)
     size = min(inputs[n].shape[0] for n in batched)
@@ -78,9 +81,12 @@ def reference_outputs(
 
 
 class Program:
-    """A network built for the shapes of some inputs. ``macs`` is what one run costs."""
+    """A network built for the shapes of some inputs. ``macs`` is what one run costs.
 
-    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> None:
+    ``special``: there may be NaNs, so that it matters what a maximum does with them.
+    """
+
+    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable)
         sums_to_additions(network)
         expand_even_lrn(network)
@@ -89,7 +95,8 @@ class Program:
         module, self.weights = import_whole(network)
         self.macs = count_macs(module)
         with TARGET, tvm.transform.PassContext(config={"tirx.disable_assert": True}):
-            built = tvm.compile(schedule_for_cpu(module), TARGET)
+            scheduled = schedule_for_cpu(module)
+            built = tvm.compile(keep_nans(scheduled) if special else scheduled, TARGET)
         self.machine = relax.VirtualMachine(built, cast("Any", tvm.cpu()))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,59 @@
+"""Maxima and minima that keep a NaN, as those of the instruction set do (IEEE 754-2019, ``maximum``).
+
+TVM compiles ``max(a, b)`` to ``a if a > b else b``, which drops a NaN in ``a``: a rectifier makes 0 of it. Here it
+becomes ``a if a > b or isnan(a) else b``. (Not ``a != a``, which TVM simplifies to false.)
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+_BETTER = {"prim.Max": "prim.GT", "prim.Min": "prim.LT"}
+"""TVM's JSON: the node of a choice, and that of the comparison which decides it."""
+
+
+def keep_nans(module: Any) -> Any:
+    """Rewrite every float maximum and minimum in the module's kernels."""
+    for gvar, func in list(module.functions.items()):
+        if isinstance(func, tirx.PrimFunc):
+            module.update_func(gvar, _kept(func))
+    return module
+
+
+def _kept(func: Any) -> Any:
+    # A node is replaced where it is stored, because this version of TVM has no rewriting of expressions in Python.
+    stored = json.loads(tvm.ir.save_json(func))
+    nodes: list[dict[str, Any]] = stored["nodes"]
+    choices = [node for node in nodes if node["type"] in _BETTER and _is_float(nodes, node)]
+    if not choices:
+        return func
+
+    def put(node: dict[str, Any]) -> int:
+        nodes.append(node)
+        return len(nodes) - 1
+
+    def add(kind: str, **data: object) -> int:
+        return put({"type": kind, "data": data})
+
+    nothing = put({"type": "None"})
+    isnan = put({"type": "ir.Op", "data": "tirx.isnan"})
+    truth = add("ir.PrimType", span=nothing, dtype="bool")
+    no_types = put({"type": "ffi.Array", "data": []})
+    for node in choices:
+        data = node["data"]
+        a, b = data["a"], data["b"]
+        better = add(_BETTER[node["type"]], span=nothing, ty=truth, a=a, b=b)
+        arguments = put({"type": "ffi.Array", "data": [a]})
+        strange = add("ir.Call", span=nothing, ty=truth, op=isnan, args=arguments, attrs=nothing, ty_args=no_types)
+        either = add("prim.Or", span=nothing, ty=truth, a=better, b=strange)
+        node["type"] = "prim.Select"
+        node["data"] = {"span": nothing, "ty": data["ty"], "condition": either, "true_value": a, "false_value": b}
+    return tvm.ir.load_json(json.dumps(stored))
+
+
+def _is_float(nodes: list[dict[str, Any]], node: dict[str, Any]) -> bool:
+    return str(nodes[node["data"]["ty"]]["data"]["dtype"]).startswith("float")
