@@ -1,8 +1,9 @@
 """Ask SCALE-Sim how long each layer takes on an array like ours, and keep its figures.
 
     pip install 'girih[calibration]'
-    python benchmarks/calibration_scalesim.py                      # some 20 minutes; goes on where it stopped
+    python benchmarks/calibration_scalesim.py                      # hours; goes on where it stopped
     python benchmarks/calibration_scalesim.py --only bert-base --json figures.json
+    python benchmarks/calibration_scalesim.py --compare figures.json   # which of the kept figures differ from these
 
 SCALE-Sim (Samajdar et al., ISPASS 2020; version 3: Raj et al., ISPASS 2025) is a systolic-array simulator that walks
 through every cycle. It is configured from the machine stcp920: the array of the MME, L1, L1W and IM as its buffers for
@@ -113,14 +114,29 @@ def _report(folder: Path, name: str) -> dict[str, str]:
     return dict(zip(head, row, strict=True))
 
 
+def compare(kept: dict[str, Any], found: dict[str, Any]) -> int:
+    """Print each layer of ``found`` that differs from what is kept; 1 if there is one."""
+    if {**kept, "layers": {}} != {**found, "layers": {}}:
+        print("another version, machine or configuration")
+        return 1
+    wrong = [key for key, row in found["layers"].items() if row != kept["layers"].get(key)]
+    for key in wrong:
+        print(f"{key}: kept {kept['layers'].get(key)}, found {found['layers'][key]}")
+    print(f"{len(found['layers']) - len(wrong)} of {len(found['layers'])} layers are as they are kept")
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone")
     parser.add_argument("--json", type=Path, default=FIGURES, metavar="FILE", help="keep the figures here")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="ask nothing: compare the kept figures with FILE")
     parser.add_argument("--again", action="store_true", help="ask again for what is in the file")
     arguments = parser.parse_args()
+    if arguments.compare:
+        return compare(json.loads(arguments.json.read_text()), json.loads(arguments.compare.read_text()))
     try:
         version = metadata.version("scalesim")
     except metadata.PackageNotFoundError:
