@@ -59,7 +59,7 @@ def lost(rows: Sequence[SpentRow], names: Mapping[int, str] | None = None) -> st
 
 
 def _part(part: float | None, whole: float) -> str:
-    return "-" if part is None else f"{100 * part / whole:.0f}" if whole else "0"
+    return "-" if part is None else str(round(100 * part / whole)) if whole else "0"
 
 
 def table(rows: Sequence[Sequence[object]], heads: str) -> str:
