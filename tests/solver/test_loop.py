@@ -25,8 +25,10 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.banks import Overflow
 from girih.solver.cp import Budget
+from girih.solver.loop import ENUMERATION_SECONDS, PATIENCE, ROUND_SECONDS
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
+from girih.solver.record import Record
 
 GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),
@@ -77,6 +79,19 @@ def test_the_same_inputs_give_the_same_plan() -> None:
     machine = load_machine("tiny")
     hashes = {sha256(plan(graphs.attention(dtype="float32"), machine, QUICK).plan) for _ in range(2)}
     assert len(hashes) == 1
+
+
+def test_the_clock_does_not_end_the_first_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, graph = load_machine("tiny"), graphs.residual(3, batch=4, size=24, dtype="float32")
+    options = Options(timeout=0.1)
+    quiet = plan(graph, machine, options)
+    # Long beyond the timeout from the beginning, but no longer than a first round of so many operators may take.
+    monkeypatch.setattr(Record, "seconds", PATIENCE * 0.9 * (ENUMERATION_SECONDS + ROUND_SECONDS) * len(graph.ops))
+    busy = plan(graph, machine, options)
+    assert quiet.log.status == busy.log.status == "done"
+    assert busy.plan == quiet.plan
+    assert [run.model for run in busy.log.runs] == [run.model for run in quiet.log.runs]
+    assert [run.model for run in busy.log.runs].count("plan") > 1
 
 
 def test_more_time_is_never_worse() -> None:
