@@ -2,6 +2,9 @@
 
     segmentation → tiling → pipeline → residency → banks → timeline and check → plan
 
+It begins with a plan of published heuristics, as it is and with the models below segmentation, so that there is one
+soon and none that is worse comes out.
+
 An upper model decides with relaxed costs of the lower ones. What a lower model finds out goes up as a cut:
 
 - pipeline: a tile does not fit even once                    → tiling: a lower cap for the operator
@@ -17,6 +20,7 @@ size of the graph, so that the same inputs give the same plan. The wall clock on
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..ir.cell import Cells
@@ -27,13 +31,14 @@ from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from .candidates import Candidates
 from .cp import Budget
-from .graphturbo import LEVELS, Heuristics, Level
+from .graphturbo import LEVELS, Heuristics, Level, without_tiles
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
 from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
 from .segmentation import ColumnCut, Segmentation, segment
+from .structure import Structures
 from .tiling import Caps, Choice, Infeasible, Tiler, together
 
 MOST_CUTS = 64
@@ -49,8 +54,12 @@ DETERMINISTIC = 0.1
 SLACK = 2.0
 """Seconds that loading a model may take."""
 MOST_ROUNDS = 6
-ENUMERATION_SECONDS = 0.1
-"""What the columns of segmentation take for each operator, about."""
+HEURISTIC_SECONDS = 0.05
+"""What the published heuristics take for each kind of operator, about."""
+ENUMERATION_SECONDS = 0.2
+"""What the columns of segmentation take for each kind of operator, about, with the first plans."""
+QUICK = 16
+"""Kinds of operators for which no timeout is too short."""
 ROUND_SECONDS = 0.2
 """What a round takes for each operator, about: searches, prediction and check."""
 EXPOSURES = (10, 40, 4)
@@ -75,14 +84,14 @@ class Round:
     banks: float
 
 
-def rounds(timeout: float, ops: int) -> tuple[Round, ...]:
-    """The rounds that a timeout pays for in a graph of so many operators.
+def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
+    """The rounds that a timeout pays for in a graph of so many operators of so many kinds.
 
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < 5:
         return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * ops) / (ROUND_SECONDS * max(1, ops)))))
+    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
     share = 0.1 * timeout
     return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
 
@@ -134,6 +143,7 @@ class _Loop:
         self.options = options
         self.record = record
         self.bound, self.reason = lower_bound(graph, machine)
+        self._kinds = len(set(Structures(graph).of.values()))
         self.cells = Cells(graph)
         self.realiser = Realiser(graph, machine, self.cells, options.seed, self._note)
         self.best: Plan | None = None
@@ -151,9 +161,13 @@ class _Loop:
         if self.options.strategy in LEVELS:
             self._graphturbo(LEVELS[self.options.strategy])
             return
+        asked = rounds(self.options.timeout, len(self.graph.ops), self._kinds)
+        self._incumbent(asked[0])
+        if self.best is not None and not self._affords(ENUMERATION_SECONDS):
+            return
         refusal: InfeasibleError | None = None
         stale = 0
-        for number, now in enumerate(rounds(self.options.timeout, len(self.graph.ops))):
+        for number, now in enumerate(asked, 1):
             if self.best is not None and (self.best.cycles_predicted <= self.bound or self._over()):
                 return
             try:
@@ -173,6 +187,17 @@ class _Loop:
     def finish(self) -> Planned:
         assert self.best is not None
         return Planned(self.best, self.record.log())
+
+    def _incumbent(self, now: Round) -> None:
+        """What the rounds must beat: published heuristics, as they are and with the models below segmentation."""
+        with suppress(InfeasibleError):
+            found = self._graphturbo(LEVELS["graphturbo"])
+            if self._affords(HEURISTIC_SECONDS) and not self._over():
+                self._below(0, without_tiles(found.plan.segments), now)
+
+    def _affords(self, seconds: float) -> bool:
+        """Whether the timeout has so many seconds for each kind of operator beyond the :data:`QUICK`."""
+        return self.options.timeout >= seconds * (self._kinds - QUICK)
 
     # One round.
 
@@ -293,7 +318,7 @@ class _Loop:
 
     def _layerwise(self) -> None:
         """One operator after the other, with a little more of local memory left free at each refusal."""
-        now = rounds(self.options.timeout, len(self.graph.ops))[0]
+        now = rounds(self.options.timeout, len(self.graph.ops), self._kinds)[0]
         refusal: Refusal | None = None
         for attempt in range(MOST_MARGINS):
             margin = attempt * self.machine.role("local").capacity // 16
@@ -306,10 +331,12 @@ class _Loop:
         assert refusal is not None
         raise refusal.error()
 
-    def _graphturbo(self, level: Level) -> None:
+    def _graphturbo(self, level: Level) -> Realised:
         """The published heuristics alone."""
-        made = Heuristics(self.graph, self.machine, self.cells, level, self.options.seed, self._note)
-        self._found(0, made.plan())
+        made = Heuristics(self.graph, self.machine, self.cells, level, self.options.seed, self._note).plan()
+        made = replace(made, plan=replace(made.plan, strategy=self.options.strategy))
+        self._found(0, made)
+        return made
 
     def _found(self, number: int, realised: Realised) -> None:
         """A checked plan: keep it if it is the best."""

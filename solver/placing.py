@@ -53,10 +53,10 @@ class Placing:
             here = [buffers[i] for i in mine]
             conflicts = tuple(self._conflicts(segment, cell, here, memory))
             answer: Placement | Overflow | None = None
-            for groups, again in self._wishes(segment, here, memory):
-                of = {b: number for number, group in enumerate(groups) for b in group}
+            for wish in self._wishes(segment, here, memory):
+                of = {b: number for number, group in enumerate(wish.groups) for b in group}
                 pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
-                answer = self.place(_requests(groups, again), memory, pairs, budget)
+                answer = self.place(_requests(wish), memory, pairs, budget)
                 seconds += answer.seconds
                 spent += answer.deterministic_seconds
                 if isinstance(answer, Placement):
@@ -70,26 +70,28 @@ class Placing:
                 placed[i] = replace(buffers[i], address=address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
 
-    def _wishes(
-        self, segment: Segment, buffers: list[LocalBuffer], memory: Memory
-    ) -> Iterator[tuple[list[list[LocalBuffer]], int]]:
+    def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
         What the first operator reads can be loaded for the next instance during the last one's work, if nothing else is
-        there. Where room is short, results take the place of inputs, which then wait for them to be stored.
+        there. Where room is short, results take the place of inputs, which then wait for them to be stored. Engines
+        need not wait for each other's tiles where neighbouring operators keep theirs apart.
         """
         apart = [[b] for b in buffers]
         if memory.role != "local":
-            yield apart, -1
+            longer = _longer(buffers, memory)
+            if longer:
+                yield _Wish(apart, longer=longer)
+            yield _Wish(apart)
             return
         in_place = _in_place(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
         if count(segment.instances) > 1:
-            yield apart, len(segment.ops) - 1
+            yield _Wish(apart, len(segment.ops) - 1)
             if in_place != apart:
-                yield in_place, len(segment.ops) - 1
-        yield apart, -1
+                yield _Wish(in_place, len(segment.ops) - 1)
+        yield _Wish(apart)
         if in_place != apart:
-            yield in_place, -1
+            yield _Wish(in_place)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -126,17 +128,35 @@ class Placing:
         yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))
 
 
-def _requests(groups: list[list[LocalBuffer]], again: int) -> tuple[Request, ...]:
-    """One request for each group; those that live from the first position on live at ``again`` as well."""
+@dataclass(frozen=True)
+class _Wish:
+    """Groups of buffers that share an address, in order; the position ``again`` at which those that live from the first
+    one on live as well (-1: none); positions of which the buffers live one position ``longer``."""
+
+    groups: list[list[LocalBuffer]]
+    again: int = -1
+    longer: frozenset[int] = frozenset()
+
+
+def _requests(wish: _Wish) -> tuple[Request, ...]:
+    """One request for each group."""
     return tuple(
         Request(
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
-            (group[0].live[0], group[-1].live[1]),
-            again=again if group[0].live[0] == 0 and group[-1].live[1] <= again else -1,
+            (group[0].live[0], group[-1].live[1] + (group[-1].live[1] - 1 in wish.longer)),
+            again=wish.again if group[0].live[0] == 0 and group[-1].live[1] <= wish.again else -1,
         )
-        for group in groups
+        for group in wish.groups
     )
+
+
+def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:
+    """The positions of which the buffers have room beside those of the next one."""
+    load: dict[int, int] = {}
+    for buffer in buffers:
+        load[buffer.live[0]] = load.get(buffer.live[0], 0) + buffer.bytes
+    return frozenset(p for p in load if p + 1 in load and load[p] + load[p + 1] <= memory.capacity)
 
 
 def _in_place(buffers: list[LocalBuffer], before: dict[str, str]) -> list[list[LocalBuffer]]:

@@ -21,5 +21,6 @@ from __future__ import annotations
 
 from .build import Heuristics
 from .level import LEVELS, Level
+from .segments import Segments, without_tiles
 
-__all__ = ["LEVELS", "Heuristics", "Level"]
+__all__ = ["LEVELS", "Heuristics", "Level", "Segments", "without_tiles"]

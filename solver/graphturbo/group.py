@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from ...ir.graph import Graph
 from .split import SplitInfo
 
-Find = Callable[[int, int], SplitInfo | None]
-"""The split of a run of operators (first and last position); ``None`` if it cannot be a sub-graph."""
+Find = Callable[[int, int, int | None], SplitInfo | None]
+"""The split of a run of operators (first and last position) into so many instances at most (``None``: any number);
+``None`` if it cannot be a sub-graph."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class _Grouping:
     def __init__(self, graph: Graph, find: Find) -> None:
         self.graph = graph
         self.find = find
-        self.subs = [SubGraph(i, i, None if op.host else find(i, i)) for i, op in enumerate(graph.ops)]
+        self.subs = [SubGraph(i, i, None if op.host else find(i, i, None)) for i, op in enumerate(graph.ops)]
         position = {op.name: i for i, op in enumerate(graph.ops)}
         self._producers = [
             {position[graph.producer[n].name] for n in op.inputs if n in graph.producer} for op in graph.ops
@@ -116,7 +117,5 @@ class _Grouping:
         if not diamond and max(parts) > parts[-1]:
             return None
         run = self.subs[first].first, self.subs[last].last
-        split = self.find(*run)
-        if split is None or split.factor > max(parts):
-            return None
-        return SubGraph(*run, split)
+        split = self.find(*run, max(parts))
+        return None if split is None else SubGraph(*run, split)

@@ -68,13 +68,13 @@ class Segments:
         else:
             self._next_cut(op, refusal)
 
-    def _split(self, first: int, last: int) -> SplitInfo | None:
+    def _split(self, first: int, last: int, most: int | None) -> SplitInfo | None:
         """The split of a run of operators, if the level allows it and nothing below has refused a part of the run."""
         if first == last:
-            return self._splitter.best(first, last)
+            return self._splitter.best(first, last, most)
         if not self.level.join or any(a >= first and b <= last for a, b in self._refused):
             return None
-        split = self._splitter.best(first, last)
+        split = self._splitter.best(first, last, most)
         return None if split is None or (split.factor > 1 and not self.level.split) else split
 
     def _next_cut(self, op: Op, refusal: Refusal | None) -> Segment:

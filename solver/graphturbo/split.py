@@ -1,8 +1,8 @@
 """How a sub-graph is split into instances: one dimension, and the least factor that fits (Zhao et al., algorithm 1).
 
-For each dimension d of the result, the factors 1, 2, 4, 8, 9, 10, ... that divide it are tried, and the first with
-which an instance fits is taken. Of the dimensions the one counts that splits the most operators, then the one with the
-smallest factor, then the outermost:
+For each dimension d of the result, the factors 1, 2, 4, 8, 9, 10, ... are tried, and the first with which an instance
+fits is taken; instances are nearly equal where it does not divide (197 rows are no reason for 197 instances). Of the
+dimensions the one counts that splits the most operators, then the one with the smallest factor, then the outermost:
 
     lexicographic max of (n_d, -f_d, -d)
 
@@ -55,8 +55,8 @@ class SplitInfo:
 
 
 def factors(extent: int) -> Iterator[int]:
-    """The numbers of parts above 1 that the published search tries, as far as they divide the extent."""
-    yield from (v for v in (2, 4, *range(8, extent + 1)) if v <= extent and extent % v == 0)
+    """The numbers of parts above 1 that the published search tries."""
+    yield from (v for v in (2, 4, *range(8, extent + 1)) if v <= extent)
 
 
 class Splitter:
@@ -70,12 +70,13 @@ class Splitter:
         self._engines = {op.name: anchor_engine(op, graph, machine) for op in graph.ops if op.host is None}
         self._known: dict[object, SplitInfo | None] = {}
 
-    def best(self, first: int, last: int) -> SplitInfo | None:
-        """The split of the operators at positions ``first .. last``; ``None`` if none fits."""
+    def best(self, first: int, last: int, most: int | None = None) -> SplitInfo | None:
+        """The split of the operators at positions ``first .. last`` into ``most`` instances at most (``None``: any
+        number); ``None`` if none fits."""
         ops = self.graph.ops[first : last + 1]
-        key = self._structure(ops)
+        key = (self._structure(ops), most)
         if key not in self._known:
-            self._known[key] = self._best(ops)
+            self._known[key] = self._best(ops, most)
         return self._known[key]
 
     def _structure(self, ops: Sequence[Op]) -> object:
@@ -96,7 +97,7 @@ class Splitter:
         tiles = tuple(Tile(op.name, (), (), engine=self._engines[op.name]) for op in ops)
         return Segment(tuple(op.name for op in ops), instances, cores, tiles)
 
-    def _best(self, ops: tuple[Op, ...]) -> SplitInfo | None:
+    def _best(self, ops: tuple[Op, ...], most: int | None) -> SplitInfo | None:
         shape = self.graph.tensor[ops[-1].output].shape
         room = self.machine.role("local").capacity * self.machine.cores
         peak = self._peak(ops)
@@ -106,7 +107,7 @@ class Splitter:
         follow = followed_dims(self.graph, ops)
         found: SplitInfo | None = None
         for dim, extent in enumerate(shape):
-            for factor in factors(extent):
+            for factor in factors(extent if most is None else min(extent, most)):
                 if -(-peak // factor) > room:
                     continue
                 split = self._split(ops, follow, shape, dim, factor)
@@ -123,9 +124,13 @@ class Splitter:
         split = 0
         for op in ops:
             mine = follow[op.name][dim]
-            split += mine is not None and self.graph.tensor[op.output].shape[mine] % factor == 0
-        extents = [e // factor if d == dim else e for d, e in enumerate(shape)]
+            split += mine is not None and self._follows(self.graph.tensor[op.output].shape[mine], shape[dim], factor)
+        extents = [-(-e // factor) if d == dim else e for d, e in enumerate(shape)]
         return SplitInfo(dim, factor, split, bind(extents, self.machine.cores))
+
+    def _follows(self, mine: int, extent: int, factor: int) -> bool:
+        """Whether a dimension is split along: evenly as published; where the result is not, as well as it is."""
+        return mine % factor == 0 or (extent % factor != 0 and mine >= factor)
 
     def _peak(self, ops: Sequence[Op]) -> int:
         """Bytes of all tensors that live at one time, unsplit; a result in the place of an input counts once."""
@@ -144,9 +149,18 @@ class Splitter:
         That is: local memory holds it, the shared memory what enters and leaves it, and not much is computed again.
         """
         segment = self.segment(ops, split.instances, split.cores)
-        there = [self.cells.cell(segment, split.factor // 2, core) for core in range(count(split.cores))]
+        instance, cores = split.factor // 2, count(split.cores)
+        # What one core in the middle cannot do need not be asked of all.
+        for some in dict.fromkeys((range(cores // 2, cores // 2 + 1), range(cores))):
+            there = [self.cells.cell(segment, instance, core) for core in some]
+            if not self._able(ops, segment, there, split.factor if len(there) == cores else 0):
+                return False
+        return True
+
+    def _able(self, ops: Sequence[Op], segment: Segment, there: Sequence[Cell], times: int) -> bool:
+        """Whether these cells fit, where all that is computed is ``times`` what they do (0: not known yet)."""
         whole = sum(stage.points for op in ops for stage in op.stages)
-        if len(ops) > 1 and self._points(there) * split.factor > (1 + AGAIN) * whole:
+        if len(ops) > 1 and self._points(there) * times > (1 + AGAIN) * whole:
             return False
         shared = self.machine.role("shared").capacity
         weights = sum(self.graph.tensor[n].bytes for op in ops for n in op.inputs if n in self.graph.constant_names)
