@@ -358,7 +358,7 @@ def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost
         return cost.body * m * n * k / full if full else 0.0
     if row.kind == "vector":
         *_, along = vector_shape(instruction)
-        operand = row.operands[1 if row.latency == "reduction" else 0].name
+        operand = row.operands[0 if row.latency == "vector" else 1].name
         lanes = (engine.lanes or {})[DTYPE_NAMES[int(instruction.values[row.position[f"{operand}.dtype"]])]]
         full = -(-along // lanes) * lanes
         return cost.body * along / full if full else 0.0

@@ -42,7 +42,7 @@ class Cost:
 def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool = False) -> int:
     """Cycles for one vector instruction over ``shape`` (last dimension along the lanes).
 
-    ``dtype`` is of the destination; for reductions (also vdot) it is of the source.
+    ``dtype`` is of the destination; for reductions (also vdot) and windows it is of the source.
     """
     lanes = (engine.lanes or {}).get(dtype)
     if not lanes:
@@ -121,7 +121,7 @@ def instruction_cost(
     if rule == "matrix":
         return _matrix_cost(engine, instruction, operands)
     shape = vector_shape(instruction)
-    dtype = DTYPE_NAMES[operands[1 if rule == "reduction" else 0].dtype]
+    dtype = DTYPE_NAMES[operands[0 if rule == "vector" else 1].dtype]
     traffic = tuple(
         (o.itemsize * prod(shape) if spec.picked or (rule == "window" and not o.writes) else o.bytes)
         * (1 + (o.reads and o.writes))

@@ -1,4 +1,7 @@
-"""Combinations become vector instructions: element by element over the outer loops, or along the lanes."""
+"""Combinations become vector instructions: element by element over the outer loops, along the lanes, or over windows.
+
+The cheapest is taken; of equals, the first.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from math import prod
 from ..ir.elements import COMBINE_IDENTITY
 from ..ir.errors import UnsupportedError
 from ..ir.machine import Engine
-from .axes import ByteNest, Piece, choices, collapse, independent, pieces, tighten
-from .emit import Buffers, Emitted, byte_nest, lanes, refs, vector_cost
+from .axes import ByteNest, Piece, choices, collapse, independent, pieces
+from .emit import Buffers, Emitted, lanes, refs, vector_cost
 from .nest import Load, Nest
+from .window import bounded, windows
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,10 @@ def reduction(nest: Nest, buffers: Buffers, engine: Engine, started: bool) -> tu
     form = "v" * len(loads) + "s" * len(numbers)  # a product's factors can change places
     if nest.func == "mul" and (combine != "sum" or form not in ("vv", "vs")):
         raise UnsupportedError(f"no instruction combines products of form {form} by {combine}")
-    tight = tighten(byte_nest(nest, buffers))
-    if tight is None:
+    inside = bounded(nest, buffers)
+    if inside is None:
         return [], False
-    flat = collapse(tight)
+    flat = collapse(inside.nest)
     spatial = tuple(a for a, s in enumerate(flat.walks[0].strides) if s)
     whole = _Combination(
         flat,
@@ -68,9 +72,12 @@ def reduction(nest: Nest, buffers: Buffers, engine: Engine, started: bool) -> tu
         tuple((f"imm{i}", float(n)) for i, n in enumerate(numbers)),
         spatial,
         tuple(a for a in range(len(flat.extents)) if a not in spatial),
-        all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.walks[0].strides, strict=True) if s),
+        inside.covered,
     )
-    along, axes = _cheapest(whole, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype)
+    cycles, along, axes = _cheapest(whole, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype)
+    made = windows(nest, inside, buffers, engine, started, cycles)
+    if made is not None:
+        return made
     return (_along if along else _element_by_element)(whole, axes, started)
 
 
@@ -85,8 +92,8 @@ def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
     return fill == COMBINE_IDENTITY[combine]
 
 
-def _cheapest(whole: _Combination, engine: Engine, dtype: str, source: str) -> tuple[bool, tuple[int, ...]]:
-    """Whether to go along the lanes, and the loops of an instruction."""
+def _cheapest(whole: _Combination, engine: Engine, dtype: str, source: str) -> tuple[int, bool, tuple[int, ...]]:
+    """The cycles it takes, whether to go along the lanes, and the loops of an instruction."""
     nest, spatial = whole.nest, whole.spatial
     options: list[tuple[int, bool, tuple[int, ...]]] = []
     for chosen in choices(len(spatial), 3):
@@ -99,8 +106,7 @@ def _cheapest(whole: _Combination, engine: Engine, dtype: str, source: str) -> t
             axes = (*(spatial[a] for a in chosen), lane)
             if lane not in conditioned and independent(nest, axes):
                 options.append((vector_cost(nest, axes, engine, source, False), True, axes))
-    _, along, axes = min(options)
-    return along, axes
+    return min(options)
 
 
 def _along(whole: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:

@@ -1,7 +1,9 @@
 """Cycles that parts of an operator take on each engine: what the lowering will emit, without emitting it.
 
 A stage over a box of points becomes vector instructions of up to three loops, a contraction becomes matrix
-instructions of up to two row loops, one column loop and three reduced loops, a copy has up to four. Neighbouring loops
+instructions of up to two row loops, one column loop and three reduced loops, a copy has up to four. A combination that
+is not a matrix product goes to whatever is cheapest: element by element, along the lanes, or over windows
+(:mod:`girih.ir.window`, which the lowering asks as well). Neighbouring loops
 that every operand sees as one merge first; loops that are left over repeat the instruction. The cheapest assignment of
 loops is assumed to be found. Durations of single instructions are those of :mod:`girih.ir.timing`.
 """
@@ -9,15 +11,16 @@ loops is assumed to be found. Durations of single instructions are those of :mod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, prod
 
-from ..ir.box import Box, is_empty, shape_of
+from ..ir.box import Affine, Box, Span, is_empty, shape_of
 from ..ir.elements import ELEMENTS
 from ..ir.graph import DTYPES, Access, Stage, contraction_axes
 from ..ir.machine import Engine, Machine, Role
 from ..ir.timing import burst_bytes, contiguous_runs, matrix_body, vector_body
+from ..ir.window import Guard, cheapest, overwrites, visited, window_mnemonic
 
 Layout = Mapping[str, tuple[Box, str]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, and its dtype."""
@@ -34,11 +37,21 @@ class Run:
 
 @dataclass(frozen=True)
 class _Loops:
-    """Loops of a nest: ``strides[operand][loop]`` in elements; ``clipped`` loops decide what is in bounds."""
+    """Loops of a nest: ``strides[operand][loop]`` in elements; ``clipped`` loops decide together what is in bounds.
+
+    ``guards`` are the dimensions in which they do, for each operand that is read. ``cut``: bounds keep some elements of
+    what is written from being visited.
+    """
 
     extents: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
-    clipped: frozenset[int]
+    clipped: frozenset[int] = frozenset()
+    guards: tuple[tuple[Guard, ...], ...] = ()
+    cut: bool = False
+
+    @property
+    def partial(self) -> bool:
+        return self.cut or bool(self.clipped)
 
     def merged(self) -> _Loops:
         """Pairs of loops that every operand sees as one are merged; loops of one point are dropped."""
@@ -59,6 +72,8 @@ class _Loops:
             tuple(extents[a] for a in axes),
             tuple(tuple(s[a] for a in axes) for s in self.strides),
             frozenset(i for i, a in enumerate(axes) if a in self.clipped),
+            tuple(tuple(replace(g, coeffs=tuple(g.coeffs[a] for a in axes)) for g in gs) for gs in self.guards),
+            self.cut,
         )
 
 
@@ -77,19 +92,49 @@ def _walk(access: Access, box: Box, loops: int) -> tuple[int, ...]:
     return tuple(sum(i.coeffs[a] * s for i, s in zip(access.index, strides, strict=True)) for a in range(loops))
 
 
-def _loops(stage: Stage, points: Box, layout: Layout) -> _Loops:
+def _loops(stage: Stage, points: Box, layout: Layout, bounded: bool = False) -> _Loops:
+    """Loops are cut where they find nothing in bounds, unless instructions know the bounds."""
     accesses = [stage.write, *(r for r in stage.reads if r.tensor in layout)]
-    count = len(stage.axes)
-    clipped: set[int] = set()
-    for access in accesses[1:]:
-        if access.fill is None:
-            continue
-        for index, span in zip(access.index, layout[access.tensor][0], strict=True):
-            reached = index.over(points)
-            if reached.lo < span.lo or reached.hi > span.hi:
-                clipped |= {a for a, c in enumerate(index.coeffs) if c and points[a].size > 1}
-    strides = tuple(_walk(access, layout[access.tensor][0], count) for access in accesses)
-    return _Loops(shape_of(points), strides, frozenset(clipped))
+    strides = tuple(_walk(access, layout[access.tensor][0], len(stage.axes)) for access in accesses)
+    box = points if bounded else _visited(stage, accesses[1:], points, layout)
+    leaving = [_leaving(access, box, layout) for access in accesses[1:]]
+    clipped = {a for found in leaving for i, _ in found for a, c in enumerate(i.coeffs) if c and box[a].size > 1}
+    guards = tuple(_guards(access, found, box, layout) for access, found in zip(accesses[1:], leaving, strict=True))
+    cut = any(i != p and not axis.reduce for i, p, axis in zip(box, points, stage.axes, strict=True))
+    return _Loops(shape_of(box), strides, frozenset(clipped), guards, cut)
+
+
+def _visited(stage: Stage, reads: Sequence[Access], points: Box, layout: Layout) -> Box:
+    dimensions = [
+        (Affine(i.coeffs, i.const + sum(c * p.lo for c, p in zip(i.coeffs, points, strict=True)) - span.lo), span.size)
+        for read in reads
+        for i, span in _leaving(read, points, layout)
+    ]
+    spans = visited(shape_of(points), [a.reduce for a in stage.axes], dimensions)
+    return tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, spans, strict=True))
+
+
+def _leaving(access: Access, points: Box, layout: Layout) -> list[tuple[Affine, Span]]:
+    """The dimensions that some points read out of bounds."""
+    found: list[tuple[Affine, Span]] = []
+    if is_empty(points):
+        return found
+    for index, span in zip(access.index, layout[access.tensor][0], strict=True):
+        reached = index.over(points)
+        if access.fill is not None and (reached.lo < span.lo or reached.hi > span.hi):
+            found.append((index, span))
+    return found
+
+
+def _guards(access: Access, leaving: list[tuple[Affine, Span]], points: Box, layout: Layout) -> tuple[Guard, ...]:
+    """These dimensions, with positions counted from the first point and from the buffer's corner."""
+    corner = tuple(Span(p.lo, p.lo + 1) for p in points)
+    box = layout[access.tensor][0]
+    return tuple(
+        Guard(index.coeffs, index.over(corner).lo - span.lo, span.size, pitch)
+        for index, span, pitch in zip(access.index, box, row_major(box), strict=True)
+        if (index, span) in leaving
+    )
 
 
 def vector_run(engine: Engine, stage: Stage, points: Box, layout: Layout) -> Run:
@@ -100,18 +145,23 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: Layout) -> Run
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
     if stage.combine is None:
-        best = _spatial(engine, loops.merged(), dtype, special)
-        if loops.clipped:
+        best = _spatial(engine, loops.merged(), dtype, special) if 0 not in loops.extents else (0, 0)
+        if loops.partial:
             best = _sum(best, _fill(engine, stage, points, layout))
         return Run(*best, engine.latency)
     fill = _fill(engine, stage, points, layout)
+    if 0 in loops.extents:
+        return Run(*fill, engine.latency)
     folded = stage.func == "copy" or (stage.func == "mul" and stage.combine == "sum")
     if not folded:
         # The function first, into a temporary, then its combination.
         first = _spatial(engine, loops.merged(), "float32", special)
-        return Run(*_sum(first, _reduction(engine, loops.merged(), dtype, "float32", fill)), engine.latency)
+        return Run(*_sum(first, _reduction(engine, loops.merged(), dtype, "float32", fill)[1:]), engine.latency)
     reads = [layout[r.tensor][1] for r in stage.reads if r.tensor in layout]
-    return Run(*_reduction(engine, loops.merged(), dtype, reads[0] if reads else dtype, fill), engine.latency)
+    merged = loops.merged()
+    below, count, busy = _reduction(engine, merged, dtype, reads[0] if reads else dtype, fill)
+    window = _window(engine, stage, merged, reads, fill, below)
+    return Run(*(window or (count, busy)), engine.latency)
 
 
 def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
@@ -122,7 +172,7 @@ def _fill(engine: Engine, stage: Stage, points: Box, layout: Layout) -> tuple[in
     """Setting what the stage writes to one value."""
     axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
     walk = _walk(stage.write, layout[stage.write.tensor][0], len(stage.axes))
-    loops = _Loops(tuple(points[a].size for a in axes), (tuple(walk[a] for a in axes),), frozenset())
+    loops = _Loops(tuple(points[a].size for a in axes), (tuple(walk[a] for a in axes),))
     return _spatial(engine, loops.merged(), layout[stage.write.tensor][1], False)
 
 
@@ -146,13 +196,31 @@ def _spatial(engine: Engine, loops: _Loops, dtype: str, special: bool) -> tuple[
     return repeats, busy
 
 
-def _reduction(engine: Engine, loops: _Loops, dtype: str, source: str, fill: tuple[int, int]) -> tuple[int, int]:
-    """Accumulate over the outer loops (after a fill), or fold the last loop of each instruction."""
+def _window(
+    engine: Engine, stage: Stage, loops: _Loops, reads: Sequence[str], fill: tuple[int, int], below: int
+) -> tuple[int, int] | None:
+    """(instructions, busy cycles) by instructions that visit windows, if these alone take less than ``below``."""
+    combine = stage.combine or ""
+    if window_mnemonic(stage.func, combine, len(reads)) is None or len(reads) != len(stage.operands):
+        return None
+    found = cheapest(engine, loops.extents, loops.strides, loops.guards, reads, below)
+    if found is None:
+        return None
+    first = fill if loops.cut or not overwrites(found.nest, found.window, combine) else (0, 0)
+    return _sum((found.window.instructions, found.window.busy), first)
+
+
+def _reduction(engine: Engine, loops: _Loops, dtype: str, source: str, fill: tuple[int, int]) -> tuple[int, int, int]:
+    """Accumulate over the outer loops (after a fill, if not all is in bounds), or fold the last loop of each.
+
+    Returns (busy cycles without the fill, instructions, busy cycles).
+    """
     spatial = [a for a, s in enumerate(loops.strides[0]) if s]
     reduced = [a for a in range(len(loops.extents)) if a not in spatial]
     outside = prod(loops.extents[a] for a in reduced)
-    repeats, busy = _spatial(engine, _Loops(tuple(loops.extents[a] for a in spatial), ((),), frozenset()), dtype, False)
-    options = [(outside * busy, outside * repeats, fill)]
+    repeats, busy = _spatial(engine, _Loops(tuple(loops.extents[a] for a in spatial), ((),)), dtype, False)
+    fill = fill if loops.partial else (0, 0)
+    options = [(outside * busy, outside * repeats)]
     for lane in reduced:
         if lane in loops.clipped:
             continue
@@ -161,9 +229,9 @@ def _reduction(engine: Engine, loops: _Loops, dtype: str, source: str, fill: tup
             times = rest * prod(loops.extents[a] for a in spatial if a not in chosen)
             shape = [*(loops.extents[a] for a in chosen), loops.extents[lane]]
             cost = times * (engine.issue + vector_body(engine, shape, source))
-            options.append((cost, times, fill if loops.clipped else (0, 0)))
-    busy, count, first = min(options)
-    return _sum((count, busy), first)
+            options.append((cost, times))
+    busy, count = min(options)
+    return busy, *_sum((count, busy), fill)
 
 
 def matrix_run(engine: Engine, stage: Stage, points: Box, layout: Layout, dtype: str) -> Run:
@@ -171,7 +239,7 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: Layout, dtype:
     if is_empty(points):
         return Run(0, 0, 0)
     roles = contraction_axes(stage)
-    loops = _loops(stage, points, layout)
+    loops = _loops(stage, points, layout, bounded=True)
 
     def merged(axes: Sequence[int]) -> list[int]:
         part = _Loops(
@@ -243,7 +311,7 @@ class Transfers:
     def _transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> Transfer:
         engine = route(self.machine, *way)
         item = DTYPES[dtype]
-        loops = _Loops(shape_of(part), (row_major(boxes[0]), row_major(boxes[1])), frozenset()).merged()
+        loops = _Loops(shape_of(part), (row_major(boxes[0]), row_major(boxes[1]))).merged()
         order = sorted(range(len(loops.extents)), key=lambda a: (-loops.strides[0][a], -loops.strides[1][a]))
         times = prod(loops.extents[a] for a in order[:-4])
         inner = order[-4:]

@@ -133,8 +133,10 @@ class Walks:
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
         tiles = tile_walk(box, tile.sizes, tile.order)
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
-        private = [tensors[b.name].sizes for b in op.buffers if b.name in tensors]
-        sizes = np.concatenate([*(p.sizes for p in points), *private], axis=1)
+        # Windows at a border see less, and tiles that read less of a tensor are others.
+        guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
+        held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
+        sizes = np.concatenate([*(p.sizes for p in points), *held], axis=1)
         _, firsts, kind = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
         matrix = tile.engine == "matrix" and op.anchor is not None
         kinds = tuple(self._kind(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())

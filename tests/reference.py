@@ -154,9 +154,7 @@ def evaluate_op(
 
 def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> None:
     reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
-    if stage.is_contraction and not contraction_axes(stage).n and len(reduced) > 1:
-        value = multiply_accumulate(stage, *(wide(view(stage, r, arrays[r.tensor])) for r in stage.reads))
-    elif stage.is_contraction:
+    if stage.is_contraction:
         left, right = (view(stage, r, arrays[r.tensor]) for r in stage.reads)
         value = contract_in_parts(stage, left, right, cut) if cut else contract(stage, left, right)
     else:
@@ -217,19 +215,6 @@ def view(stage: Stage, access: Access, array: np.ndarray, writeable: bool = Fals
     start = np.ndarray((), array.dtype, array, offset)
     extents = [n if u else 1 for n, u in zip(box, used, strict=True)]
     return as_strided(start, extents, strides, writeable=writeable)
-
-
-def multiply_accumulate(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """A depthwise convolution as the vector engine has it: one product after the other, each sum rounded."""
-    reduced = [p for p, a in enumerate(stage.axes) if a.reduce]
-    shape = [1 if a.reduce else a.extent for a in stage.axes]
-    total = np.zeros(shape, np.float32)
-    for point in np.ndindex(*(stage.axes[p].extent for p in reduced)):
-        at = dict(zip(reduced, point, strict=True))
-        a, b = (x[tuple(slice(at[p], at[p] + 1) if p in at and n > 1 else slice(None) for p, n in enumerate(x.shape))]
-                for x in (left, right))  # fmt: skip
-        total = total + a * b
-    return total.reshape([a.extent for a in stage.axes if not a.reduce])
 
 
 def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:

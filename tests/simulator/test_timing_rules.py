@@ -62,19 +62,21 @@ def test_windows() -> None:
 
 def test_lanes_are_those_of_the_result_and_of_what_is_reduced() -> None:
     # stcp920: issue 16; 64 lanes of float16 and 32 of float32. 128 elements: 2 steps to halves, 4 to singles; a sum of
-    # halves takes 2 although its result is single.
+    # halves takes 2 although its result is single, and each of the 6 positions of a window takes 2 as well.
     chip = load_machine("stcp920")
     halves = array("a", "L1", 0, "float16", 0, 0, 2)
     shape = {"n0": 1, "n1": 1, "n2": 128} | halves
+    window = {"oh": 1, "ow": 1, "n": 128, "kh": 2, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "H": 2, "W": 3} | halves
     streams = {
         "VME0": [
             make("vneg.v", 0, shape | array("dst", "IM", 0, "float16", 0, 0, 2)),
             make("vneg.v", 0, shape | array("dst", "IM", 0, "float32", 0, 0, 4)),
             make("vred.sum", 0, shape | array("dst", "IM", 0, "float32", 0, 4)),
+            make("vpool.sum", 0, window | array("dst", "IM", 0, "float32", 0, 0, 4)),
         ]
     }
     trace = simulate(program(streams), chip, {}, {}, data=False)
-    assert times(trace) == [[(0, 18), (18, 38), (38, 56)]]
+    assert times(trace) == [[(0, 18), (18, 38), (38, 56), (56, 84)]]
 
 
 def test_a_matrix_instruction_of_stcp920() -> None:

@@ -1,0 +1,127 @@
+"""Loops given to window instructions, against walking them one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from girih.ir.box import Affine, Span
+from girih.ir.load_machine import load_machine
+from girih.ir.timing import vector_body
+from girih.ir.window import Combination, Found, Guard, Slot, Window, cheapest, overwrites, visited
+
+VME = load_machine("stcp920").engine["VME"]
+FOREVER = 1 << 60
+
+
+@st.composite
+def nests(draw: st.DrawFn) -> tuple[Combination, list[bool]]:
+    """Loops over a source of two dimensions and channels, some dimensions guarded; and which loops are reduced."""
+    count = draw(st.integers(1, 6))
+    extents = tuple(draw(st.integers(2, 5)) for _ in range(count))
+    reduced = [draw(st.booleans()) for _ in range(count)]
+    home = [draw(st.integers(0, 2)) for _ in range(count)]
+    coeffs = [draw(st.sampled_from([1, 1, 2, 3, -1])) for _ in range(count)]
+    pitches = (640, 16, 1)
+    source = tuple(c * pitches[d] for c, d in zip(coeffs, home, strict=True))
+    target = tuple(0 if r else 1 << (3 * a) for a, r in enumerate(reduced))
+    other = draw(st.sampled_from([None, tuple(draw(st.integers(0, 2)) for _ in range(count))]))
+    guards = tuple(
+        Guard(tuple(c if h == d else 0 for c, h in zip(coeffs, home, strict=True)), draw(st.integers(-3, 3)), bound, pitch)
+        for d, (pitch, bound) in enumerate(zip(pitches[:2], (draw(st.integers(1, 9)), draw(st.integers(1, 9))), strict=True))
+        if draw(st.booleans()) and d in home
+    )  # fmt: skip
+    return Combination(extents, target, source, other, guards), reduced
+
+
+def found(nest: Combination, below: int = FOREVER) -> Found | None:
+    reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
+    guards = (nest.guards, ())[: len(reads)]
+    return cheapest(VME, nest.extents, (nest.target, *reads), guards, ["float16"] * len(reads), below)
+
+
+@settings(deadline=None)
+@given(nests())
+def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bool]]) -> None:
+    answer = found(case[0])
+    if answer is None:
+        return
+    nest, window = answer.nest, answer.window
+    assert len(set(window.loops)) == len(window.loops)
+    for slot in (window.row, window.column):
+        assert slot.out is None or nest.target[slot.out]
+        assert slot.kernel is None or not nest.target[slot.kernel]
+        assert slot.out is None or nest.other is None or not nest.other[slot.out]
+        for loop, step in ((slot.out, slot.stride), (slot.kernel, slot.dilation)):
+            assert loop is None or (step > 0 and nest.source[loop] == step * slot.pitch)
+            # What decides about bounds inside an instruction is known to it, and in one dimension.
+            owners = [n for n, g in enumerate(nest.guards) if loop is not None and g.coeffs[loop]]
+            assert loop is None or owners == ([] if slot.guard is None else [slot.guard])
+    assert window.lane is None or all(not g.coeffs[window.lane] for g in nest.guards)
+    inside = [nest.extents[a] for a in (*window.row.loops, *window.column.loops)]
+    along = 1 if window.lane is None else nest.extents[window.lane]
+    assert window.instructions == prod(nest.extents) // (prod(inside) * along)
+    one = VME.issue + vector_body(VME, (prod(inside), along), "float16")
+    assert window.busy == window.instructions * one
+
+
+@settings(deadline=None)
+@given(nests())
+def test_what_is_not_cheaper_is_not_taken(case: tuple[Combination, list[bool]]) -> None:
+    answer = found(case[0])
+    if answer is not None:
+        assert found(case[0], answer.window.busy) is None
+        assert found(case[0], answer.window.busy + 1) is not None
+
+
+@settings(deadline=None)
+@given(nests(), st.sampled_from(["sum", "max"]))
+def test_only_what_sees_something_everywhere_overwrites(case: tuple[Combination, list[bool]], combine: str) -> None:
+    answer = found(case[0])
+    if answer is None or not overwrites(answer.nest, answer.window, combine) or combine == "sum":
+        return
+    nest, window = answer.nest, answer.window
+    kernel = [a for a in (window.row.kernel, window.column.kernel) if a is not None]
+    points = [range(1) if a in kernel else range(e) for a, e in enumerate(nest.extents)]
+    for point in product(*points):
+        taps = product(*(range(e) if a in kernel else [point[a]] for a, e in enumerate(nest.extents)))
+        assert any(all(inside(g, tap) for g in nest.guards) for tap in taps)
+
+
+def inside(guard: Guard, point: tuple[int, ...]) -> bool:
+    return 0 <= guard.const + sum(c * i for c, i in zip(guard.coeffs, point, strict=True)) < guard.bound
+
+
+@settings(deadline=None)
+@given(nests())
+def test_loops_are_cut_to_what_is_in_bounds(case: tuple[Combination, list[bool]]) -> None:
+    nest, reduced = case
+    spans = visited(nest.extents, reduced, [(Affine(g.coeffs, g.const), g.bound) for g in nest.guards])
+    points = list(product(*(range(e) for e in nest.extents)))
+    useful = [p for p in points if all(inside(g, p) for g in nest.guards)]
+    assert all(s.lo <= i < s.hi for p in useful for s, i in zip(spans, p, strict=True))
+    for a, span in enumerate(spans):
+        assert span == Span(0, 0) or 0 <= span.lo < span.hi <= nest.extents[a]
+
+
+def test_loops_that_decide_together_are_cut_only_where_they_are_reduced() -> None:
+    # i + k - 2 in [0, 4), i below 4 and k below 9: k >= 6 finds nothing, i is left alone.
+    assert visited((4, 9), (False, True), [(Affine((1, 1), -2), 4)]) == (Span(0, 4), Span(0, 6))
+    # Alone, i is cut as well: 2 * i - 3 in [0, 4).
+    assert visited((9,), (False,), [(Affine((2,), -3), 4)]) == (Span(2, 4),)
+    assert visited((9,), (False,), [(Affine((-2,), 5), 4)]) == (Span(1, 3),)
+
+
+def test_a_depthwise_convolution() -> None:
+    """Rows of 10 x 64, 3 x 3 taps, a guard on both dimensions: images are walked, the rest is one instruction."""
+    guards = (Guard((0, 1, 0, 0, 1, 0), -1, 12, 640), Guard((0, 0, 1, 0, 0, 1), -1, 10, 64))
+    nest = Combination(
+        (2, 12, 10, 64, 3, 3), (7680, 640, 64, 1, 0, 0), (7680, 640, 64, 1, 640, 64), (0, 0, 0, 1, 192, 64), guards
+    )
+    answer = found(nest)
+    assert answer is not None
+    row, column = Slot(1, 4, 1, 1, 640, 0), Slot(2, 5, 1, 1, 64, 1)
+    assert answer.window == Window(2 * (16 + 120 * 9), 2, row, column, 3)
