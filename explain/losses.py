@@ -39,7 +39,8 @@ def losses(row: SpentRow, machine: Machine, most: int = 2) -> str:
 
 def verdict(row: SpentRow, ops: Sequence[str], machine: Machine) -> str:
     """One sentence about the segment with these operators, or about one of them."""
-    name = f"operator {row.op}" if row.op else f"segment {row.segment} ({ops[0]} .. {ops[-1]})"
+    first_last = " .. ".join(dict.fromkeys((ops[0], ops[-1])))
+    name = f"operator {row.op}" if row.op else f"segment {row.segment} ({first_last})"
     if row.work:
         told = f"{name} takes {row.cycles / row.work:.1f} x its work on {row.resource}"
     else:

@@ -196,10 +196,14 @@ class _Ledger:
 
 @dataclass(frozen=True)
 class _Known:
-    """What equal instructions have in common; ``peak`` in cycles of the engine."""
+    """What equal instructions have in common; ``peak`` and ``issue`` in cycles of the engine.
+
+    Starting a kernel of the host is part of its work, as it is for the bound.
+    """
 
     cost: Cost
     peak: float
+    issue: int
 
 
 class _Reader:
@@ -240,8 +244,8 @@ class _Reader:
             for node, cycles in self._track(ledger, instance, core, nodes):
                 fact, parts = self._facts[node[0]][node[1]], ledger.parts[self._op(node)]
                 parts["peak"] += fact.peak
-                parts["rounding"] += fact.cost.body - fact.peak
-                parts["issue"] += fact.cost.issue
+                parts["rounding"] += fact.cost.busy - fact.peak - fact.issue
+                parts["issue"] += fact.issue
                 parts["slowed"] += cycles - fact.cost.busy
         return ledger
 
@@ -345,7 +349,8 @@ class _Reader:
         known = self._known.get(key)
         if known is None:
             cost = instruction_cost(self.machine, engine, instruction, self._kernel_bytes)
-            known = self._known[key] = _Known(cost, _peak(self.machine, engine, instruction, cost))
+            issue = 0 if instruction.row.kind == "host" else cost.issue
+            known = self._known[key] = _Known(cost, _peak(self.machine, engine, instruction, cost), issue)
         return known
 
 
@@ -363,7 +368,7 @@ def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost
         full = -(-along // lanes) * lanes
         return cost.body * along / full if full else 0.0
     if row.kind == "host":
-        return float(cost.body)
+        return float(cost.busy)
     if not cost.payload:
         return 0.0
     rates = (engine.bytes_per_cycle, *(machine.links[number].bytes_per_cycle for number, _ in cost.links))

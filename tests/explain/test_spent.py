@@ -183,6 +183,7 @@ def test_the_host_is_waited_for() -> None:
     found, trace = accounted(graph, handmade(graph, machine), machine)
     assert_adds_up(found, trace, graph, machine)
     assert found.bounding == "HOST"
+    assert found.total("HOST").extra == pytest.approx(0)
     assert found.total("MME").waits["host"] > 0.5 * machine.engine_for("host").issue
 
 
@@ -192,6 +193,7 @@ def test_the_verdict_names_what_is_waited_for_most() -> None:
     row = max(found.of("MME"), key=lambda r: r.waits["fetch_weights"])
     told = verdict(row, ("a", "b"), machine)
     assert told.startswith(f"segment {row.segment} (a .. b) takes")
+    assert verdict(row, ("a",), machine).startswith(f"segment {row.segment} (a) takes")
     assert "waits for weights of" in told and "from DDR" in told
 
 
