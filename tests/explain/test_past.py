@@ -72,6 +72,15 @@ def test_waits_for_waits_tokens_and_barriers_lead_to_instructions() -> None:
     _, past = timed(program({"DMR": [fetch(), meet], "MTI0": [meet, load()], "VME0": [wait(1, 1), add(8)]}))
     assert past.before((1, 1)) == (0, 0)
     assert past.before((2, 1)) == (0, 0)
+    # Of those that meet, the last to come is the reason.
+    late = move("dcopy", ("DDR", 0), ("LLB", 0), 4096)
+    for streams in (
+        {"MTI0": [load(), meet, load()], "DMR": [late, meet]},
+        {"DMR": [late, meet], "MTI0": [meet, load()]},
+    ):
+        _, past = timed(program(streams))
+        mti, dmr = list(streams).index("MTI0"), list(streams).index("DMR")
+        assert past.before((mti, len(streams["MTI0"]) - 1)) == (dmr, 0)
     token = {"token": 0}
     _, past = timed(program({"DMR": [fetch(), make("post", 0, token)], "MTI0": [make("take", 0, token), load()]}))
     assert past.before((1, 1)) == (0, 0)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from math import ceil
 from random import Random
 
+import numpy as np
 import pytest
 
 from girih.explain.losses import losses, verdict
 from girih.explain.spent import CAUSES, Spent, SpentRow, spent
+from girih.ir.cell import count
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.lower_bound import lower_bound
@@ -102,6 +105,51 @@ def test_engines_are_as_busy_as_the_simulator_says(network: str, target: str, ba
     assert {row.resource for row in found.totals} >= {name for name, busy in trace.summary.busy.items() if busy}
 
 
+ENGINES = {
+    "fetch_weights": {"DMR"}, "fetch_data": {"DMR"}, "load_weights": {"MTI"}, "load_data": {"MTI"}, "store": {"MTO"},
+    "spill": {"DMW"}, "engine": {"MME", "VME"}, "cores": {"MME", "VME"}, "host": {"HOST"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("network", "target", "barrier"), EXAMPLES)
+def test_each_cause_is_on_its_engine(network: str, target: str, barrier: bool) -> None:
+    found, *_ = example(network, target, barrier)
+    reasons = [reason for row in found.segments for reason in row.reasons]
+    for reason in reasons:
+        assert reason.engine in ENGINES[reason.cause], reason
+        if network == "attention" and reason.cause == "fetch_weights":
+            # The only operator with constants.
+            assert reason.op == "project"
+    told = {"fetch_data", "load_data", "store", "spill"} | ({"fetch_weights"} if network != "attention" else set())
+    assert {reason.cause for reason in reasons} >= told
+
+
+@pytest.mark.parametrize(("network", "target", "barrier"), EXAMPLES)
+def test_a_core_that_computes_does_not_wait_for_other_cores(network: str, target: str, barrier: bool) -> None:
+    found, trace, graph, machine = example(network, target, barrier)
+    program = lower(graph, plain_plan(graph, machine) if barrier else handmade(graph, machine), machine)
+    for name in ("MME", "VME", "MTI", "MTO"):
+        if any(row.resource == name for row in found.totals):
+            nothing_to_do = 0
+            for core in range(machine.cores):
+                busy = np.zeros(trace.cycles, np.bool_)
+                for number, queue in enumerate(program.queues):
+                    if queue.core == core and queue.engine in ("MME", "VME"):
+                        kinds = [i.row.kind for i in program.streams[number]]
+                        for kind, lo, hi in zip(kinds, trace.start[number], trace.end[number], strict=True):
+                            busy[lo:hi] |= kind != "sync"
+                nothing_to_do += int((~busy).sum())
+            assert found.total(name).waits["cores"] <= nothing_to_do / machine.cores + 1e-6
+
+
+def test_a_wait_counts_for_what_waits() -> None:
+    found, *_ = example("chain", "stcp920", True)
+    rows = {row.op: row for row in found.operators}
+    # Kernels that do not overlap: what comes next waits for the results of the one before.
+    for before, op in (("conv0", "conv1"), ("conv1", "conv2")):
+        assert any(reason.op == before and reason.cause in ("store", "spill") for reason in rows[op].reasons)
+
+
 def test_nothing_is_computed_twice_where_no_cells_overlap() -> None:
     found, *_ = example("matmul", "stcp920", False)
     matrix = found.total("MME")
@@ -174,6 +222,31 @@ def test_a_segment_for_each_operator_fills_and_drains_at_each() -> None:
     matrix = found.total("MME")
     assert matrix.between > 0.8 * sum(matrix.waits.values())
     assert sum(row.between > 0 for row in found.of("MME")) == len(found.of("MME"))
+
+
+def test_instances_have_edges_too() -> None:
+    graph, machine = graphs.chain(2, size=16), load_machine("stcp920")
+    plans = (drawn(graph, machine, seed, longest=2) for seed in range(40))
+    plan = next(p for p in plans if any(len(s.ops) > 1 and count(s.instances) > 1 for s in p.segments))
+    segment = [next(n for n, s in enumerate(plan.segments) if op.name in s.ops) for op in graph.ops]
+    program = lower(graph, plan, machine)
+    trace = simulate(program, machine, {}, {}, data=False)
+    matrix = spent(graph, plan, program, machine, trace).total("MME")
+    ends = edges = instances = 0
+    for number, queue in enumerate(program.queues):
+        if queue.engine == "MME":
+            spans = [
+                (int(lo), int(hi), i.op)
+                for i, lo, hi in zip(program.streams[number], trace.start[number], trace.end[number], strict=True)
+                if i.row.kind != "sync"
+            ]
+            first, last = (spans[0][0], spans[-1][1]) if spans else (trace.cycles, trace.cycles)
+            ends += first + trace.cycles - last
+            gaps = [(b[0] - a[1], a[2], b[2]) for a, b in pairwise(spans)]
+            instances += sum(gap for gap, a, b in gaps if segment[a] == segment[b] and b < a)
+            edges += sum(gap for gap, a, b in gaps if segment[a] != segment[b] or b < a)
+    assert instances > 0
+    assert matrix.between * machine.cores == pytest.approx(ends + edges)
 
 
 def test_the_host_is_waited_for() -> None:
