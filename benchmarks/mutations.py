@@ -2,6 +2,7 @@
 
     python benchmarks/mutations.py                    # 2,000 mistakes; a table, and every one that was not found
     python benchmarks/mutations.py --mutants 400 --only tiny-cnn/tiny --json mutations.json
+    python benchmarks/mutations.py --page docs/survivors.md   # lists what was not found, or not by `--check`
 
 A mistake *matters* if it changes an output by a single bit, or lets two instructions that touch a byte run in any order
 (which `ordering.py` finds on its own, without the simulator), or makes an instruction that cannot be executed or reads
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -202,6 +204,47 @@ def summary(rows: list[Verdict], key: str) -> Table:
     return table
 
 
+def page(rows: Sequence[Verdict]) -> str:
+    """Every mutant that `--check` lets pass, or that does not matter, one line each, as Markdown."""
+    lines = [
+        "# Mistakes that survive",
+        "",
+        "Written by `benchmarks/mutations.py --page`; [simulator.md](simulator.md) explains them. A line is a mistake:",
+        "where (queue and index), which instruction, what of it was changed, and how much that changed the worst",
+        "output, relative to what the right program gives.",
+    ]
+    for title, wanted in (
+        (
+            "Found by the bits of an output, but not by sanitizer or `--check`",
+            lambda r: r.found and not r.found_by_check,
+        ),
+        ("Not found", lambda r: r.matters and not r.found),
+        ("Without consequences", lambda r: not r.found and not r.matters),
+    ):
+        chosen = [row for row in rows if wanted(row)]
+        lines += ["", f"## {title}: {len(chosen)}"]
+        if chosen:
+            lines += [
+                "",
+                "| program | kind | where | instruction | was | became | change |",
+                "|---|---|---|---|---|---|---|",
+            ]
+        for row in chosen:
+            lines.append(f"| {row.subject} | {row.kind} | {' | '.join(_told(row.text))} | {row.change:.1e} |")
+    return "\n".join(lines) + "\n"
+
+
+def _told(text: str) -> tuple[str, str, str, str]:
+    """Where, which instruction, and what differs before and after, of the text of a mutant."""
+    place, _, rest = text.partition(": ")[2].partition(": ")
+    where = re.sub(r"queue \d+ \((\w+)\), (\d+)", r"\1 \2", place)
+    before, after = (side.split() for side in rest.split(" -> "))
+    if before[0] != after[0] or len(before) != len(after):
+        return where, before[0], "", " ".join(after[:1])
+    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+    return where, before[0], " ".join(a for a, _ in pairs), " ".join(b for _, b in pairs)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -211,6 +254,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=10.0, help="of the solver, in seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict here")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="list here what was not found, or not by --check")
     arguments = parser.parse_args()
     errors, console = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 160)
     rows: list[Verdict] = []
@@ -225,6 +269,8 @@ def main() -> int:
         if arguments.json is not None:
             told = [asdict(r) | {"matters": r.matters, "found": r.found} for r in rows]
             arguments.json.write_text(json.dumps(told, indent=1))
+    if arguments.page is not None:
+        arguments.page.write_text(page(rows))
     console.print(summary(rows, "subject"), summary(rows, "kind"), sep="\n\n")
     told = Counter(kind for r in rows for kind in (r.reported or ("none",)))
     console.print(f"\nreported by the sanitizer: {dict(sorted(told.items()))}", highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -11,7 +12,7 @@ import pytest
 from handmade import handmade
 from judge import expected_of, inputs_of
 from mutants import MISTAKES, mutate
-from mutations import Subject, Verdict, judge
+from mutations import Subject, Verdict, judge, page
 from ordering import unordered
 
 from girih.ir.graph import Graph
@@ -53,6 +54,15 @@ def test_every_mistake_that_matters_is_found(name: str, kind: str) -> None:
         # The sanitizer and the judge of order agree: no race is overlooked, and none is invented.
         if not set(verdict.reported) - {"race"}:
             assert ("race" in verdict.reported) == verdict.race, verdict
+
+
+def test_the_page_lists_what_survives() -> None:
+    text = "shift-address: queue 12 (VME4), 26: vadd.vv op=7 a=IM[0x0]f32(4) -> vadd.vv op=7 a=IM[0x4]f32(4)"
+    survivor = Verdict("net", "shift-address", text, (), bits_differ=True, check_fails=False, race=False, change=0.001)
+    told = page([survivor, replace(survivor, check_fails=True), replace(survivor, bits_differ=False, change=0.0)])
+    line = "| net | shift-address | VME4 26 | vadd.vv | a=IM[0x0]f32(4) | a=IM[0x4]f32(4) | "
+    assert [row for row in told.splitlines() if row.startswith("| net")] == [f"{line}1.0e-03 |", f"{line}0.0e+00 |"]
+    assert "not by `--check`: 1" in told and "Not found: 0" in told and "Without consequences: 1" in told
 
 
 READ, WRITE = move("mcopy", ("L1", 0), ("LLB", 0), 64), move("mcopy", ("LLB", 4096), ("L1", 32), 64)
