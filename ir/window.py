@@ -235,6 +235,11 @@ def _slot(nest: Combination, owners: dict[int, list[int]], out: int | None, kern
         return None
     stride, dilation = (1 if a is None else nest.source[a] // pitch for a in (out, kernel))
     fits = 0 < stride <= MOST_STEP and 0 < dilation <= MOST_STEP
+    if guard is None and out is not None and kernel is not None:
+        # Loops of two dimensions of the source can make one if nothing lies between the positions that they visit.
+        fits = fits and (
+            (dilation == 1 and stride <= nest.extents[kernel]) or (stride == 1 and dilation <= nest.extents[out])
+        )
     return Slot(out, kernel, stride, dilation, pitch, guard) if fits else None
 
 

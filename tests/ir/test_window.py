@@ -60,6 +60,11 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
             # What decides about bounds inside an instruction is known to it, and in one dimension.
             owners = [n for n, g in enumerate(nest.guards) if loop is not None and g.coeffs[loop]]
             assert loop is None or owners == ([] if slot.guard is None else [slot.guard])
+        if slot.out is not None and slot.kernel is not None and slot.guard is None:
+            # What an instruction may touch between the positions that it visits is not there.
+            steps = product(range(nest.extents[slot.out]), range(nest.extents[slot.kernel]))
+            seen = {i * slot.stride + j * slot.dilation for i, j in steps}
+            assert seen == set(range(max(seen) + 1))
     assert window.lane is None or all(not g.coeffs[window.lane] for g in nest.guards)
     inside = [nest.extents[a] for a in (*window.row.loops, *window.column.loops)]
     along = 1 if window.lane is None else nest.extents[window.lane]
