@@ -8,17 +8,18 @@ tile; the shortest counts, and the model then proves its interval. Operators who
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
 from ..ir.box import Box
-from ..ir.cell import Cell, Cells, count
+from ..ir.cell import Cells, count
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Segment, Tile
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .pipeline import Schedule, pipeline
-from .tileloop import Body, Footprint, bodies, played
+from .tileloop import NOTHING, Before, Body, Footprint, bodies, played
 from .walk import Walk, Walks, weight_of
 
 
@@ -76,6 +77,7 @@ class Pipelines:
         there = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
         found: list[Pipelined] = []
         tiles: list[Tile] = []
+        made: dict[str, tuple[Walk, int]] = {}
         for tile in segment.tiles:
             op = self.graph.op[tile.op]
             footprint = self._footprint(op, tile, targets(there, op))
@@ -87,8 +89,13 @@ class Pipelines:
                 tiles.append(tile)
                 continue
             cell = max(running, key=weight_of)
-            depths, pipelined = self._best(index, op, tile, segment, cell, footprint)
+            walk = self.walks.walk(op, tile, cell)
+            depths, pipelined = self._best(index, walk, op, segment, footprint, _before(op, walk, made))
             found.append(pipelined)
+            if tile.engine == "matrix":
+                made.clear()
+            else:
+                made[op.output] = walk, pipelined.cycles
             tiles.append(replace(tile, depth=depths[0], weight_depth=depths[1]))
         return replace(segment, tiles=tuple(tiles)), tuple(found)
 
@@ -113,20 +120,19 @@ class Pipelines:
         return None
 
     def _best(
-        self, index: int, op: Op, tile: Tile, segment: Segment, cell: Cell, footprint: Footprint
+        self, index: int, walk: Walk, op: Op, segment: Segment, footprint: Footprint, before: Before
     ) -> tuple[tuple[int, int], Pipelined]:
-        """The depths with the fewest cycles for all tiles of the cell, then the fewest bytes."""
-        walk = self.walks.walk(op, tile, cell)
+        """The depths with the fewest cycles for all tiles of the walk, then the fewest bytes."""
         loads = self._loads(op, walk, segment)
-        key = (walk.kinds, walk.kind, walk.weights, tuple(loads.items()), footprint)
+        key = (walk.kinds, walk.kind, walk.weights, tuple(loads.items()), footprint, before)
         if key not in self._known:
-            self._known[key] = self._solve(walk, loads, footprint)
+            self._known[key] = self._solve(walk, loads, footprint, before)
         best = self._known[key]
         interval = -(-best.schedule.interval // best.body.tiles)
         latency = best.schedule.latency
         return best.depths, Pipelined(index, op.name, len(walk), interval, latency, best.cycles, best.schedule)
 
-    def _solve(self, walk: Walk, loads: dict[int, int], footprint: Footprint) -> _Best:
+    def _solve(self, walk: Walk, loads: dict[int, int], footprint: Footprint, before: Before) -> _Best:
         """Play all depths; schedule the loop with the best ones."""
         options: list[tuple[int, int, tuple[int, int], Body]] = []
         for body in bodies(walk, self.machine, footprint, loads):
@@ -134,13 +140,13 @@ class Pipelines:
             shallow = rings["scratch"].fitting if "scratch" in rings else (1,)
             for depths in product(shallow, rings["weights"].fitting if "weights" in rings else (1,)):
                 size = depths[0] * footprint.scratch + depths[1] * footprint.weights
-                options.append((played(walk, self.machine, loads, *depths), size, depths, body))
+                options.append((played(walk, self.machine, loads, *depths, before), size, depths, body))
         cycles, _, depths, body = min(options, key=lambda o: o[:3])
         chosen = {"scratch": depths[:1], "weights": depths[1:]}
         fixed = replace(body, rings=tuple(replace(ring, depths=chosen[ring.name]) for ring in body.rings))
         schedule = pipeline(fixed, repeats=len(walk) > body.tiles, seed=self.seed)
         assert schedule is not None
-        return _Best(depths, cycles, body, schedule)
+        return _Best(depths, max(1, cycles - before.cycles), body, schedule)
 
     def _loads(self, op: Op, walk: Walk, segment: Segment) -> dict[int, int]:
         """Cycles that a copy queue is busy with each weight tile.
@@ -164,3 +170,12 @@ class Pipelines:
             link = max((size * groups / rates[name] for name, size in move.links), default=0.0)
             loads[key] = max(round(link), move.busy(self.machine, share) // members)
         return loads
+
+
+def _before(op: Op, walk: Walk, made: Mapping[str, tuple[Walk, int]]) -> Before:
+    """What the matrix engine waits for: ``made`` are the walks of vector operators since it last worked."""
+    left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
+    if not walk.weights or left not in made or left not in walk.reads:
+        return NOTHING
+    producer, cycles = made[left]
+    return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.reach(left, producer)))

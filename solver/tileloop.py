@@ -21,7 +21,9 @@ MOST_REDUCE = 12
 PLAYED = 512
 """Tiles of a walk that are played to compare depths."""
 DEPTHS = (1, 2, 3)
-"""Versions of a buffer that are considered."""
+"""Versions of the weights that are considered."""
+SCRATCH_DEPTHS = (1, 2, 3, 4, 6, 8)
+"""Versions of private buffers that are considered: more than three help while the vector engine is with its last."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def _body(
     if footprint.scratch:
         # Buffers between vector stages need no versions: they are written and read in the order of one queue.
         buffers = tuple(tuple(fills) for fills in (operands, results) if fills)
-        rings.append(Ring("scratch", footprint.scratch, machine.role("accumulator").capacity, DEPTHS, buffers))
+        rings.append(Ring("scratch", footprint.scratch, machine.role("accumulator").capacity, SCRATCH_DEPTHS, buffers))
     if walk.weights:
         rings.append(Ring("weights", footprint.weights, machine.role("weights").capacity, depths, (tuple(weights),)))
     return Body(tuple(tasks), tuple(deps), tuple(rings), len(window))
@@ -174,12 +176,27 @@ def _reduced(matrix: tuple[int, ...], flags: tuple[bool, ...], loads: list[int])
     return [(sum(b for b, _ in group), sum(load for _, load in group)) for group in groups]
 
 
-def played(walk: Walk, machine: Machine, loads: dict[int, int], depth: int, weight_depth: int) -> int:
-    """Cycles of the walk alone, in program order, with so many versions; of the first :data:`PLAYED` tiles."""
+@dataclass(frozen=True)
+class Before:
+    """A vector operator right before a matrix operator that reads its result: its ``cycles``, and after which of them
+    the input of each tile is there."""
+
+    cycles: int
+    ready: tuple[int, ...]
+
+
+NOTHING = Before(0, ())
+
+
+def played(
+    walk: Walk, machine: Machine, loads: dict[int, int], depth: int, weight_depth: int, before: Before = NOTHING
+) -> int:
+    """Cycles of the walk with so many versions, in program order, ``before`` included; of :data:`PLAYED` tiles."""
     copy_latency = walk.loads[0].latency if walk.loads else 0
     matrix_latency = machine.engine_for("matrix").latency
     vector_latency = machine.engine_for("vector").latency
-    copy = matrix = vector = stop = 0
+    copy = matrix = stop = 0
+    vector = before.cycles
     free = [0] * depth
     arrived = [0] * weight_depth
     released = [0] * weight_depth
@@ -192,6 +209,8 @@ def played(walk: Walk, machine: Machine, loads: dict[int, int], depth: int, weig
         if kind.before:
             vector = max(vector, free[version]) + kind.before
             result = vector + vector_latency
+        if before.ready:
+            result = max(result, before.ready[index])
         if kind.matrix:
             for part, busy in enumerate(kind.matrix):
                 slot = 0

@@ -2,7 +2,7 @@
 
 Sets
     A shapes: tile sizes and loop order (:mod:`.tile_space`); B modes: tiles of the reduction, versions d of the private
-    buffers (1 or 2) and w of the weights (1 to 3).
+    buffers (1 to 8) and w of the weights (1 to 3).
 Data
     Of shape a: scratch s_a and columns n_a of the stationary operand (bytes), tiles t_a, changes and sets of its
     columns in loop order, work of both engines. Of mode b: number r_b of reduce tiles and points p_b of one. I, W:
@@ -11,7 +11,8 @@ Data
     the latency between them, N loads of weights that keep a queue busy for u and are there after v cycles,
         C_ab = max(M, V, (M + V + t l) / d, N u, (M + N v) / w) + V / t + first load if the next operator's
                weights do not fit beside these;
-    N is sets * r where w versions hold them all, changes * r where they hold one set, else t * r.
+    N is sets * r where w versions hold them all, changes * r where they hold one set, else t * r. To these come the
+    cycles that the matrix engine waits for the vector operator that makes its input (:mod:`.lead`).
 Variables
     x_a the shape is used, y_b the mode is used, T cycles.
 Constraints
@@ -48,12 +49,13 @@ from ..ir.region import op_boxes
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .cost import OpCost, Rates, Weights
 from .cp import Budget, Model, Var, solve, weighted
+from .lead import Lead, overlap
 from .structure import Structures
-from .tile_space import Reduction, Shape, reductions, tile_shapes
+from .tile_space import Reduction, Shape, column_dims, reductions, tile_shapes
 
 Float = NDArray[np.float64]
 
-DEPTHS = (1, 2)
+DEPTHS = (1, 2, 4, 8)
 WEIGHT_DEPTHS = (1, 2, 3)
 ATTEMPTS = 8
 """Tiles that turn out not to fit, before the search for one ends."""
@@ -191,21 +193,31 @@ class Tiler:
         cores = range(count(segment.cores))
         there = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
         found: list[Choice] = []
+        leads: dict[str, Lead] = {}
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets([cell for row in there for cell in row], op)
-            choice = self.tile(op, boxes, self._weights(op, there[len(there) // 2]), (caps or {}).get(name, Caps()))
+            lead = leads.get(op.stages[op.anchor].reads[0].tensor) if op.anchor is not None else None
+            weights = self._weights(op, there[len(there) // 2])
+            choice = self.tile(op, boxes, weights, (caps or {}).get(name, Caps()), lead)
             if isinstance(choice, Infeasible):
                 return choice
             found.append(choice)
+            if choice.tile.engine == "matrix":
+                # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
+                leads.clear()
+            elif boxes:
+                leads[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order)
         return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
 
-    def tile(self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps()) -> Choice | Infeasible:
-        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
+    def tile(
+        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), lead: Lead | None = None
+    ) -> Choice | Infeasible:
+        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest; ``lead`` makes its input."""
         structure = self.structures.of[op.name]
-        key = (structure, tuple(sorted(boxes)), weights, caps)
+        key = (structure, tuple(sorted(boxes)), weights, caps, lead)
         if key not in self._known:
-            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps)
+            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps, lead)
         choice = self._known[key]
         if isinstance(choice, Infeasible):
             return replace(choice, op=op.name)
@@ -225,13 +237,15 @@ class Tiler:
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
-    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps) -> Choice | Infeasible:
+    def _fitting(
+        self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, lead: Lead | None
+    ) -> Choice | Infeasible:
         """The best tile that fits in every tile of every box."""
         accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
         weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
         excluded: set[Tile] = set()
         for attempt in range(ATTEMPTS):
-            choice = self._best(op, boxes, weights, (accumulator, weight_memory), excluded, attempt)
+            choice = self._best(op, boxes, weights, (accumulator, weight_memory), lead, excluded, attempt)
             if isinstance(choice, Infeasible):
                 return choice
             if self._fits_everywhere(op, choice.tile, boxes, accumulator, weight_memory):
@@ -240,11 +254,12 @@ class Tiler:
         return self._infeasible(op, boxes, accumulator)
 
     def _best(
-        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], excluded: set[Tile], attempt: int
-    ) -> Choice | Infeasible:
-        problem = self.problem(op, largest(boxes), weights, capacity, all_sizes=attempt == ATTEMPTS - 1)
+        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], lead: Lead | None,
+        excluded: set[Tile], attempt: int,
+    ) -> Choice | Infeasible:  # fmt: skip
+        problem = self.problem(op, largest(boxes), weights, capacity, lead, all_sizes=attempt == ATTEMPTS - 1)
         if problem is None:
-            problem = self.problem(op, largest(boxes), weights, capacity, all_sizes=True)
+            problem = self.problem(op, largest(boxes), weights, capacity, lead, all_sizes=True)
         if problem is None:
             return self._infeasible(op, boxes, capacity[0])
         wrong = {(t.sizes, t.order) for t in excluded}
@@ -252,8 +267,9 @@ class Tiler:
         return self._solve(op, problem, forbidden) or self._infeasible(op, boxes, capacity[0])
 
     def problem(
-        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], *, all_sizes: bool = False
-    ) -> Problem | None:
+        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], lead: Lead | None = None,
+        *, all_sizes: bool = False,
+    ) -> Problem | None:  # fmt: skip
         """All data for one box; ``None`` if no candidate fits at all."""
         cost = self.cost(op)
         shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes)
@@ -266,10 +282,15 @@ class Tiler:
             for versions in (WEIGHT_DEPTHS if matrix else WEIGHT_DEPTHS[:1])
         ]
         table = Table(shapes)
+        time = [cycles(cost, table, m, weights, self.rates, capacity[1]) for m in modes]
+        if matrix and lead is not None:
+            _, chosen = column_dims(op, self.graph, cost, box)
+            over = overlap(lead, op, self.graph, box, shapes, chosen)
+            time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
         found = Problem(
             tuple(shapes),
             tuple(modes),
-            np.stack([cycles(cost, table, m, weights, self.rates, capacity[1]) for m in modes], axis=1),
+            np.stack(time, axis=1),
             *capacity,
             cost.element,
         )
@@ -333,7 +354,8 @@ def hint(problem: Problem, forbidden: set[int]) -> tuple[int, int] | None:
     order = sorted(
         range(len(problem.modes)),
         key=lambda b: (
-            -min(2, problem.modes[b].weight_depth) - problem.modes[b].depth,
+            -min(2, problem.modes[b].weight_depth) - min(2, problem.modes[b].depth),
+            -problem.modes[b].depth,
             problem.modes[b].weight_depth,
             problem.modes[b].reduction.count,
         ),

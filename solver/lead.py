@@ -1,0 +1,84 @@
+"""How long the matrix engine waits for the vector operator that makes its input, by the shape of its tiles.
+
+A matrix operator can begin when the input of its first tile is there, and must not run ahead of the rest. Its producer,
+alone on the vector engine, delivers tile by tile in its own order, and only after its last tile does the vector engine
+turn to the results of the consumer: until then, there is room for ``d`` of them. With L cycles of the producer, the
+share h of its tiles that the first tile of the consumer reads, and a consumer that takes T cycles, V of the vector
+engine, for n tiles in c passes over all rows (one for each set of columns):
+
+    wait = max(L h, L - T d / n, L - T (1 - h) / c, L + V - T)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.box import Box, Span
+from ..ir.boxes import op_boxes_many, stack
+from ..ir.graph import Graph, Op
+from .tile_space import Shape
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A producer: the ``cycles`` that it takes for ``box`` of its result, in tiles of ``sizes`` in ``order``."""
+
+    cycles: int
+    box: Box
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def share(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Of the tiles, the share that is done when ``spans[i]`` (dimensions x (lo, hi)) is there, for each i."""
+        last = np.zeros(len(spans), dtype=np.int64)
+        stride = 1
+        for dim in reversed(self.order):
+            span, size = self.box[dim], self.sizes[dim]
+            highest = np.minimum(spans[:, dim, 1], span.hi) - 1 - span.lo
+            last += np.maximum(highest, 0) // size * stride
+            stride *= -(-span.size // size)
+        return (last + 1) / stride
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """By shape: the share h of a producer that a consumer needs to begin, c, n and V."""
+
+    cycles: int
+    head: NDArray[np.float64]
+    passes: NDArray[np.float64]
+    tiles: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+    def wait(self, time: NDArray[np.float64], depth: int) -> NDArray[np.float64]:
+        """Cycles that the consumer waits if it takes ``time`` with each of the shapes."""
+        ahead = time * np.minimum(depth / self.tiles, (1 - self.head) / self.passes)
+        return np.maximum.reduce([self.cycles * self.head, self.cycles - ahead, self.cycles + self.vector - time])
+
+
+def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape], chosen: set[int]) -> Overlap:
+    """Of ``op``, for ``box`` of its result; ``chosen``: dimensions that choose columns of the stationary operand."""
+    assert op.anchor is not None
+    first = [tuple(Span(s.lo, min(s.lo + n, s.hi)) for s, n in zip(box, shape.sizes, strict=True)) for shape in shapes]
+    _, parts = op_boxes_many(op, graph.tensor, stack(first, len(box)))
+    read = parts[op.stages[op.anchor].reads[0].tensor]
+    head = np.where(read.present, lead.share(read.spans), 0.0)
+    return Overlap(
+        lead.cycles,
+        head,
+        np.array([_passes(box, shape, chosen) for shape in shapes], dtype=np.float64),
+        np.array([shape.tiles for shape in shapes], dtype=np.float64),
+        np.array([shape.work.vector for shape in shapes], dtype=np.float64),
+    )
+
+
+def _passes(box: Box, shape: Shape, chosen: set[int]) -> int:
+    """How often a shape's walk goes over all rows."""
+    counts = [-(-span.size // size) for span, size in zip(box, shape.sizes, strict=True)]
+    rows = next((i for i, d in enumerate(shape.order) if d not in chosen and counts[d] > 1), len(shape.order))
+    return prod(counts[d] for d in shape.order[:rows] if d in chosen)

@@ -1,0 +1,76 @@
+"""What a matrix operator waits for the vector operator that makes its input."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphs
+from girih.ir.box import Span, full
+from girih.ir.cell import Cells
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Segment, Tile
+from girih.solver.lead import Lead, Overlap
+from girih.solver.tileloop import NOTHING, Before, played
+from girih.solver.walk import Walks
+
+MACHINE = load_machine("stcp920")
+
+
+def test_the_share_of_a_producer_is_that_of_its_walk() -> None:
+    """As :meth:`Walk.reach` says, for every box that begins at the corner."""
+    graph = graphs.attention(length=12)
+    op = next(op for op in graph.ops if op.name == "softmax")
+    shape = graph.tensor[op.output].shape
+    tile = Tile(op.name, tuple(max(1, e // 3) for e in shape), tuple(range(len(shape))), engine="vector")
+    cell = Cells(graph).cell(Segment(tuple(o.name for o in graph.ops), (), (), ()), 0, 0)
+    producer = Walks(graph, MACHINE).walk(op, tile, cell)
+    reader = next(o for o in graph.ops if op.output in o.inputs)
+    whole = graph.tensor[reader.output].shape
+    walk = Walks(graph, MACHINE).walk(
+        reader, Tile(reader.name, tuple(max(1, e // 2) for e in whole), tuple(range(len(whole))), engine="vector"), cell
+    )
+    lead = Lead(1000, full(shape), tile.sizes, tile.order)
+    shares = lead.share(walk.reads[op.output].spans)
+    assert np.allclose(shares, [(last + 1) / len(producer) for last in walk.reach(op.output, producer)])
+    assert lead.share(np.array([full(shape)]))[0] == 1.0
+
+
+@given(
+    tiles=st.integers(1, 12), depth=st.integers(1, 8), lead=st.integers(0, 2000),
+    matrix=st.integers(1, 300), vector=st.integers(1, 300),
+)  # fmt: skip
+def test_the_wait_is_what_a_list_schedule_waits(tiles: int, depth: int, lead: int, matrix: int, vector: int) -> None:
+    """Rows alone: tile i of n needs the share (i + 1) / n of the producer; in-order engines, results in d places."""
+    drained = [0.0] * tiles
+    done, busy = 0.0, float(lead)
+    for i in range(tiles):
+        free = drained[i - depth] if i >= depth else 0.0
+        done = max(done, free, lead * (i + 1) / tiles) + matrix
+        busy = drained[i] = max(busy, done) + vector
+    ones = np.ones(1)
+    time = np.array([float(max(tiles * matrix, tiles * vector, tiles * (matrix + vector) / depth)) + vector])
+    overlap = Overlap(lead, ones / tiles, ones, ones * tiles, ones * vector * tiles)
+    told = float((time + overlap.wait(time, depth))[0])
+    # The estimate leaves out how the two engines wait for each other at the ends: two tiles.
+    assert abs(told - busy) <= 2 * (matrix + vector) + lead / tiles
+
+
+def test_more_versions_let_the_matrix_engine_run_ahead() -> None:
+    graph = graphs.matmul(m=256, k=64, n=32)
+    op = graph.ops[0]
+    cell = Cells(graph).cell(Segment((op.name,), (), (), ()), 0, 0)
+    walk = Walks(graph, MACHINE).walk(op, Tile(op.name, (32, 32), (0, 1), (64,), "matrix"), cell)
+    loads = dict.fromkeys(range(len(walk.loads)), 1)
+    alone = played(walk, MACHINE, loads, 8, 1)
+    lead = 2 * alone
+    before = Before(lead, tuple(lead * (i + 1) // len(walk) for i in range(len(walk))))
+    few, many = (played(walk, MACHINE, loads, d, 1, before) for d in (1, 8))
+    assert played(walk, MACHINE, loads, 8, 1, NOTHING) == alone
+    assert lead < many < few <= lead + played(walk, MACHINE, loads, 1, 1)
+
+
+def test_a_span_behind_the_last_tile_counts_as_all() -> None:
+    lead = Lead(10, (Span(4, 8),), (1,), (0,))
+    assert lead.share(np.array([[[4, 20]]]))[0] == 1.0
