@@ -17,6 +17,7 @@ from .graph import Graph, Op
 from .in_place import replaced
 from .plan import Segment, Split
 from .region import OpBoxes, op_boxes
+from .structure import Signature, Structures
 
 
 @dataclass(frozen=True)
@@ -121,32 +122,63 @@ def _backwards(graph: Graph, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> 
     return boxes
 
 
+@dataclass(frozen=True)
+class _Run:
+    """The operators of a segment: a number for their structure, and the names of operators and tensors in it."""
+
+    number: int
+    ops: tuple[str, ...]
+    tensors: tuple[str, ...]
+
+
 class Cells:
     """All cells of a graph's segments, computed on demand and remembered.
 
-    A cell is independent of how its operators are tiled, so segments that differ in tiles alone share cells.
+    A cell is independent of how its operators are tiled, so segments that differ in tiles alone share cells. Cells of
+    segments of equal structure differ in names alone; they are computed once.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._dims: dict[tuple[str, ...], dict[str, dict[int, int | None]]] = {}
+        self._structures = Structures(graph)
+        self._numbers: dict[Signature, int] = {}
+        self._runs: dict[tuple[str, ...], _Run] = {}
+        self._dims: dict[int, tuple[_Run, dict[str, dict[int, int | None]]]] = {}
+        self._alike: dict[tuple[int, tuple[Split, ...], tuple[Split, ...], int, int], tuple[_Run, Cell]] = {}
         self._cells: dict[tuple[tuple[str, ...], tuple[Split, ...], tuple[Split, ...], int, int], Cell] = {}
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
         """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
         key = (segment.ops, segment.instances, segment.cores, instance, core)
         if key not in self._cells:
-            self._cells[key] = self._compute(segment, instance, core)
+            run = self._run(segment.ops)
+            alike = (run.number, *key[1:])
+            if alike not in self._alike:
+                self._alike[alike] = run, self._compute(segment, instance, core)
+            first, cell = self._alike[alike]
+            self._cells[key] = cell if first is run else _renamed(cell, first, run)
         return self._cells[key]
+
+    def _run(self, ops: tuple[str, ...]) -> _Run:
+        if ops not in self._runs:
+            structure, tensors = self._structures.run([self.graph.op[n] for n in ops])
+            self._runs[ops] = _Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
+        return self._runs[ops]
+
+    def _follow(self, ops: tuple[str, ...]) -> dict[str, dict[int, int | None]]:
+        """See :func:`followed_dims`."""
+        run = self._run(ops)
+        if run.number not in self._dims:
+            self._dims[run.number] = run, followed_dims(self.graph, tuple(self.graph.op[n] for n in ops))
+        first, dims = self._dims[run.number]
+        return {mine: dims[theirs] for mine, theirs in zip(ops, first.ops, strict=True)}
 
     def _compute(self, segment: Segment, instance: int, core: int) -> Cell:
         graph = self.graph
         ops = tuple(graph.op[n] for n in segment.ops)
         if core >= count(segment.cores) or ops[0].host is not None:
             return Cell({}, {}, {})
-        if segment.ops not in self._dims:
-            self._dims[segment.ops] = followed_dims(graph, ops)
-        dims = self._dims[segment.ops]
+        dims = self._follow(segment.ops)
         shares = {
             op.name: share(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
             for op in dict.fromkeys((*leaving(graph, ops), ops[-1]))
@@ -166,6 +198,20 @@ class Cells:
                 tensors[name] = tensors[old]
         owned = {graph.op[name].output: box for name, box in shares.items()}
         return Cell(boxes, tensors, owned)
+
+
+def _renamed(cell: Cell, old: _Run, new: _Run) -> Cell:
+    """The same cell in another run of equal structure."""
+    op = dict(zip(old.ops, new.ops, strict=True))
+    tensor = dict(zip(old.tensors, new.tensors, strict=True))
+    return Cell(
+        {
+            op[name]: OpBoxes(part.points, {tensor[n]: box for n, box in part.tensors.items()})
+            for name, part in cell.ops.items()
+        },
+        {tensor[n]: box for n, box in cell.tensors.items()},
+        {tensor[n]: box for n, box in cell.owned.items()},
+    )
 
 
 def tile_boxes(box: Box, sizes: tuple[int, ...], order: tuple[int, ...]) -> list[Box]:

@@ -26,11 +26,11 @@ from ..ir.cell import leaving
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.machine import Machine
+from ..ir.structure import names
 from .growth import Crossing, Growth, Run
 from .links import Costs
 from .shares import CORNERS, all_cells, representatives, rows
 from .splits import MOST_IN_TWO, MOST_INSTANCES, Cut, cuts
-from .structure import names
 
 LONGEST = 24
 """Operators in a run at most."""

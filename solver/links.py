@@ -15,9 +15,9 @@ from ..ir.boxes import Boxes, Int
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.region import OpBoxes
+from ..ir.structure import Structures, names
 from .chain import Link
 from .cost import OpCost, Rates, Weights, Work, estimate
-from .structure import Structures, names
 
 _Estimate = tuple[int, int, int, int]
 """Cycles alone, busy cycles of the matrix and the vector engine, whether it streams."""

@@ -29,6 +29,7 @@ from ..ir.graph import Graph
 from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
+from ..ir.structure import Structures
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
@@ -38,7 +39,6 @@ from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
 from .segmentation import ColumnCut, Segmentation, segment
-from .structure import Structures
 from .tiling import Caps, Choice, Infeasible, Tiler, together
 
 MOST_CUTS = 64

@@ -46,11 +46,11 @@ from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Solved, Tile
 from ..ir.region import op_boxes
+from ..ir.structure import Structures
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .cost import OpCost, Rates, Weights
 from .cp import Budget, Model, Var, solve, weighted
 from .lead import Lead, overlap
-from .structure import Structures
 from .tile_space import Reduction, Shape, column_dims, reductions, tile_shapes
 
 Float = NDArray[np.float64]

@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.box import Box, hull, volume
-from ...ir.cell import Cell, Cells, count, followed_dims, leaving
+from ...ir.cell import Cell, Cells, count, followed_dims
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.in_place import replaced
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Split, Tile
+from ...ir.structure import Structures
 from ..buffers import data_buffers, is_streamed, lives
 from ..cost import anchor_engine
-from ..structure import Structures, names
 from .binding import bind
 from .local import addresses
 
@@ -74,23 +74,10 @@ class Splitter:
         """The split of the operators at positions ``first .. last`` into ``most`` instances at most (``None``: any
         number); ``None`` if none fits."""
         ops = self.graph.ops[first : last + 1]
-        key = (self._structure(ops), most)
+        key = (self._structures.run(ops)[0], most)
         if key not in self._known:
             self._known[key] = self._best(ops, most)
         return self._known[key]
-
-    def _structure(self, ops: Sequence[Op]) -> object:
-        """Equal for two runs of operators that are alike in structure, wiring and what leaves them."""
-        out = {op.name for op in leaving(self.graph, tuple(ops))}
-        numbers: dict[str, int] = {}
-        return tuple(
-            (
-                self._structures.of[op.name],
-                tuple(numbers.setdefault(n, len(numbers)) for n in names(op)),
-                op.name in out,
-            )
-            for op in ops
-        )
 
     def segment(self, ops: Sequence[Op], instances: tuple[Split, ...], cores: tuple[Split, ...]) -> Segment:
         """A segment whose tiles say no more than which engine runs each operator."""

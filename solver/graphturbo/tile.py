@@ -18,9 +18,9 @@ from ...ir.graph import Graph, Op, contraction_axes
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Tile
 from ...ir.region import op_boxes
+from ...ir.structure import Structures
 from ..buffers import all_cells, round_up, scratch_sizes, targets, weight_size
 from ..cost import OpCost
-from ..structure import Structures
 from ..tile_space import column_dims
 from ..tiling import largest
 from .binding import divisors

@@ -138,7 +138,11 @@ def test_everything_in_a_segment_serves_its_last_operator() -> None:
     refused(replace(host, segments=(joined,)), "mixes a host operator", made)
     refused(with_segment(host, 1, lambda s: replace(s, cores=(Split(0, 1),))), "neither splits nor tiles", made)
     two = Graph("two", graph().tensors, graph().ops[:2], graph().inputs, (), graph().constants)
-    apart = replace(two, ops=(two.ops[0], replace(two.ops[1], inputs=("x", *two.ops[1].inputs[1:]))))
+    first = two.ops[1].stages[0]
+    reads = tuple(replace(o, tensor="x") if o == first.reads[0] else o for o in first.operands)
+    stages = (replace(first, operands=reads), *two.ops[1].stages[1:])
+    other = replace(two.ops[1], inputs=("x", *two.ops[1].inputs[1:]), stages=stages)
+    apart = replace(two, ops=(two.ops[0], other))
     segments = (replace(valid().segments[0], ops=(two.ops[0].name, two.ops[1].name)),)
     refused(replace(valid(), segments=segments), "stem is no ancestor of a0", apart)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import graphs
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graphs
 from girih.ir.box import Span, full
 from girih.ir.cell import Cells
 from girih.ir.load_machine import load_machine

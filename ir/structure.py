@@ -1,15 +1,15 @@
-"""When two operators are the same to a scheduler: equal loops, accesses and shapes, whatever their names.
+"""When two operators, or two runs of them, are the same to a scheduler: equal loops, accesses, shapes and wiring.
 
-Networks repeat their layers. What is found out about one operator (boxes, costs, tiles) is looked up for the next one
-of equal structure.
+Networks repeat their layers. What is found out about one operator or run (boxes, cells, costs, tiles) is looked up for
+the next one of equal structure, whatever its names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
-from ..ir.graph import Access, Graph, Op
+from .graph import Access, Graph, Op
 
 Signature: TypeAlias = Hashable
 
@@ -61,3 +61,24 @@ class Structures:
                 numbers[found] = len(numbers)
                 self.first.append(op)
             self.of[op.name] = numbers[found]
+
+    def run(self, ops: Sequence[Op]) -> tuple[Signature, tuple[str, ...]]:
+        """What two runs of operators share if they differ in names alone, and the names of all tensors in it.
+
+        Alike are the operators one by one, who reads whose result, and which results are needed outside of the run.
+        Names are in an order that runs of equal structure share.
+        """
+        graph = self.graph
+        mine = {op.name for op in ops}
+        numbers: dict[str, int] = {}
+        key = tuple(
+            (
+                self.of[op.name],
+                tuple(numbers.setdefault(n, len(numbers)) for n in names(op)),
+                tuple(
+                    n in graph.output_tensors or any(c.name not in mine for c in graph.consumers[n]) for n in op.outputs
+                ),
+            )
+            for op in ops
+        )
+        return key, tuple(numbers)

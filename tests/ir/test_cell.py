@@ -1,0 +1,71 @@
+"""Cells of segments that are alike are computed once: what comes out must be what each would get by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from girih.ir.cell import Cells
+from girih.ir.graph import Graph
+from girih.ir.plan import Segment, Split
+from girih.ir.structure import Structures
+from girih.tests import graphs
+
+
+def layers(count: int = 4) -> Graph:
+    """Equal layers; the first result is also an output, so that equal operators are not always in equal runs."""
+    net = graphs.Net("layers")
+    x = net.input("x", 2, 12, 12, 8)
+    first = ""
+    for i in range(count):
+        y = net.conv(f"a{i}", x, 8, kernel=3)
+        x = net.conv(f"b{i}", y, 8, kernel=3, add=x)
+        first = first or y
+    return net.graph(first, x)
+
+
+GRAPHS = {"layers": layers(), "chain": graphs.chain(6), "residual": graphs.residual(4), "attention": graphs.attention()}
+CUTS = (
+    ((), (Split(0, 2),)),
+    ((Split(1, 3),), (Split(0, 2), Split(1, 2))),
+    ((Split(0, 2),), (Split(1, 4),)),
+)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_renamed_cell_is_the_computed_one(name: str, length: int) -> None:
+    graph = GRAPHS[name]
+    shared = Cells(graph)
+    for first in range(len(graph.ops) - length + 1):
+        ops = tuple(op.name for op in graph.ops[first : first + length])
+        for instances, cores in CUTS:
+            segment = Segment(ops, instances, cores, ())
+            for instance in range(2 if instances else 1):
+                for core in range(5):
+                    mine = Cells(graph).cell(segment, instance, core)
+                    cell = shared.cell(segment, instance, core)
+                    assert cell == mine
+                    # Buffers are laid out in this order.
+                    assert list(cell.tensors) == list(mine.tensors)
+                    assert list(cell.ops) == list(mine.ops)
+
+
+def test_runs_are_alike_only_if_the_same_results_leave_them() -> None:
+    graph = layers()
+    structures = Structures(graph)
+    runs = [structures.run(graph.ops[2 * i : 2 * i + 2])[0] for i in range(4)]
+    # The first result of layer 0 is an output, and the last of layer 3 is read by nobody but leaves as well.
+    assert runs[0] != runs[1]
+    assert runs[1] == runs[2] == runs[3]
+
+
+def test_runs_are_alike_only_if_they_are_wired_alike() -> None:
+    net = graphs.Net("wires")
+    x = net.input("x", 4, 8)
+    y, z = net.elementwise("y", "exp", x), net.elementwise("z", "exp", x)
+    one = net.elementwise("one", "sub", y, z)
+    net.elementwise("other", "sub", z, one)
+    graph = net.graph()
+    structures = Structures(graph)
+    assert structures.of["one"] == structures.of["other"]
+    assert structures.run(graph.ops[1:3])[0] != structures.run(graph.ops[2:4])[0]
