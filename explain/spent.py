@@ -5,8 +5,7 @@ For an engine, averaged over the cores that have one, and for each segment or op
     cycles = peak + rounding + issue + slowed + waits          peak = work + extra
 
 - *peak*: what it executed, at its peak rate. *work* of it is what the lower bound counts, *extra* the rest: overlaps of
-  cells that are computed twice (halos), and whatever the bound knows to be avoidable. It is negative where a tile of
-  border rows leaves out products with padding, which the bound counts.
+  cells that are computed twice (halos), products with padding, and whatever else the bound knows to be avoidable.
 - *rounding*: rows and columns of the array, lanes, and bursts that are not filled. *issue*: of instructions.
 - *slowed*: instructions that took longer than they would have alone, for links and banks that they shared.
 - *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.past`), moment for moment.

@@ -2,17 +2,17 @@
 
 For each resource, cycles = unavoidable work / peak rate, as if it never waited and nothing were rounded up:
 
-- the matrix engines of all cores: multiply-accumulates of the contractions that they can run (and which, by the rule of
-  every plan, therefore run there);
+- the matrix engines of all cores: multiply-accumulates of the contractions that they can run. (A plan could give these
+  to the vector engine, but no strategy does: the bound is that of plans that do not.)
 - the vector engines of all cores: element operations of all other stages, at full lanes. Left out are movements (the
   next stage can read through them) and a product that is written to a private buffer (it can be fused with a sum);
 - the links of the main memory: every element of a constant, input or output that is accessed, once;
 - the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
 - the host: its kernels and the bytes that they move.
 
-What nobody needs is not counted: going backwards from the outputs, an operator must compute at least the largest box
-that one consumer needs. The bound is the largest of the resources. It knows nothing of segments, tiles and memories,
-and shares no code with what decides them.
+What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
+:mod:`.needed` says what is left. The bound is the largest of the resources. It knows nothing of segments, tiles and
+memories, and shares no code with what decides them.
 
 A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
 input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
@@ -23,20 +23,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, floor, prod
+from math import ceil
 
-import numpy as np
-
-from .box import Box, Span, full, is_empty, volume
 from .elements import ELEMENTS
-from .graph import DTYPES, Access, Graph, Op, Stage
+from .graph import DTYPES, Graph, Op, Stage
 from .machine import Engine, Machine
-from .region import op_boxes
+from .needed import Points, needed_points
 
-MOST_POINTS = 1 << 20
-"""Points whose elements are counted one by one."""
-
-Points = dict[str, tuple[Box, ...]]
+Needed = Mapping[str, tuple[Points, ...]]
 """By operator: the points of each stage."""
 
 
@@ -75,25 +69,6 @@ def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
     )
 
 
-def needed_points(graph: Graph) -> Points:
-    """For each operator that a result depends on, the points of each stage that must run."""
-    needed: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
-    points: Points = {}
-    for op in reversed(graph.ops):
-        if op.host is not None:
-            needed |= {name: full(graph.tensor[name].shape) for name in op.inputs}
-            continue
-        if op.output not in needed:
-            continue
-        boxes = op_boxes(op, graph.tensor, needed[op.output])
-        points[op.name] = boxes.points
-        for name in op.inputs:
-            box = boxes.tensors.get(name)
-            if box is not None and (name not in needed or volume(box) > volume(needed[name])):
-                needed[name] = box
-    return points
-
-
 def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -> bool:
     """Whether a matrix engine can run the stage at ``position``."""
     if position != op.anchor:
@@ -111,15 +86,15 @@ def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
     return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
 
 
-def _running(graph: Graph, points: Points) -> Iterator[tuple[Op, int, Stage, int]]:
+def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, int]]:
     """(operator, position, stage, number of points) of each stage that must run."""
     for op in graph.ops:
-        for position, (stage, box) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
-            if not is_empty(box):
-                yield op, position, stage, volume(box)
+        for position, (stage, mine) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
+            if mine.count:
+                yield op, position, stage, mine.count
 
 
-def _matrix(graph: Graph, machine: Machine, points: Points) -> Work:
+def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
     engine = machine.engine_for("matrix")
     cycles: dict[str, float] = defaultdict(float)
     macs = 0
@@ -133,7 +108,7 @@ def _matrix(graph: Graph, machine: Machine, points: Points) -> Work:
     return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
-def _vector(graph: Graph, machine: Machine, points: Points) -> Work:
+def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
     engine = machine.engine_for("vector")
     cycles: dict[str, float] = defaultdict(float)
     elements = 0
@@ -170,7 +145,7 @@ def _host(graph: Graph, machine: Machine) -> Work:
     return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
-def _links(graph: Graph, machine: Machine, points: Points) -> list[Work]:
+def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
     """Each link of the main and the shared memory, in the machine's order."""
     host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
@@ -197,48 +172,16 @@ def _links(graph: Graph, machine: Machine, points: Points) -> list[Work]:
     return found
 
 
-def _user(graph: Graph, tensor: str, points: Points) -> str:
+def _user(graph: Graph, tensor: str, points: Needed) -> str:
     """The operator that makes a tensor; of a constant or input, the first one that runs and reads it."""
     made = graph.producer.get(tensor)
     return made.name if made else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
 
 
-def _accessed_bytes(graph: Graph, names: set[str], points: Points) -> dict[str, int]:
+def _accessed_bytes(graph: Graph, names: set[str], points: Needed) -> dict[str, int]:
     """By tensor: bytes of all elements that some access certainly touches."""
     touched = dict.fromkeys(sorted(names), 0)
-    for op, position, stage, _ in _running(graph, points):
-        for read in stage.reads:
-            if read.tensor in touched:
-                count = distinct_elements(read, points[op.name][position], graph.tensor[read.tensor].shape)
-                touched[read.tensor] = max(touched[read.tensor], count)
+    for name, count in (item for op in points.values() for stage in op for item in stage.elements.items()):
+        if name in touched:
+            touched[name] = max(touched[name], count)
     return {name: count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items()}
-
-
-def distinct_elements(access: Access, points: Box, shape: tuple[int, ...]) -> int:
-    """How many in-bounds elements ``points`` touch at least.
-
-    Exact if no axis is in two dimensions of the access, and no dimension has so many points that only those along its
-    longest axis are counted.
-    """
-    counts: list[int] = []
-    axes: list[int] = []
-    for index, extent in zip(access.index, shape, strict=True):
-        used = [axis for axis, coeff in enumerate(index.coeffs) if coeff]
-        axes += used
-        if prod(points[a].size for a in used) > MOST_POINTS:
-            longest = max(used, key=lambda a: points[a].size)
-            rest = index.const + sum(index.coeffs[a] * points[a].lo for a in used if a != longest)
-            counts.append(_inside(index.coeffs[longest], rest, points[longest], extent))
-            continue
-        values = np.array([index.const])
-        for axis in used:
-            steps = np.arange(*points[axis]) * index.coeffs[axis]
-            values = np.unique(values[:, None] + steps[None, :])
-        counts.append(int(((values >= 0) & (values < extent)).sum()))
-    return prod(counts) if len(set(axes)) == len(axes) else max(counts, default=1)
-
-
-def _inside(coeff: int, const: int, span: Span, extent: int) -> int:
-    """How many ``i`` of a span have ``0 <= coeff * i + const < extent``."""
-    ends = sorted(((0 - const) / coeff, (extent - 1 - const) / coeff))
-    return max(0, min(span.hi - 1, floor(ends[1])) - max(span.lo, ceil(ends[0])) + 1)

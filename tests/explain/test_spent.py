@@ -164,11 +164,12 @@ def test_nothing_is_computed_twice_where_no_cells_overlap() -> None:
 def test_halos_are_extra() -> None:
     graph, machine = graphs.chain(2, size=16), load_machine("stcp920")
     apart, _ = accounted(graph, handmade(graph, machine), machine)
-    # One operator a segment: nothing twice, and less than the bound where the rows of a tile leave padding out.
-    assert -0.05 * (apart.total("MME").work or 0.0) <= (apart.total("MME").extra or 0.0) <= 0
+    # One operator a segment: nothing twice, but products with padding that tiles of border rows have in them.
+    padding = apart.total("MME").extra or 0.0
+    assert 0 <= padding <= 0.1 * (apart.total("MME").work or 0.0)
     # In one segment, cells overlap by the rows that the second kernel reaches over.
     together = [accounted(graph, drawn(graph, machine, seed, longest=2), machine)[0].total("MME") for seed in range(8)]
-    assert max(row.extra or 0.0 for row in together) > 0.05 * (together[0].work or 0.0)
+    assert max(row.extra or 0.0 for row in together) > padding + 0.05 * (together[0].work or 0.0)
 
 
 def slower(machine: Machine, memory: str, factor: float) -> Machine:

@@ -1,4 +1,4 @@
-"""The lower bound is what every plan must do: known totals on small graphs, and never more than what is needed."""
+"""The lower bound is what every plan must do: known totals on small graphs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from math import ceil
 
 import pytest
 
-from girih.ir.box import Affine, Span
-from girih.ir.graph import Access, Graph
+from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import distinct_elements, lower_bound, needed_points
+from girih.ir.lower_bound import lower_bound
 from girih.ir.machine import Machine
 from girih.tests import graphs
 
@@ -22,7 +21,8 @@ def machine() -> Machine:
 def test_a_large_convolution_is_bound_by_the_matrix_engines(machine: Machine) -> None:
     graph = graphs.conv(size=64, channels=512, out=512)
     cycles, reason = lower_bound(graph, machine)
-    assert cycles == 64 * 64 * 9 * 512 * 512 // (64 * 32 * machine.cores)
+    # The windows at both ends see two of three rows, and of three columns.
+    assert cycles == (3 * 64 - 2) ** 2 * 512 * 512 // (64 * 32 * machine.cores)
     assert "MME" in reason
 
 
@@ -61,22 +61,3 @@ def test_movements_are_free(machine: Machine) -> None:
         return net.graph()
 
     assert lower_bound(chain(1), machine) == lower_bound(chain(50), machine)
-
-
-def test_what_nobody_needs_is_not_counted() -> None:
-    net = graphs.Net("dead", "float16")
-    x = net.input("x", 4, 8, 8, 16)
-    used = net.conv("used", x, 16, kernel=3)
-    net.conv("unused", x, 16, kernel=3)
-    points = needed_points(net.graph(used))
-    assert set(points) == {"used"}
-
-
-def test_a_strided_read_touches_only_some_elements() -> None:
-    points = (Span(0, 8), Span(0, 3))
-    every_other = Access("x", (Affine((2, 0), 0),))
-    window = Access("x", (Affine((2, 1), -1),))
-    assert distinct_elements(every_other, points, (16,)) == 8
-    assert distinct_elements(window, points, (16,)) == 16
-    diagonal = Access("x", (Affine((1, 0)), Affine((1, 0))))
-    assert distinct_elements(diagonal, points, (8, 8)) == 8

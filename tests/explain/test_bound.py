@@ -1,0 +1,66 @@
+"""No plan does less work than the lower bound counts: of any graph, by any strategy, on any engine and link."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import get_args
+
+import pytest
+
+from girih.explain.spent import spent
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.lower_bound import lower_bound
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.options import Options, Strategy
+
+from ..lowering.drawn import drawn
+from ..lowering.grown import grown
+
+DTYPES = {"tiny": "float32", "stcp920": "float16"}
+
+
+def subject(seed: int) -> tuple[Graph, Machine]:
+    """Products and pools with padding, strides and dilation, and whatever else a graph may hold."""
+    rng = Random(seed)
+    target = rng.choice(list(DTYPES))
+    return grown(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
+
+
+def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
+    program = lower(graph, found, machine)
+    trace = simulate(program, machine, {}, {}, data=False)
+    # The bound is that of plans that give to the matrix engine what it can run.
+    given = [t for s in found.segments for t in s.tiles if t.engine == "vector" and graph.op[t.op].anchor is not None]
+    rate = machine.engine_for("matrix").rate or {}
+    on_vector = given and all(rate.get(t.dtype) for t in graph.tensors)
+    assert on_vector or lower_bound(graph, machine)[0] <= trace.cycles
+    accounted = spent(graph, found, program, machine, trace)
+    for row in (*accounted.totals, *accounted.operators):
+        if row.extra is not None and not (on_vector and row.resource == machine.engine_for("matrix").name):
+            assert row.extra >= -1e-6, f"{row.resource} {row.op}: {row.work} counted, {row.peak} done\n{graph}\n{found}"
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_drawn_plan_does_less(seed: int) -> None:
+    graph, machine = subject(seed)
+    assert_no_less(graph, drawn(graph, machine, seed, longest=4), machine)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("strategy", get_args(Strategy))
+def test_no_strategy_does_less(strategy: Strategy, seed: int) -> None:
+    graph, machine = subject(1000 + seed)
+    found = plan(graph, machine, Options(timeout=1.0, strategy=strategy)).plan
+    assert_no_less(graph, found, machine)
+    rate = machine.engine_for("matrix").rate or {}
+    for segment in found.segments:
+        for tile in segment.tiles:
+            op = graph.op[tile.op]
+            if op.anchor is not None:
+                dtypes = {graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].reads}
+                assert tile.engine == ("matrix" if all(map(rate.get, dtypes)) else "vector")
