@@ -41,6 +41,8 @@ from .record import Record
 from .segmentation import ColumnCut, Segmentation, segment
 from .tiling import Caps, Choice, Infeasible, Tiler, together
 
+_Tiled = tuple[Segment, tuple[Choice, ...]]
+"""A segment with its tiles, and how each was chosen."""
 MOST_CUTS = 64
 """Refusals in one round before it is given up."""
 SHRINK = 4
@@ -244,21 +246,42 @@ class _Loop:
 
     def _below(self, number: int, segments: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Tiles and everything below; a plan that comes out is remembered if it is the best."""
-        tiled: list[Segment] = []
-        choices: list[Choice] = []
+        eager = self._tiled(segments, now, leads=True)
+        if isinstance(eager, Refusal):
+            return eager
+        patient = self._tiled(segments, now, leads=False)
+        made = eager if isinstance(patient, Refusal) else self._better(eager, patient, now)
+        choices = [c for of in made for c in of[1]]
+        solved = together(choices)
+        self._log(solved, sum(c.seconds for c in choices), sum(c.deterministic_seconds for c in choices), "")
+        return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
+
+    def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:
+        """The segments with their tiles. ``leads``: as if waits for vector operators were all that counts."""
         if now.tiling not in self._tilers:
             budget = _budget(min(5.0, now.tiling))
             self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget, seed=self.options.seed)
+        found: list[_Tiled] = []
         for index, made in enumerate(segments):
-            answer = self._tilers[now.tiling].segment(made, self.cells, self._caps)
+            answer = self._tilers[now.tiling].segment(made, self.cells, self._caps, leads=leads)
             if isinstance(answer, Infeasible):
                 role = self.machine.memory[answer.memory].role
                 return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
-            tiled.append(answer[0])
-            choices += answer[1]
-        solved = together(choices)
-        self._log(solved, sum(c.seconds for c in choices), sum(c.deterministic_seconds for c in choices), "")
-        return self._ordered(number, tuple(tiled), now, *above, solved)
+            found.append(answer)
+        return found
+
+    def _better(self, eager: list[_Tiled], patient: list[_Tiled], now: Round) -> list[_Tiled]:
+        """For each segment the tiles with which it takes the cores less time: small ones wait less, and load more."""
+        if self.options.strategy == "layerwise" or eager == patient:
+            return patient
+        cycles: list[tuple[int, ...]] = []
+        for made in (eager, patient):
+            segments = tuple(of[0] for of in made)
+            told = self.realiser.on_cores(self._request(segments, orders(self.graph, self.cells, segments)[0], now))
+            if isinstance(told, Refusal):
+                return patient
+            cycles.append(told)
+        return [e if a < b else p for e, p, a, b in zip(eager, patient, *cycles, strict=True)]
 
     def _ordered(self, number: int, tiled: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Everything below the tiles, for each order of the instances; the better plan, or the first refusal."""

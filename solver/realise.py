@@ -88,19 +88,10 @@ class Realiser:
 
     def realise(self, asked: Request) -> Realised | Refusal:
         """The plan for these segments, or the first reason why there is none."""
-        deep = self._pipeline(asked)
-        if isinstance(deep, Refusal):
-            return deep
-        segments, pipelined, pipeline = deep
-        places = self._local(segments, asked.local)
-        if isinstance(places, Refusal):
-            return places
-        local, banks = places
-        solved = [s for s in (pipeline, *banks) if s is not None]
-        draft = Plan(
-            "layerwise" if asked.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments,
-            asked.steps, local, (), asked.layerwise, 0, 0, "", (), (),
-        )  # fmt: skip
+        made = self._draft(asked)
+        if isinstance(made, Refusal):
+            return made
+        draft, pipelined, solved = made
         cycles = self.slot_cycles(draft)
         shared = self._shared(draft, asked, cycles)
         if isinstance(shared, Refusal):
@@ -115,10 +106,28 @@ class Realiser:
             solved=(*solved, *answers),
         )
         check_plan(plan, self.graph, self.machine)
-        spent = [0] * len(segments)
-        for (step, _), busy in zip(plan.slots, cycles, strict=True):
-            spent[plan.steps[step].segment] += busy
-        return Realised(plan, timeline, pipelined, tuple(spent))
+        return Realised(plan, timeline, pipelined, _by_segment(plan, cycles))
+
+    def on_cores(self, asked: Request) -> tuple[int, ...] | Refusal:
+        """By segment, what its instances take on the cores if they never wait for main memory."""
+        made = self._draft(asked)
+        return made if isinstance(made, Refusal) else _by_segment(made[0], self.slot_cycles(made[0]))
+
+    def _draft(self, asked: Request) -> tuple[Plan, tuple[Pipelined, ...], list[Solved]] | Refusal:
+        """The plan without the shared memory, its loops, and what was solved for it."""
+        deep = self._pipeline(asked)
+        if isinstance(deep, Refusal):
+            return deep
+        segments, pipelined, pipeline = deep
+        places = self._local(segments, asked.local)
+        if isinstance(places, Refusal):
+            return places
+        local, banks = places
+        draft = Plan(
+            "layerwise" if asked.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments,
+            asked.steps, local, (), asked.layerwise, 0, 0, "", (), (),
+        )  # fmt: skip
+        return draft, pipelined, [s for s in (pipeline, *banks) if s is not None]
 
     def _pipeline(self, asked: Request) -> tuple[tuple[Segment, ...], tuple[Pipelined, ...], Solved | None] | Refusal:
         """The segments with the depths of their tiles (1 if layerwise)."""
@@ -244,3 +253,10 @@ class Realiser:
         self._note(
             ModelRun(solved.model, solved.status, solved.objective, solved.bound, seconds, spent, solved.unit, note)
         )
+
+
+def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:
+    spent = [0] * len(plan.segments)
+    for (step, _), busy in zip(plan.slots, cycles, strict=True):
+        spent[plan.steps[step].segment] += busy
+    return tuple(spent)

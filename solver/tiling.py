@@ -185,19 +185,22 @@ class Tiler:
         self._known: dict[tuple[object, ...], Choice | Infeasible] = {}
 
     def segment(
-        self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None
+        self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True
     ) -> tuple[Segment, tuple[Choice, ...]] | Infeasible:
-        """The segment with its tiles, and the choice of each operator; or the first operator that has no tile."""
+        """The segment with its tiles, and the choice of each operator; or the first operator that has no tile.
+
+        ``leads``: whether waits for vector operators count.
+        """
         if self.graph.op[segment.ops[0]].host is not None:
             return segment, ()
         cores = range(count(segment.cores))
         there = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
         found: list[Choice] = []
-        leads: dict[str, Lead] = {}
+        before: dict[str, Lead] = {}
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets([cell for row in there for cell in row], op)
-            lead = leads.get(op.stages[op.anchor].reads[0].tensor) if op.anchor is not None else None
+            lead = before.get(op.stages[op.anchor].reads[0].tensor) if op.anchor is not None else None
             weights = self._weights(op, there[len(there) // 2])
             choice = self.tile(op, boxes, weights, (caps or {}).get(name, Caps()), lead)
             if isinstance(choice, Infeasible):
@@ -205,9 +208,9 @@ class Tiler:
             found.append(choice)
             if choice.tile.engine == "matrix":
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
-                leads.clear()
-            elif boxes:
-                leads[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order)
+                before.clear()
+            elif boxes and leads:
+                before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order)
         return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
 
     def tile(
