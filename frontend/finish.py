@@ -101,6 +101,7 @@ def _stage(loop: Loop, private: Mapping[str, str], infos: Mapping[str, Info]) ->
         loop.func,
         tuple(access(o) if isinstance(o, Ref) else o for o in loop.operands),
         loop.combine,
+        None if loop.start is None else access(loop.start),
     )
 
 

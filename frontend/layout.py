@@ -123,7 +123,7 @@ def _ballots(loop: Loop, net: Net) -> list[tuple[str, int, float]]:
     """Tensor, dimension that should be innermost, and how much it matters."""
     if not loop.is_contraction:
         return []
-    left, right = loop.reads
+    left, right = loop.factors
     if left.tensor in net.constants:
         left, right = right, left
     shared = {a for a in loop.spatial if a in left.axes and a in right.axes}

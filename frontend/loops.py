@@ -55,10 +55,15 @@ class Loop:
     func: str
     operands: tuple[Operand, ...]
     combine: str | None = None
+    start: Ref | None = None
+
+    @cached_property
+    def factors(self) -> tuple[Ref, ...]:
+        return tuple(o for o in self.operands if isinstance(o, Ref))
 
     @cached_property
     def reads(self) -> tuple[Ref, ...]:
-        return tuple(o for o in self.operands if isinstance(o, Ref))
+        return self.factors if self.start is None else (*self.factors, self.start)
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -78,14 +83,14 @@ class Loop:
 
     @property
     def is_contraction(self) -> bool:
-        return self.func == "mul" and self.combine == "sum" and len(self.reads) == 2
+        return self.func == "mul" and self.combine == "sum" and len(self.factors) == 2
 
     @property
     def is_matrix(self) -> bool:
         """A contraction in which the right operand has a column axis of its own."""
         if not self.is_contraction:
             return False
-        left, right = self.reads
+        left, right = self.factors
         return any(a not in left.axes and not self.axes[a].reduce for a in right.axes)
 
     @property
@@ -98,6 +103,7 @@ class Loop:
             self,
             write=change(self.write),
             operands=tuple(change(o) if isinstance(o, Ref) else o for o in self.operands),
+            start=None if self.start is None else change(self.start),
         )
 
     def substitute(self, axis: str, value: Linear, new: Mapping[str, Extent]) -> Loop:

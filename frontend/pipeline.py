@@ -14,6 +14,7 @@ from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
 from . import dims as dimensions
 from .batching import is_independent
+from .bias import start_from_biases
 from .convert import NotImportableError, importable
 from .finish import to_graph
 from .fusion import fuse
@@ -68,6 +69,7 @@ def import_onnx(
         to_float16(net)
     widen_accumulators(net)
     fuse_functions(net)
+    start_from_biases(net)
 
     def port(name: str, tensor: str) -> Port:
         info = infos[name]

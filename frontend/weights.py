@@ -40,7 +40,7 @@ def lay_out_constants(net: Net) -> None:
 def _constant_right(loop: Loop, net: Net) -> Loop:
     """The stationary operand of a contraction is the second one: the weights, if there are any."""
     if loop.is_contraction and len(loop.operands) == 2:
-        left, right = loop.reads
+        left, right = loop.factors
         if left.tensor in net.constants and right.tensor not in net.constants:
             return replace(loop, operands=(right, left))
     return loop

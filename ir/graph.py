@@ -66,6 +66,8 @@ class Access:
 class Stage:
     """``write = combine over the reduce axes of func(*operands)``, for every point of the other axes.
 
+    A contraction adds that to ``start``, if it has one: an access without reduce axes.
+
     ``func`` is a name in :data:`girih.ir.elements.ELEMENTS`; an operand is an access or a constant. A stage with
     reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient of
     the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage that combines
@@ -77,10 +79,17 @@ class Stage:
     func: str
     operands: tuple[Access | float, ...]
     combine: str | None = None
+    start: Access | None = None
+
+    @property
+    def factors(self) -> tuple[Access, ...]:
+        """The operands that are accesses."""
+        return tuple(o for o in self.operands if isinstance(o, Access))
 
     @property
     def reads(self) -> tuple[Access, ...]:
-        return tuple(o for o in self.operands if isinstance(o, Access))
+        """The factors, and then the start."""
+        return self.factors if self.start is None else (*self.factors, self.start)
 
     @property
     def points(self) -> int:
@@ -89,7 +98,7 @@ class Stage:
     @property
     def is_contraction(self) -> bool:
         """A sum of products of two reads: convolution, matrix product."""
-        return self.func == "mul" and self.combine == "sum" and len(self.reads) == 2
+        return self.func == "mul" and self.combine == "sum" and len(self.factors) == 2
 
     @property
     def is_movement(self) -> bool:
@@ -150,7 +159,7 @@ class ContractionAxes:
 
 def contraction_axes(stage: Stage) -> ContractionAxes:
     """Sort the axes of a contraction into roles; an axis in no operand counts as ``m``."""
-    left, right = stage.reads
+    left, right = stage.factors
 
     def used(access: Access, axis: int) -> bool:
         return any(a.coeffs[axis] for a in access.index)

@@ -158,6 +158,11 @@ def _stage(stage: Stage, where: str) -> None:
     _require(stage.combine is None or stage.combine in COMBINE_IDENTITY, f"{where}: unknown combiner {stage.combine}")
     simple = stage.combine is None or stage.func == "copy" or (stage.func, stage.combine) == ("mul", "sum")
     _require(simple, f"{where}: {stage.func} is combined by {stage.combine}; only copies are, and sums of products")
+    if stage.start is not None:
+        _require(stage.is_contraction, f"{where}: only sums of products start from a tensor, not {stage.func}")
+        _require(stage.start.fill is None, f"{where}: the start, {stage.start.tensor}, has a fill")
+        used = any(c and a.reduce for i in stage.start.index for c, a in zip(i.coeffs, stage.axes, strict=False))
+        _require(not used, f"{where}: a reduced axis is in the start, {stage.start.tensor}")
     numbers = [o for o in stage.operands if not isinstance(o, Access)]
     numbers += [a.fill for a in stage.reads if a.fill is not None]
     _require(all(math.isfinite(n) for n in numbers), f"{where}: a number that JSON cannot hold")

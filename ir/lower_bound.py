@@ -74,7 +74,7 @@ def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -
     if position != op.anchor:
         return False
     rate = machine.engine_for("matrix").rate or {}
-    return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].reads)
+    return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].factors)
 
 
 def _rated(dtype: str) -> str:

@@ -39,6 +39,7 @@ def signature(graph: Graph, op: Op) -> Signature:
             s.func,
             tuple(access(o) for o in s.operands),
             s.combine,
+            access(s.start) if s.start is not None else None,
         )
         for s in op.stages
     )

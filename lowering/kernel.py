@@ -39,6 +39,7 @@ def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
     steps: list[Emitted | Fetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
     started: set[str] = set()
+    starts: dict[str, Nest] = {}
 
     def drop_fill(buffer: str) -> None:
         if buffer in pending:
@@ -59,10 +60,17 @@ def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
             pending[item.buffer] = (start, len(steps))
             started.discard(item.buffer)
         elif item.combine is None:
+            first = len(steps)
             steps += elementwise(item, buffers, vector)
+            if item.buffer == on_matrix:
+                # A product that starts from a bias: its instruction may have room for that.
+                pending[item.buffer] = (first, len(steps))
+                starts[item.buffer] = item
+            else:
+                started.add(item.buffer)
         else:
             if item.buffer == on_matrix and _reads(item, staged):
-                emitted, overwrites = contraction(item, buffers, item.buffer in started)
+                emitted, overwrites = contraction(item, buffers, item.buffer in started, starts.get(item.buffer))
             else:
                 emitted, overwrites = reduction(item, buffers, vector, item.buffer in started)
             if emitted:

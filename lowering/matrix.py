@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir.box import Affine
 from ..ir.errors import GirihError, UnsupportedError
-from .axes import ByteNest, Piece, collapse_except, pieces, tighten
+from .axes import ByteNest, Piece, Walk, collapse_except, pieces, tighten
 from .emit import Buffers, Emitted, Ref, byte_nest
 from .nest import Load, Nest
 
@@ -71,7 +71,7 @@ class _Roles:
 
 
 def _roles(nest: ByteNest) -> _Roles:
-    target, left, right = (w.strides for w in nest.walks)
+    target, left, right = (w.strides for w in nest.walks[:3])
     m: list[int] = []
     n: list[int] = []
     k: list[int] = []
@@ -148,16 +148,21 @@ def _choose(flat: ByteNest, windows: list[_Window]) -> _Choice:
     return _Choice(row, column, None, columns, depth)
 
 
-def contraction(nest: Nest, buffers: Buffers, started: bool) -> tuple[list[Emitted], bool]:
+def contraction(nest: Nest, buffers: Buffers, started: bool, start: Nest | None = None) -> tuple[list[Emitted], bool]:
     """The matrix instructions of a contraction; also whether they overwrite, so that no initial fill is needed.
 
-    ``started``: the destination already holds a part of the sum.
+    ``started``: the destination already holds a part of the sum. ``start``: the copy of what the sum starts from, which
+    the first instruction at each place can add by itself if only its columns tell biases apart.
     """
     load = nest.operands[0]
     assert isinstance(load, Load)
     if load.conditions and load.fill != 0.0:
         raise UnsupportedError(f"a contraction reads {load.fill} outside of {load.buffer}; only zero is known")
     raw = byte_nest(nest, buffers)
+    if start is not None:
+        bias = _bias(raw, start, buffers)
+        raw = raw if bias is None else replace(raw, walks=(*raw.walks, bias))
+        started |= bias is None
     if tighten(raw) is None:
         return [], False  # this part of the kernel lies outside of the operand altogether
     tight = tighten(ByteNest(raw.extents, raw.walks, nest.conditions))
@@ -174,6 +179,7 @@ def contraction(nest: Nest, buffers: Buffers, started: bool) -> tuple[list[Emitt
     inside = [(p, values) for p, values in parts if all(0 <= w.start(values) < w.bound for w in walked)]
     covered = all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.walks[0].strides, strict=True) if s)
     covered &= {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in parts}
+    covered &= all(not w.strides[a] for w in flat.walks[3:] for a in axes if a != choice.n)
     overwrites = covered and not started
     seen: set[int] = set()
     out: list[Emitted] = []
@@ -189,18 +195,24 @@ def _emitted(flat: ByteNest, choice: _Choice, piece: Piece, values: dict[int, in
     axes = [a for a in choice.axes if a is not None]
     positions = [None if a is None else axes.index(a) for a in choice.axes]
     extents = [1 if p is None else piece.extents[p] for p in positions]
-    to, le, ri = ([0 if p is None else walk[p] for p in positions] for walk in piece.strides)
-    target, left, right = (w.buffer for w in flat.walks)
+    to, le, ri = ([0 if p is None else walk[p] for p in positions] for walk in piece.strides[:3])
+    target, left, right = (w.buffer for w in flat.walks[:3])
+    # The bias is added once, by what comes first.
+    biases = () if acc else tuple(zip(flat.walks[3:], piece.bases[3:], piece.strides[3:], strict=True))
+    column_of = None if choice.n is None else axes.index(choice.n)
+    added = tuple(Ref("c", w.buffer, at, (0 if column_of is None else s[column_of],)) for w, at, s in biases)
+    suffix = ".bias" if added else ""
     base, row, column = piece.bases[1], choice.row, choice.column
     if row is None or column is None:
         m, n, k = extents
         return Emitted(
-            "mmatmul",
+            f"mmatmul{suffix}",
             (("m", m), ("n", n), ("k", k), ("acc", acc)),
             (
                 Ref("dst", target, piece.bases[0], (to[0], to[1])),
                 Ref("a", left, base, (le[0], le[2])),
                 Ref("b", right, piece.bases[2], (ri[2], ri[1])),
+                *added,
             ),
         )
     h0, w0 = row.start(values), column.start(values)
@@ -214,5 +226,25 @@ def _emitted(flat: ByteNest, choice: _Choice, piece: Piece, values: dict[int, in
         # The base is that of row 0, column 0.
         Ref("a", left, base - h0 * row.pitch - w0 * column.pitch, (row.pitch, column.pitch, le[5])),
         Ref("b", right, piece.bases[2], (ri[3], ri[4], ri[5], ri[2])),
+        *added,
     )
-    return Emitted("mconv", fields, refs)
+    return Emitted(f"mconv{suffix}", fields, refs)
+
+
+def _bias(nest: ByteNest, start: Nest, buffers: Buffers) -> Walk | None:
+    """How the loops of a contraction walk what it starts from; ``None`` if they are not those of the copy.
+
+    The loops of both write the same elements, so that a stride in the destination tells which is which.
+    """
+    copy = byte_nest(start, buffers)
+    if copy.conditions or len(copy.walks) != 2:
+        return None
+    target, source = copy.walks
+    loops = {
+        (s, e): source.strides[a] for a, (s, e) in enumerate(zip(target.strides, copy.extents, strict=True)) if e > 1
+    }
+    wanted = [(s, e) for s, e in zip(nest.walks[0].strides, nest.extents, strict=True) if s and e > 1]
+    if sorted(wanted) != sorted(loops) or target.base != nest.walks[0].base:
+        return None
+    strides = tuple(loops.get((s, e), 0) if s else 0 for s, e in zip(nest.walks[0].strides, nest.extents, strict=True))
+    return Walk(source.buffer, source.base, strides)

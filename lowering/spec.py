@@ -51,6 +51,8 @@ class Part:
     func: str
     operands: tuple[Read | float, ...]
     combine: str | None
+    start: Read | None
+    """What a combination adds to."""
     cut: tuple[int, ...]
     """For the anchor on the matrix engine: the tile extents of the reduce loops, in their order."""
 
@@ -176,13 +178,14 @@ def _part(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple
 
     loops = tuple(Loop(points[a].size, stage.axes[a].reduce) for a in kept) or (Loop(1, False),)
     target, index = view(stage.write.tensor), local(stage.write)
+    start = None if stage.start is None else Read(view(stage.start.tensor), local(stage.start), None)
     if folded is not None:
-        return Part(loops, target, index, "copy", (folded,), None, ())
+        return Part(loops, target, index, "copy", (folded if start is None else start,), None, None, ())
     cut: tuple[int, ...] = ()
     if reduce is not None:
         cut = tuple(min(size, points[a].size) for size, a in zip(reduce, reduced, strict=True) if a in kept)
     operands = tuple(operand(position) for position in range(len(known)))
-    return Part(loops, target, index, stage.func, operands, stage.combine, cut)
+    return Part(loops, target, index, stage.func, operands, stage.combine, start, cut)
 
 
 def tile_spec(

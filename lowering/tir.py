@@ -134,8 +134,8 @@ class _Builder:
         init = None
         if part.combine is not None and any(loop.reduce for loop in part.loops):
             value = _COMBINE[part.combine](tirx.BufferLoad(target, index), value)
-            init = tirx.BufferStore(target, _number(_start(part), self._dtype(part.write)), index)
-        reads = [self._region(o, points) for o in part.operands if isinstance(o, Read)]
+            init = tirx.BufferStore(target, self._initial(part, points), index)
+        reads = [self._region(o, points) for o in (*part.operands, part.start) if isinstance(o, Read)]
         writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
         body = tirx.BufferStore(target, value, index)
         block = s_tir.SBlock(axes, reads, writes, f"part{position}", body, init)
@@ -144,6 +144,10 @@ class _Builder:
         for loop, info in reversed(list(zip(loops, part.loops, strict=True))):
             nest = tirx.For(loop, tirx.IntImm("int32", 0), tirx.IntImm("int32", info.extent), tirx.ForKind.SERIAL, nest)
         return nest
+
+    def _initial(self, part: Part, points: list[Expr]) -> Expr:
+        dtype = self._dtype(part.write)
+        return _number(_start(part), dtype) if part.start is None else self._operand(part.start, points, dtype)
 
     def _dtype(self, view: int) -> str:
         return self.spec.views[view].dtype

@@ -112,7 +112,7 @@ def anchor_engine(op: Op, graph: Graph, machine: Machine) -> str:
         return "vector"
     rate = machine.engine_for("matrix").rate or {}
     private = {b.name: b.dtype for b in op.buffers}
-    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].reads]
+    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].factors]
     return "matrix" if all(rate.get("int8" if d == "uint8" else d) for d in dtypes) else "vector"
 
 

@@ -94,7 +94,7 @@ def _walk(access: Access, box: Box, loops: int) -> tuple[int, ...]:
 
 def _loops(stage: Stage, points: Box, layout: Layout, bounded: bool = False) -> _Loops:
     """Loops are cut where they find nothing in bounds, unless instructions know the bounds."""
-    accesses = [stage.write, *(r for r in stage.reads if r.tensor in layout)]
+    accesses = [stage.write, *(r for r in stage.factors if r.tensor in layout)]
     strides = tuple(_walk(access, layout[access.tensor][0], len(stage.axes)) for access in accesses)
     box = points if bounded else _visited(stage, accesses[1:], points, layout)
     leaving = [_leaving(access, box, layout) for access in accesses[1:]]
@@ -157,9 +157,9 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: Layout) -> Run
         # The function first, into a temporary, then its combination.
         first = _spatial(engine, loops.merged(), "float32", special)
         return Run(*_sum(first, _reduction(engine, loops.merged(), dtype, "float32", fill)[1:]), engine.latency)
-    reads = [layout[r.tensor][1] for r in stage.reads if r.tensor in layout]
+    reads = [layout[r.tensor][1] for r in stage.factors if r.tensor in layout]
     merged = loops.merged()
-    below, count, busy = _reduction(engine, merged, dtype, reads[0] if reads else dtype, fill)
+    below, count, busy = _reduction(engine, merged, dtype, reads[0] if reads else dtype, fill, stage.start is not None)
     window = _window(engine, stage, merged, reads, fill, below)
     return Run(*(window or (count, busy)), engine.latency)
 
@@ -169,10 +169,11 @@ def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 def _fill(engine: Engine, stage: Stage, points: Box, layout: Layout) -> tuple[int, int]:
-    """Setting what the stage writes to one value."""
+    """Setting what the stage writes to one value, or to what it starts from."""
     axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
-    walk = _walk(stage.write, layout[stage.write.tensor][0], len(stage.axes))
-    loops = _Loops(tuple(points[a].size for a in axes), (tuple(walk[a] for a in axes),))
+    accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
+    walks = [_walk(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
+    loops = _Loops(tuple(points[a].size for a in axes), tuple(tuple(w[a] for a in axes) for w in walks))
     return _spatial(engine, loops.merged(), layout[stage.write.tensor][1], False)
 
 
@@ -206,12 +207,17 @@ def _window(
     found = cheapest(engine, loops.extents, loops.strides, loops.guards, reads, below)
     if found is None:
         return None
-    first = fill if loops.cut or not overwrites(found.nest, found.window, combine) else (0, 0)
+    replaces = stage.start is None and not loops.cut and overwrites(found.nest, found.window, combine)
+    first = (0, 0) if replaces else fill
     return _sum((found.window.instructions, found.window.busy), first)
 
 
-def _reduction(engine: Engine, loops: _Loops, dtype: str, source: str, fill: tuple[int, int]) -> tuple[int, int, int]:
-    """Accumulate over the outer loops (after a fill, if not all is in bounds), or fold the last loop of each.
+def _reduction(
+    engine: Engine, loops: _Loops, dtype: str, source: str, fill: tuple[int, int], started: bool = False
+) -> tuple[int, int, int]:
+    """Accumulate over the outer loops, or fold the last loop of each.
+
+    After a fill, if not everything is in bounds or the sum has ``started`` from something.
 
     Returns (busy cycles without the fill, instructions, busy cycles).
     """
@@ -219,7 +225,7 @@ def _reduction(engine: Engine, loops: _Loops, dtype: str, source: str, fill: tup
     reduced = [a for a in range(len(loops.extents)) if a not in spatial]
     outside = prod(loops.extents[a] for a in reduced)
     repeats, busy = _spatial(engine, _Loops(tuple(loops.extents[a] for a in spatial), ((),)), dtype, False)
-    fill = fill if loops.partial else (0, 0)
+    fill = fill if started or loops.partial else (0, 0)
     options = [(outside * busy, outside * repeats)]
     for lane in reduced:
         if lane in loops.clipped:

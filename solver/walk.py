@@ -190,7 +190,7 @@ class Walks:
         assert op.anchor is not None
         stage = op.stages[op.anchor]
         engine = self.machine.engine_for("matrix")
-        left, right = (r.tensor for r in stage.reads)
+        left, right = (r.tensor for r in stage.factors)
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
             layout = {**layout, right: (parts[right], dtype)}

@@ -155,8 +155,13 @@ def evaluate_op(
 def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> None:
     reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
     if stage.is_contraction:
-        left, right = (view(stage, r, arrays[r.tensor]) for r in stage.reads)
-        value = contract_in_parts(stage, left, right, cut) if cut else contract(stage, left, right)
+        left, right = (view(stage, r, arrays[r.tensor]) for r in stage.factors)
+        start = (
+            None if stage.start is None else spatial(stage, wide(view(stage, stage.start, arrays[stage.start.tensor])))
+        )
+        value = contract_in_parts(stage, left, right, cut, start) if cut else contract(stage, left, right)
+        if start is not None and not cut:
+            value = value + start
     else:
         operands = [
             wide(view(stage, o, arrays[o.tensor])) if isinstance(o, Access) else immediate(stage, o, arrays)
@@ -241,7 +246,14 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return shaped.transpose([order.index(p) for p in spatial])
 
 
-def contract_in_parts(stage: Stage, left: np.ndarray, right: np.ndarray, cut: tuple[int, ...]) -> np.ndarray:
+def spatial(stage: Stage, array: np.ndarray) -> np.ndarray:
+    """Without the dimensions of reduced axes, which it does not use."""
+    return array[tuple(0 if a.reduce else slice(None) for a in stage.axes)]
+
+
+def contract_in_parts(
+    stage: Stage, left: np.ndarray, right: np.ndarray, cut: tuple[int, ...], start: np.ndarray | None
+) -> np.ndarray:
     """The same in tiles of the reduce axes, in row-major order, of which each adds to what is there and rounds."""
     reduced = [p for p, a in enumerate(stage.axes) if a.reduce]
     starts = [range(0, stage.axes[p].extent, size) for p, size in zip(reduced, cut, strict=True)]
@@ -258,6 +270,8 @@ def contract_in_parts(stage: Stage, left: np.ndarray, right: np.ndarray, cut: tu
             for x in (left, right)
         )
         part = contract(replace(stage, axes=axes), a, b)
+        if total is None and start is not None:
+            part = part + start
         if part.dtype.kind == "f":
             part = (part if total is None else total.astype(np.float64) + part).astype(np.float32)
         elif total is not None:

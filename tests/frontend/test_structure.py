@@ -44,7 +44,8 @@ def test_residual_block() -> None:
     block = graph.op["block.conv2"]
     assert block.origin == ("block.conv2", "block.bn2", "block.add", "block.relu2")
     assert "maxpool" in block.inputs
-    assert [s.func for s in block.stages] == ["mul", "add", "add", "max"]
+    assert [s.func for s in block.stages] == ["mul", "add", "max"]
+    assert block.stages[0].start is not None and block.stages[0].start.tensor == "block.conv2.bias"
     assert block.anchor == 0
 
 

@@ -122,7 +122,7 @@ class _Drawing:
         if op.anchor is not None:
             anchor = op.stages[op.anchor]
             dtypes = {t.name: t.dtype for t in (*self.graph.tensors, *op.buffers)}
-            known = all(dtypes[r.tensor] in (self.machine.engine_for("matrix").rate or {}) for r in anchor.reads)
+            known = all(dtypes[r.tensor] in (self.machine.engine_for("matrix").rate or {}) for r in anchor.factors)
             if known and (anchor.points > VECTOR_POINTS or self.chance(0.85)):
                 engine = "matrix"
                 budget = max(2, self.tiles // 2)

@@ -336,9 +336,17 @@ class _Growth:
         out = self.tensor(out_shape)
         total = Tensor(f"{out}:total", tuple(axes[a] for a in spatial), "float32")
         target = Access(total.name, tuple(_unit(len(order), i) for i in range(len(spatial))))
-        stages = [Stage(stage_axes, target, "mul", (source, Access(weights, right)), "sum")]
         rows = _read(total.name, total.shape, range(len(spatial)))
         inputs = list(dict.fromkeys((x, weights)))
+        start = None
+        if self.chance(0.5):
+            # What only its columns tell apart can go into an instruction.
+            told = [i for i, a in enumerate(spatial) if (a[0] == "n" if self.chance(0.8) else self.chance(0.5))]
+            self.rng.shuffle(told)
+            sizes = [total.shape[i] for i in told]
+            inputs.append(self.given(sizes) if told and self.chance(0.3) else self.constant(sizes))
+            start = Access(inputs[-1], tuple(_unit(len(order), i) for i in told))
+        stages = [Stage(stage_axes, target, "mul", (source, Access(weights, right)), "sum", start)]
         func, operands = self.rng.choice(["copy", "tanh", "max", "add"]), (rows,)
         if func == "max":
             operands = (rows, 0.0)
