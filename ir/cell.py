@@ -140,7 +140,7 @@ class Cells:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._structures = Structures(graph)
+        self.structures = Structures(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], _Run] = {}
         self._dims: dict[int, tuple[_Run, dict[str, dict[int, int | None]]]] = {}
@@ -161,7 +161,7 @@ class Cells:
 
     def _run(self, ops: tuple[str, ...]) -> _Run:
         if ops not in self._runs:
-            structure, tensors = self._structures.run([self.graph.op[n] for n in ops])
+            structure, tensors = self.structures.run([self.graph.op[n] for n in ops])
             self._runs[ops] = _Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
         return self._runs[ops]
 

@@ -6,7 +6,7 @@ shared memory; a *read* is a box that one cell needs there, in the slot whose lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,7 +61,7 @@ class Facts:
         self.graph = graph
         self.machine = machine
         self.cells = Cells(graph)
-        self._streams: dict[tuple[str, Tile, Box], tuple[Boxes, Int]] = {}
+        self._streams: dict[tuple[int, Tile, Box], tuple[Boxes, Int]] = {}
 
     def ops(self, segment: Segment) -> tuple[Op, ...]:
         return tuple(self.graph.op[n] for n in segment.ops)
@@ -185,7 +185,8 @@ class Facts:
 
     def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
         """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""
-        key = (op.name, tile, box)
+        # Equal operators under equal tiles have equal walks.
+        key = (self.cells.structures.of[op.name], replace(tile, op=""), box)
         if key not in self._streams:
             assert op.anchor is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))

@@ -39,6 +39,7 @@ from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
 from .segmentation import ColumnCut, Segmentation, segment
+from .smallest import check_smallest
 from .tiling import Caps, Choice, Infeasible, Tiler, together
 
 _Tiled = tuple[Segment, tuple[Choice, ...]]
@@ -62,6 +63,12 @@ ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans."""
 QUICK = 16
 """Kinds of operators for which no timeout is too short."""
+PLAN_SECONDS = 0.05
+"""What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check."""
+FEW = 500
+"""Operators for which no timeout is too short."""
+LONGEST_SEARCH = 60.0
+"""Seconds for one search of one model at most, so that any timeout ends: rounds look elsewhere instead."""
 ROUND_SECONDS = 0.2
 """What a round takes for each operator, about: searches, prediction and check."""
 EXPOSURES = (10, 40, 4)
@@ -94,7 +101,7 @@ def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
     if timeout < 5:
         return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
     number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
-    share = 0.1 * timeout
+    share = min(0.1 * timeout, LONGEST_SEARCH)
     return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
 
 
@@ -106,6 +113,7 @@ def _budget(seconds: float) -> Budget:
 def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
     """See :func:`girih.solver.plan`."""
     _fits_main_memory(graph, machine)
+    check_smallest(graph, machine)
     first = (ENUMERATION_SECONDS + ROUND_SECONDS) * len(graph.ops)
     record = Record(PATIENCE * max(options.timeout, first), progress)
     with record.interrupts.watch():
@@ -198,8 +206,10 @@ class _Loop:
                 self._below(0, without_tiles(found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:
-        """Whether the timeout has so many seconds for each kind of operator beyond the :data:`QUICK`."""
-        return self.options.timeout >= seconds * (self._kinds - QUICK)
+        """Whether the timeout has so many seconds for each kind of operator beyond the :data:`QUICK`, and those that
+        another plan of more than a :data:`FEW` operators takes."""
+        need = seconds * max(0, self._kinds - QUICK) + PLAN_SECONDS * max(0, len(self.graph.ops) - FEW)
+        return self.options.timeout >= need
 
     # One round.
 

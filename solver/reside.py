@@ -50,8 +50,8 @@ class Shortage:
     def error(self) -> InfeasibleError:
         return InfeasibleError(
             f"operator {self.op} needs {self.capacity + self.excess:,} bytes of the shared memory at once, "
-            f"{self.excess:,} more than the {self.capacity:,} there are room for: {', '.join(self.tensors[:4])}; "
-            "a smaller batch, more instances of its segment, or smaller tiles of its weights take less"
+            f"{self.excess:,} more than the {self.capacity:,} there is room for: {', '.join(self.tensors[:4])}; "
+            "use a smaller batch or a machine with more shared memory"
         )
 
 

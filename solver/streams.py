@@ -16,7 +16,7 @@ chunk to the next at the same step of the walk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,13 +78,13 @@ class Ring:
 
 
 class Walks:
-    """The walks of all cores for an operator in an instance, computed on demand and remembered by their boxes."""
+    """The walks of all cores for an operator in an instance, computed on demand; equal operators share them."""
 
     def __init__(self, graph: Graph, cells: Cells) -> None:
         self.graph = graph
         self.cells = cells
-        self._known: dict[tuple[str, Tile, Box], Walk] = {}
-        self._free: dict[str, frozenset[int]] = {}
+        self._known: dict[tuple[int, Tile, Box], Walk] = {}
+        self._free: dict[int, frozenset[int]] = {}
 
     def of(self, segment: Segment, op: Op, instance: int) -> list[Walk]:
         """One walk for each core that runs ``op``."""
@@ -99,7 +99,7 @@ class Walks:
         free = self._unrelated(op)
         # Where the operand does not follow, only the number of tiles counts: cores share their walks.
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
-        key = (op.name, tile, box)
+        key = (self.cells.structures.of[op.name], replace(tile, op=""), box)
         if key not in self._known:
             assert op.anchor is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
@@ -112,17 +112,18 @@ class Walks:
 
     def _unrelated(self, op: Op) -> frozenset[int]:
         """The dimensions of the result that the stationary operand does not follow."""
-        if op.name not in self._free:
+        number = self.cells.structures.of[op.name]
+        if number not in self._free:
             assert op.anchor is not None
             name = op.stages[op.anchor].reads[1].tensor
             whole = full(self.graph.tensor[op.output].shape)
             wanted = op_boxes(op, self.graph.tensor, whole).tensors[name]
-            self._free[op.name] = frozenset(
+            self._free[number] = frozenset(
                 d
                 for d in range(len(whole))
                 if op_boxes(op, self.graph.tensor, (*whole[:d], Span(0, 1), *whole[d + 1 :])).tensors[name] == wanted
             )
-        return self._free[op.name]
+        return self._free[number]
 
 
 def cuts(walks: Iterable[Walk], dim: int, whole: Span) -> list[int]:

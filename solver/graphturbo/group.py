@@ -11,16 +11,21 @@ Diamond: the merged factor is at most the largest of the parts'. So a network th
 bottom falls into stages of falling factors.
 
 A segment is a run of consecutive operators of the graph, so only runs are merged; in the usual order of a network,
-what the paper would merge is one.
+what the paper would merge is one. Runs of more than :data:`LONGEST` operators are not tried: what a merge costs grows
+with the operators in it, and thousands in a row, all of them small, would take hours.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...ir.graph import Graph
 from .split import SplitInfo
+
+LONGEST = 64
+"""Operators in a sub-graph at most; in the networks of the paper none comes near."""
 
 Find = Callable[[int, int, int | None], SplitInfo | None]
 """The split of a run of operators (first and last position) into so many instances at most (``None``: any number);
@@ -81,7 +86,7 @@ class _Grouping:
         if len(self._entries(last, last)) < 2:
             return None
         for first in range(last - 1, 0, -1):
-            if not self._closed(first, last) or not self._entries(first, first):
+            if self._long(first, last) or not self._closed(first, last) or not self._entries(first, first):
                 return None
             if len(self._entries(first, last)) == 1:
                 return first
@@ -90,7 +95,8 @@ class _Grouping:
     def branch(self, last: int) -> int | None:
         """The first of several producers that nothing else reads; those nearest to the exit, as far as they adjoin."""
         first = last
-        while first > 0 and self._closed(first - 1, last) and first - 1 in self._entries(last, last):
+        entries = self._entries(last, last)
+        while first - 1 in entries and not self._long(first - 1, last) and self._closed(first - 1, last):
             first -= 1
         return first if last - first > 1 else None
 
@@ -106,10 +112,15 @@ class _Grouping:
         """The sub-graphs that ``first .. last`` read from."""
         low, high = self.subs[first].first, self.subs[last].last
         made = {p for i in range(low, high + 1) for p in self._producers[i] if p < low}
-        return {k for k in range(first) if any(self.subs[k].first <= p <= self.subs[k].last for p in made)}
+        return {bisect_right(self.subs, p, key=lambda sub: sub.first) - 1 for p in made}
+
+    def _long(self, first: int, last: int) -> bool:
+        return self.subs[last].last - self.subs[first].first >= LONGEST
 
     def _merged(self, first: int, last: int, diamond: bool) -> SubGraph | None:
         """The run as one sub-graph, if the rules of the factors allow it."""
+        if self._long(first, last):
+            return None
         splits = [s.split for s in self.subs[first : last + 1]]
         parts = [s.factor for s in splits if s is not None]
         if len(parts) < len(splits):
