@@ -172,8 +172,9 @@ class _Loop:
             self._graphturbo(LEVELS[self.options.strategy])
             return
         asked = rounds(self.options.timeout, len(self.graph.ops), self._kinds)
-        self._incumbent(asked[0])
-        if self.best is not None and not self._affords(ENUMERATION_SECONDS):
+        searches = self._affords(ENUMERATION_SECONDS)
+        self._incumbent(asked[0], rounds=len(asked) if searches else 0)
+        if self.best is not None and not searches:
             return
         refusal: InfeasibleError | None = None
         stale = 0
@@ -198,11 +199,14 @@ class _Loop:
         assert self.best is not None
         return Planned(self.best, self.record.log())
 
-    def _incumbent(self, now: Round) -> None:
-        """What the rounds must beat: published heuristics, as they are and with the models below segmentation."""
+    def _incumbent(self, now: Round, *, rounds: int) -> None:
+        """What the rounds must beat: published heuristics, as they are and with the models below segmentation.
+
+        The latter costs as much as a round does: where there is time for one round, our own segments get it.
+        """
         with suppress(InfeasibleError):
             found = self._graphturbo(LEVELS["graphturbo"])
-            if self._affords(HEURISTIC_SECONDS) and not self._over():
+            if rounds != 1 and self._affords(HEURISTIC_SECONDS) and not self._over():
                 self._below(0, without_tiles(found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:
