@@ -75,7 +75,8 @@ class Placing:
 
         What the first operator reads can be loaded for the next instance during the last one's work, if nothing else is
         there. Where room is short, results take the place of inputs, which then wait for them to be stored. Engines
-        need not wait for each other's tiles where neighbouring operators keep theirs apart.
+        need not wait for each other's tiles where neighbouring operators keep theirs apart, nor for constants that
+        could be loaded while the operator before works.
         """
         apart = [[b] for b in buffers]
         if memory.role != "local":
@@ -85,13 +86,12 @@ class Placing:
             yield _Wish(apart)
             return
         in_place = _in_place(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
-        if count(segment.instances) > 1:
-            yield _Wish(apart, len(segment.ops) - 1)
-            if in_place != apart:
-                yield _Wish(in_place, len(segment.ops) - 1)
-        yield _Wish(apart)
-        if in_place != apart:
-            yield _Wish(in_place)
+        ways = [apart] if in_place == apart else [apart, in_place]
+        last = len(segment.ops) - 1
+        for again in (last, -1) if count(segment.instances) > 1 else (-1,):
+            for early in (self.graph.constant_names, frozenset[str]()):
+                for groups in ways:
+                    yield _Wish(groups, again, early=early)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -131,11 +131,13 @@ class Placing:
 @dataclass(frozen=True)
 class _Wish:
     """Groups of buffers that share an address, in order; the position ``again`` at which those that live from the first
-    one on live as well (-1: none); positions of which the buffers live one position ``longer``."""
+    one on live as well (-1: none); positions of which the buffers live one position ``longer``; tensors that live from
+    one position ``early``."""
 
     groups: list[list[LocalBuffer]]
     again: int = -1
     longer: frozenset[int] = frozenset()
+    early: frozenset[str] = frozenset()
 
 
 def _requests(wish: _Wish) -> tuple[Request, ...]:
@@ -144,11 +146,16 @@ def _requests(wish: _Wish) -> tuple[Request, ...]:
         Request(
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
-            (group[0].live[0], group[-1].live[1] + (group[-1].live[1] - 1 in wish.longer)),
+            _life(group, wish),
             again=wish.again if group[0].live[0] == 0 and group[-1].live[1] <= wish.again else -1,
         )
         for group in wish.groups
     )
+
+
+def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:
+    first, last = group[0].live[0], group[-1].live[1]
+    return max(0, first - (group[0].name in wish.early)), last + (last - 1 in wish.longer)
 
 
 def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:

@@ -214,6 +214,7 @@ def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]
     """(inputs that the matrix engine reads in place, inputs of vector stages)."""
     if anchor is None:
         return (), op.inputs
-    left = op.stages[anchor].reads[0].tensor
+    stage = op.stages[anchor]
+    ours = [stage.reads[0].tensor] + ([stage.start.tensor] if stage.start is not None else [])
     others = {r.tensor for position, s in enumerate(op.stages) if position != anchor for r in s.reads}
-    return ((left,) if left in op.inputs else ()), tuple(n for n in op.inputs if n in others)
+    return tuple(n for n in op.inputs if n in ours), tuple(n for n in op.inputs if n in others)
