@@ -125,7 +125,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
         overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
         return LocalOverflow(index, segment.ops[0], memory, overflow)
 
-    monkeypatch.setattr(loop._Loop, "_incumbent", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(loop._Loop, "_incumbent", lambda *_, **__: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")
     graph = graphs.chain(3, dtype="float32")
     assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
