@@ -15,7 +15,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-allocation bench-calibration bench-published bench-mutations bench-simulator clean
+.PHONY: help demo test lint format docs bench bench-allocation bench-calibration bench-published bench-mutations bench-scaling bench-simulator clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -68,6 +68,10 @@ bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published 
 bench-mutations: JSON ?= $(BUILD)/mutations.json
 bench-mutations: $(VENV)/.installed-dev | $(BUILD) ## make 2,000 small mistakes in right programs and see which are found
 	$(PY) benchmarks/mutations.py --json $(JSON) $(ARGS)
+
+bench-scaling: JSON ?= $(BUILD)/scaling.json
+bench-scaling: $(VENV)/.installed | $(BUILD) ## compile a transformer of 12 to 96 equal layers; seconds of each stage go to JSON=FILE
+	$(PY) benchmarks/scaling.py --json $(JSON) $(ARGS)
 
 bench-simulator: JSON ?= $(BUILD)/simulator.json
 bench-simulator: $(VENV)/.installed-dev | $(BUILD) ## measure the simulator beside ONNX Runtime; figures go to JSON=FILE

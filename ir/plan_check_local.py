@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NoReturn
 
-from .box import Box, volume
-from .boxes import concatenate, op_boxes_many, tile_walk
+from .box import volume
 from .cell import Cell
 from .errors import CheckError
-from .graph import DTYPES, Op
+from .graph import DTYPES
 from .in_place import replaced
 from .machine import Memory
-from .plan import LocalBuffer, Segment, Tile
+from .plan import LocalBuffer, Segment
 from .plan_facts import Facts
 
 _ROLES = {"data": "local", "scratch": "accumulator", "weights": "weights"}
-_BATCH = 1 << 16
 
 
 def _fail(message: str) -> NoReturn:
@@ -96,9 +93,9 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
     for position, op in enumerate(facts.ops(segment)):
         tile = segment.tile[op.name]
         boxes = list(dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops))
-        for name, size in _scratch(facts, op, tile, boxes).items():
+        for private, size in zip(op.buffers, facts.scratch(op, tile, boxes), strict=True):
             if size:
-                buffer = _there(known, (op.name, "scratch", name), index)
+                buffer = _there(known, (op.name, "scratch", private.name), index)
                 _check_versions(facts, buffer, size, tile.depth, (position, position + 1))
         right = facts.stationary(segment, op)
         if right is not None and boxes:
@@ -145,19 +142,3 @@ def _check_data(
         _check_versions(facts, buffer, need, 1, (touched[0], touched[-1] + 1))
         if touched and name in (op.output for op in ops) and buffer.live[0] != touched[0]:
             _fail(f"the data buffer of {name} in segment {index} lives before its producer runs")
-
-
-def _scratch(facts: Facts, op: Op, tile: Tile, boxes: Iterable[Box]) -> dict[str, int]:
-    """Bytes of the largest tile of each private buffer."""
-    most: dict[str, int] = {}
-    walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
-    while walks:
-        batch = [walks.pop(0)]
-        while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
-            batch.append(walks.pop(0))
-        _, parts = op_boxes_many(op, facts.graph.tensor, concatenate(batch))
-        for buffer in op.buffers:
-            if buffer.name in parts:
-                size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
-                most[buffer.name] = max(most.get(buffer.name, 0), size)
-    return most

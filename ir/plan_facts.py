@@ -6,17 +6,21 @@ shared memory; a *read* is a box that one cell needs there, in the slot whose lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from .box import Box, volume
-from .boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from .boxes import Boxes, Int, concatenate, op_boxes_many, stationary_walk, tile_walk
 from .cell import Cell, Cells, count, leaving
-from .graph import Graph, Op
+from .graph import DTYPES, Graph, Op
 from .machine import Machine
 from .plan import LocalBuffer, Plan, Segment, Tile
+
+_BATCH = 1 << 16
+"""Tiles whose boxes are found at once."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Facts:
         self.graph = graph
         self.machine = machine
         self.cells = Cells(graph)
+        self._scratch: dict[tuple[int, Tile, tuple[Box, ...]], tuple[int, ...]] = {}
         self._streams: dict[tuple[int, Tile, Box], tuple[Boxes, Int]] = {}
 
     def ops(self, segment: Segment) -> tuple[Op, ...]:
@@ -182,6 +187,25 @@ class Facts:
                         tiles, when = self.weight_tiles(op, segment.tile[op.name], box)
                         found.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
         return found
+
+    def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
+        """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""
+        # Equal operators under equal tiles need as much.
+        key = (self.cells.structures.of[op.name], replace(tile, op=""), tuple(boxes))
+        if key not in self._scratch:
+            most = dict.fromkeys((b.name for b in op.buffers), 0)
+            walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
+            while walks:
+                batch = [walks.pop(0)]
+                while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
+                    batch.append(walks.pop(0))
+                _, parts = op_boxes_many(op, self.graph.tensor, concatenate(batch))
+                for buffer in op.buffers:
+                    if buffer.name in parts:
+                        size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
+                        most[buffer.name] = max(most[buffer.name], size)
+            self._scratch[key] = tuple(most.values())
+        return self._scratch[key]
 
     def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
         """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""

@@ -267,7 +267,9 @@ class _Loop:
         made = eager if isinstance(patient, Refusal) else self._better(eager, patient, now)
         choices = [c for of in made for c in of[1]]
         solved = together(choices)
-        self._log(solved, sum(c.seconds for c in choices), sum(c.deterministic_seconds for c in choices), "")
+        # Equal operators share an answer, and the time that it took.
+        answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
+        self._log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers), "")
         return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:

@@ -47,6 +47,8 @@ class Movement:
         self._turn = 0
         self._homes: dict[str, Box] = {}
         self._live: dict[str, list[Shared]] = {}
+        self._ending: dict[int, list[str]] = {}
+        """By the last slot of a lifetime, so that a slot looks at what ends with it and not at all that lives."""
         self._stored: dict[str, list[tuple[Box, float]]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
@@ -79,7 +81,7 @@ class Movement:
 
     def end_slot(self, slot: int) -> None:
         """Forget the buffers that no later slot uses."""
-        for tensor in list(self._live):
+        for tensor in dict.fromkeys(self._ending.pop(slot, ())):
             left = [s for s in self._live[tensor] if s.buffer.live[1] > slot + 1]
             if left:
                 self._live[tensor] = left
@@ -89,6 +91,7 @@ class Movement:
     def _open(self, buffer: SharedBuffer) -> None:
         shared = Shared(buffer, self.spaces[buffer.memory].open(buffer.address, buffer.bytes))
         self._live.setdefault(buffer.tensor, []).append(shared)
+        self._ending.setdefault(buffer.live[1] - 1, []).append(buffer.tensor)
         if not buffer.fetch:
             return
         dtype = self.graph.tensor[buffer.tensor].dtype

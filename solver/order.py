@@ -14,6 +14,7 @@ latest segment runs next.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 from ..ir.box import Box, hull, is_empty, overlap
 from ..ir.cell import Cells, count
@@ -35,14 +36,22 @@ def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
 
 def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Step, ...]:
     """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance."""
-    waiting = _needs(graph, cells, segments)
-    done: set[Step] = set()
+    needs = _needs(graph, cells, segments)
+    missing = {step: len(before) for step, before in needs.items()}
+    after: dict[Step, list[Step]] = {step: [] for step in needs}
+    for step, before in needs.items():
+        for other in before:
+            after[other].append(step)
+    ready = [(-step.segment, step.instance) for step, number in missing.items() if not number]
+    heapify(ready)
     found: list[Step] = []
-    while waiting:
-        step = max((s for s, needs in waiting.items() if needs <= done), key=lambda s: (s.segment, -s.instance))
-        del waiting[step]
-        done.add(step)
-        found.append(step)
+    while ready:
+        segment, instance = heappop(ready)
+        found.append(Step(-segment, instance))
+        for step in after[found[-1]]:
+            missing[step] -= 1
+            if not missing[step]:
+                heappush(ready, (-step.segment, step.instance))
     return tuple(found)
 
 
