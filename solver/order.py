@@ -2,18 +2,20 @@
 
 Instances of a segment are independent, so those of a later segment can begin before the last of an earlier one: a
 result is then consumed while it is still on chip, at the price of switching between the weights of the segments. The
-two extremes are tried, and the prediction decides:
+two extremes are tried and, in plans of few segments, orders between them; the prediction decides:
 
-    segment by segment    a1 a2 a3 a4  b1 b2  c1
-    depth first           a1 a2 b1  a3 a4 b2  c1
+    segment by segment    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 b3 b4  c1 c2  d1
+    depth first           a1 a2 b1 a3 a4 b2 c1  a5 a6 b3 a7 a8 b4 c2  d1
+    depth first from c    a1 a2 a3 a4 b1 b2 c1  a5 a6 a7 a8 b3 b4 c2  d1
 
 Depth first is the order of Zhao et al. (OSDI 2023, algorithm 3): of the steps whose inputs are there, the one of the
-latest segment runs next.
+latest segment runs next. Between the extremes, steps of the later segments run depth first, and what each of them needs
+of the earlier ones runs segment by segment before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from ..ir.box import Box, hull, is_empty, overlap
@@ -21,12 +23,24 @@ from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Segment, Step
 
+FEW = 12
+"""Segments in a plan for which more than the two extremes are tried."""
+
 
 def orders(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
-    """The orders worth trying: segment by segment and, if it differs, depth first."""
-    plain = segment_by_segment(segments)
-    deep = depth_first(graph, cells, segments)
-    return (plain,) if deep == plain else (plain, deep)
+    """The orders worth trying, each once: the extremes, and between them."""
+    found = extremes(graph, cells, segments)
+    counts = [count(s.instances) for s in segments]
+    falls = [i for i in range(1, len(segments)) if counts[i] < counts[i - 1]]
+    if len(segments) > FEW or len(falls) < 2:
+        return found
+    needs = _needs(graph, cells, segments)
+    return tuple(dict.fromkeys((*found, *(_from(needs, found[-1], level) for level in falls))))
+
+
+def extremes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
+    """Segment by segment and, if it differs, depth first."""
+    return tuple(dict.fromkeys((segment_by_segment(segments), depth_first(graph, cells, segments))))
 
 
 def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
@@ -52,6 +66,20 @@ def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tupl
             missing[step] -= 1
             if not missing[step]:
                 heappush(ready, (-step.segment, step.instance))
+    return tuple(found)
+
+
+def _from(needs: Mapping[Step, frozenset[Step]], deep: Sequence[Step], level: int) -> tuple[Step, ...]:
+    """Depth first from segment ``level`` on."""
+    found: dict[Step, None] = {}
+    for step in (*(s for s in deep if s.segment >= level), *deep):
+        before: set[Step] = set()
+        wanted = [step]
+        while wanted:
+            new = needs[wanted.pop()] - before - found.keys()
+            before |= new
+            wanted += new
+        found |= dict.fromkeys((*sorted(before, key=lambda s: (s.segment, s.instance)), step))
     return tuple(found)
 
 

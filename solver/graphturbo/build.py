@@ -15,7 +15,7 @@ from ...ir.plan_check import check_plan
 from ..buffers import local_requests
 from ..demand import demand
 from ..options import ModelRun
-from ..order import orders, segment_by_segment
+from ..order import extremes, segment_by_segment
 from ..prefetch import Excess
 from ..realise import Realised, Refusal
 from ..reside import Shortage
@@ -71,7 +71,7 @@ class Heuristics:
         if isinstance(local, Refusal):
             return local
         best: tuple[tuple[Step, ...], Settled, Solved] | None = None
-        for steps in orders(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
+        for steps in extremes(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
             began = time.perf_counter()
             settled = self._shared(segments, steps)
             if isinstance(settled, Refusal):

@@ -1,0 +1,57 @@
+"""Orders of the instances of segments: each is one that the data allow."""
+
+from __future__ import annotations
+
+import graphs
+import pytest
+
+from girih.ir.box import is_empty, overlap
+from girih.ir.cell import Cells, count
+from girih.ir.graph import Graph
+from girih.ir.plan import Segment, Split, Step
+from girih.solver.order import depth_first, extremes, orders
+
+
+def falling(parts: tuple[int, ...]) -> tuple[Graph, tuple[Segment, ...]]:
+    """A chain of convolutions, one a segment, with so many instances by image."""
+    graph = graphs.chain(len(parts), batch=max(parts))
+    return graph, tuple(
+        Segment((op.name,), (Split(0, n),) if n > 1 else (), (), ()) for op, n in zip(graph.ops, parts, strict=True)
+    )
+
+
+def names(order: tuple[Step, ...]) -> str:
+    return "".join("abcdefgh"[s.segment] for s in order)
+
+
+def test_between_the_extremes() -> None:
+    graph, segments = falling((8, 4, 2, 1))
+    assert [names(order) for order in orders(graph, Cells(graph), segments)] == [
+        "aaaaaaaabbbbccd",
+        "aabaabcaabaabcd",
+        "aaaabbcaaaabbcd",
+    ]
+
+
+def test_two_levels_have_the_extremes_alone() -> None:
+    graph, segments = falling((4, 2, 2))
+    cells = Cells(graph)
+    assert orders(graph, cells, segments) == extremes(graph, cells, segments)
+    assert depth_first(graph, cells, segments) == extremes(graph, cells, segments)[-1]
+
+
+@pytest.mark.parametrize("parts", [(8, 4, 2, 1), (6, 3, 2), (5, 4, 3, 1), (2, 8, 1), (7, 2, 4, 1), (1, 1)])
+def test_every_step_comes_once_and_after_what_it_reads(parts: tuple[int, ...]) -> None:
+    graph, segments = falling(parts)
+    cells = Cells(graph)
+    for order in orders(graph, cells, segments):
+        assert sorted((s.segment, s.instance) for s in order) == sorted(
+            (i, n) for i, segment in enumerate(segments) for n in range(count(segment.instances))
+        )
+        for position, step in enumerate(order):
+            name = graph.ops[step.segment - 1].output
+            need = cells.cell(segments[step.segment], step.instance, 0).tensors[name] if step.segment else ()
+            for late in order[position + 1 :]:
+                if need and late.segment == step.segment - 1:
+                    made = cells.cell(segments[late.segment], late.instance, 0).owned[name]
+                    assert is_empty(made) or not overlap(made, need)
