@@ -22,6 +22,7 @@ _VIOLATIONS_SHOWN = 5
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Arrays by the names of the inputs.")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Where to write the outputs.")
 @click.option("--check", is_flag=True, help="Compare with the network in float32, computed on the host.")
+@click.option("--exact", is_flag=True, help="Compare every element with the graph, rounded as the plan says; in numpy.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="T.json", help="What ran when, for Perfetto.")
 @click.option(
     "--counters", type=click.Path(path_type=Path), metavar="C.json|C.csv", help="What every core counted, with units."
@@ -32,14 +33,15 @@ _VIOLATIONS_SHOWN = 5
 @JSON_OPTION
 @click.pass_context
 def run_command(
-    ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, trace: Path | None,
-    counters: Path | None, seed: int, sanitize: bool, timing_only: bool, as_json: bool,
+    ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, exact: bool,
+    trace: Path | None, counters: Path | None, seed: int, sanitize: bool, timing_only: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
 
     \b
     Examples:
       girih run resnet50.girih --check
+      girih run resnet50.girih --exact                         # to the last bit, of what graph and plan say
       girih run resnet50.girih --inputs images.npz --outputs scores.npz
       girih run resnet50.girih --trace trace.json --json       # open trace.json in ui.perfetto.dev
       girih run resnet50.girih --timing-only                   # the same cycles, but no outputs and no check
@@ -51,12 +53,14 @@ def run_command(
       seconds_at_clock, items_per_second
       npu_fraction        macs, elements: shares that engines of the machine executed, not the host
       violations          how many the simulator found; violation_list has the first
-      rel_err             with --check: |y - reference| / |reference|, Euclidean, of the worst output;
-                          it must not exceed tolerance
-      max_abs_err, max_rel_err   with --check: largest errors of a single element
+      check               network (--check), exact (--exact) or null: what the outputs were compared with
+      rel_err             |y - reference| / |reference|, Euclidean, of the worst output;
+                          it must not exceed tolerance, which is 0 with --exact
+      max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters tells them for each core, and what they mean
-      outputs             for each: name, dtype, shape, and its own errors with --check
+      outputs             for each: name, dtype, shape, its own errors; how many elements are different,
+                          and the index of the first
       seconds             wall time of load, simulate, check and total
     """
     from ..ir.errors import CheckError, UsageError
@@ -64,7 +68,9 @@ def run_command(
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
-    asked = {"--inputs": inputs, "--outputs": outputs, "--check": check}
+    if check and exact:
+        raise UsageError("--check and --exact compare with different things; give one of them")
+    asked = {"--inputs": inputs, "--outputs": outputs, "--check": check, "--exact": exact}
     if timing_only and any(asked.values()):
         names = " and ".join(name for name, value in asked.items() if value)
         raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")
@@ -81,7 +87,9 @@ def run_command(
         arrays = load_inputs(inputs) if inputs is not None else None
         package = read(compiled, Compiled, data=not timing_only)
         loading = time.perf_counter() - started
-        result = run(package, arrays, check=check, seed=seed, sanitize=sanitize, data=not timing_only)
+        result = run(
+            package, arrays, check="exact" if exact else check, seed=seed, sanitize=sanitize, data=not timing_only
+        )
         if outputs is not None:
             result.save_outputs(outputs)
         if trace is not None:
@@ -109,6 +117,7 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         if port.name in errors:
             error = errors[port.name]
             row |= {"rel_err": error.rel_err, "max_abs_err": error.max_abs_err, "max_rel_err": error.max_rel_err}
+            row |= {"different": error.different, "first_different": error.first if error.different else None}
         outputs.append(row)
     return {
         "status": "ok" if result.passed else "check_failed",
@@ -120,6 +129,7 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         "npu_fraction": {"macs": found.npu.macs, "elements": found.npu.elements},
         "violations": found.violation_count,
         "violation_list": [str(v) for v in found.violations],
+        "check": ("exact" if check.exact else "network") if check else None,
         "rel_err": check.rel_err if check else None,
         "max_abs_err": check.max_abs_err if check else None,
         "max_rel_err": check.max_rel_err if check else None,
@@ -141,7 +151,10 @@ def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
     lines = [f"engines ran {share.macs:.1%} of MACs and {share.elements:.1%} of element operations"]
     lines += [f"violation: {v}" for v in found.violations[:_VIOLATIONS_SHOWN]]
     if check:
-        lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {check.tolerance:g}" for o in check.outputs]
+        if check.exact:
+            lines += [f"output {o.name!r}: {o.different:,} of {o.elements:,} elements differ" for o in check.outputs]
+        else:
+            lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {check.tolerance:g}" for o in check.outputs]
     ratio = f", {found.cycles / found.lower_bound_cycles:.2f} x the lower bound" if found.lower_bound_cycles else ""
     rate = f", {found.items_per_second:,.1f} items/s" if found.items_per_second else ""
     verdict = "" if check is None and result.passed else " passed;" if result.passed else " FAILED;"

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain.report import Report, report
 from ..ir.errors import UsageError
@@ -39,13 +39,21 @@ class Compiled(container.Package):
     cached: dict[str, bool] = field(default_factory=dict[str, bool], compare=False)
 
     def run(
-        self, inputs: Arrays | None = None, *, check: bool = False, seed: int = 0, trace: str | Path | None = None
+        self,
+        inputs: Arrays | None = None,
+        *,
+        check: bool | Literal["exact"] = False,
+        seed: int = 0,
+        trace: str | Path | None = None,
     ) -> Result:
         """Simulate; without ``inputs`` on seeded random ones. ``trace`` is a file for Chrome's viewer or Perfetto.
 
         ``check`` compares with the network in float32, and raises :class:`CheckError` if the outputs are too far away
-        or the simulator found a violation.
+        or the simulator found a violation; ``"exact"`` compares every element with the graph, rounded where graph and
+        plan say, and allows no difference.
         """
+        if check not in (True, False, "exact"):
+            raise refusal("check", check, 'True, False or "exact"')
         if whole("seed", seed) < 0:
             raise UsageError(f"seed {seed} is negative; give 0 or more")
         place = None if trace is None else path("trace", trace)

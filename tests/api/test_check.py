@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.check import Check, compare, tolerance
+from girih.api.check import Check, check, compare, tolerance
+from girih.api.exact import saturated
 
 from ..graphs import conv
 
@@ -56,3 +57,41 @@ def test_the_worst_output_counts() -> None:
 def test_half_precision_is_allowed_more() -> None:
     assert tolerance(conv(dtype="float32")) == 1e-4
     assert tolerance(conv(dtype="float16")) == 2e-2
+
+
+def test_what_differs_is_counted_and_the_first_is_found() -> None:
+    right = np.arange(24, dtype=np.float16).reshape(2, 3, 4)
+    wrong = right.copy()
+    wrong[1, 0, 2] = np.nextafter(wrong[1, 0, 2], np.float16(100))
+    wrong[1, 2, 3] += 1
+    found = compare("y", wrong, right)
+    assert (found.elements, found.different, found.first, found.max_abs_err) == (24, 2, (1, 0, 2), 1.0)
+    assert compare("y", right, right).different == 0
+
+
+def test_zeros_and_nan_are_equal_and_large_integers_are_not() -> None:
+    special = np.array([0.0, np.nan, np.inf], np.float32)
+    assert compare("y", -special * [1, 1, -1], special).different == 0
+    large = np.array([2**60], np.int64)
+    assert compare("y", large + 1, large).different == 1
+
+
+def test_exact_allows_nothing() -> None:
+    graph = conv(dtype="float16")
+    (port,) = graph.outputs
+    right = np.ones(port.shape, np.float16)
+    wrong = right.copy()
+    wrong[0, 1, 2, 3] = np.nextafter(np.float16(1), np.float16(2))
+    for exact in (True, False):
+        assert check(graph, {port.name: right}, {port.name: right}, None, exact=exact).passed
+        assert check(graph, {port.name: wrong}, {port.name: right}, None, exact=exact).passed is not exact
+
+
+@pytest.mark.parametrize("value", [300.7, -300.7, np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_what_an_integer_cannot_hold_is_cut_off(value: float, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    wanted = 0 if np.isnan(value) else int(max(limits.min, min(limits.max, value)))
+    found = int(saturated(np.array([value], np.float32), np.dtype(dtype))[0])
+    # The largest float64 that an int64 holds is not its largest number.
+    assert abs(found - wanted) < (2048 if dtype == "int64" else 1)

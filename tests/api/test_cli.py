@@ -346,6 +346,18 @@ def test_run_in_time_alone(capfd: pytest.CaptureFixture[str], compiled: Path) ->
     assert "--timing-only computes nothing" in err and "--check" in err
 
 
+def test_exact_compares_every_element(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, out, _ = girih(capfd, "run", compiled, "--exact", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["check"], found["tolerance"], found["rel_err"]) == ("exact", 0, 0)
+    assert [(o["different"], o["first_different"]) for o in found["outputs"]] == [(0, None)] * len(found["outputs"])
+    assert "elements differ" in girih(capfd, "run", compiled, "--exact")[1]
+    assert json.loads(girih(capfd, "run", compiled, "--json")[1])["check"] is None
+    code, _, err = girih(capfd, "run", compiled, "--exact", "--check")
+    assert code == 2 and "give one of them" in err
+
+
 @pytest.mark.parametrize(("words", "sanitize"), [((), True), (("--no-sanitize",), False)])
 def test_run_with_and_without_the_sanitizer(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path, words: tuple[str, ...],

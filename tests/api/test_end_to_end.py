@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import girih
+from girih.api.run import compare_with_graph, compare_with_network, make_inputs
 from girih.models import build
 
 
@@ -63,6 +65,34 @@ def test_a_wrong_answer_does_not_pass(compiled: girih.Compiled) -> None:
             compiled.run(check=True)
     finally:
         compiled.graph.data.update(weights)
+
+
+@pytest.mark.parametrize("target", ["tiny", "stcp920"])
+@pytest.mark.parametrize("network", ["tiny-cnn", "tiny-transformer"])
+def test_every_element_is_what_graph_and_plan_say(network: str, target: str) -> None:
+    precision = "as-is" if target == "tiny" else "fp16"
+    model = build(network).SerializeToString()
+    made = girih.compile(model, target=target, batch=2, precision=precision, solver_timeout=1)
+    result = made.run(check="exact")
+    assert result.check is not None and result.check.exact
+    assert all(o.different == 0 < o.elements for o in result.check.outputs)
+
+
+def test_a_single_wrong_bit_is_told(compiled: girih.Compiled) -> None:
+    result = compiled.run(check="exact")
+    (name,) = result.outputs
+    result.outputs[name][1, 2] = np.nextafter(result.outputs[name][1, 2], np.float32(9e9))
+    inputs = make_inputs(compiled, 0)
+    wrong = replace(result, check=compare_with_graph(compiled, inputs, result.outputs))
+    with pytest.raises(girih.CheckError, match=rf"'{name}' in 1 of 30 elements, by at most .*, first at \[1, 2\]"):
+        wrong.verify()
+    # Which is much less than a network in float32 may differ by.
+    assert compare_with_network(compiled, inputs, result.outputs).passed
+
+
+def test_checks_that_there_are(compiled: girih.Compiled) -> None:
+    with pytest.raises(girih.UsageError, match=r'check is .*; pass True, False or "exact"'):
+        compiled.run(check="precise")  # type: ignore[arg-type]
 
 
 def test_the_report_explains_the_run(compiled: girih.Compiled) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
-from reference import evaluate
 
+from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.ir.graph import Graph, Op
 from girih.ir.graph_check import check_graph

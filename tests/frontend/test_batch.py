@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from reference import evaluate
 from support import Model, compare, error, onnxruntime_outputs
 
+from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.ir.errors import UsageError
 from girih.ir.graph_check import check_graph

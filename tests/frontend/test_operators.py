@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from reference import evaluate
 from support import Model, compare, error, random_inputs
 
+from girih.api.exact import evaluate
 from girih.frontend import import_onnx, reference_outputs
 
 Case = Callable[[], onnx.ModelProto]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from reference import evaluate
 
+from girih.api.exact import evaluate
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan

@@ -6,8 +6,8 @@ import graphs
 import numpy as np
 import pytest
 from handmade import handmade
-from reference import evaluate
 
+from girih.api.exact import evaluate
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower

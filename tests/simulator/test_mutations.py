@@ -10,11 +10,12 @@ from random import Random
 import graphs
 import pytest
 from handmade import handmade
-from judge import expected_of, inputs_of
+from judge import inputs_of
 from mutants import MISTAKES, mutate
 from mutations import Subject, Verdict, judge, page
 from ordering import unordered
 
+from girih.api.exact import evaluate, reduce_cuts
 from girih.ir.graph import Graph
 from girih.ir.isa import make
 from girih.ir.load_machine import load_machine
@@ -35,8 +36,9 @@ TRIED = 4
 def subject(name: str) -> Subject:
     graph, machine = NETWORKS[name](), load_machine("tiny")
     inputs = inputs_of(graph)
-    net = lower(graph, handmade(graph, machine), machine)
-    return Subject.of(name, net, machine, graph, inputs, expected_of(graph, inputs))
+    plan = handmade(graph, machine)
+    exact = evaluate(graph, inputs, cuts=reduce_cuts(plan))
+    return Subject.of(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
 
 
 def tried(name: str, kind: str) -> list[Verdict]:
@@ -51,6 +53,7 @@ def tried(name: str, kind: str) -> list[Verdict]:
 def test_every_mistake_that_matters_is_found(name: str, kind: str) -> None:
     for verdict in tried(name, kind):
         assert verdict.found or not verdict.matters, verdict
+        assert verdict.found_exactly or not verdict.matters or verdict.change == 0, verdict
         # The sanitizer and the judge of order agree: no race is overlooked, and none is invented.
         if not set(verdict.reported) - {"race"}:
             assert ("race" in verdict.reported) == verdict.race, verdict
@@ -58,11 +61,13 @@ def test_every_mistake_that_matters_is_found(name: str, kind: str) -> None:
 
 def test_the_page_lists_what_survives() -> None:
     text = "shift-address: queue 12 (VME4), 26: vadd.vv op=7 a=IM[0x0]f32(4) -> vadd.vv op=7 a=IM[0x4]f32(4)"
-    survivor = Verdict("net", "shift-address", text, (), bits_differ=True, check_fails=False, race=False, change=0.001)
-    told = page([survivor, replace(survivor, check_fails=True), replace(survivor, bits_differ=False, change=0.0)])
+    survivor = Verdict(
+        "net", "shift-address", text, (), True, exact_fails=False, check_fails=False, race=False, change=0.001
+    )
+    told = page([survivor, replace(survivor, exact_fails=True), replace(survivor, bits_differ=False, change=0.0)])
     line = "| net | shift-address | VME4 26 | vadd.vv | a=IM[0x0]f32(4) | a=IM[0x4]f32(4) | "
     assert [row for row in told.splitlines() if row.startswith("| net")] == [f"{line}1.0e-03 |", f"{line}0.0e+00 |"]
-    assert "or `--check`: 1" in told and "Not found: 0" in told and "Without consequences: 1" in told
+    assert "or `--exact`: 1" in told and "Not found: 0" in told and "Without consequences: 1" in told
 
 
 READ, WRITE = move("mcopy", ("L1", 0), ("LLB", 0), 64), move("mcopy", ("LLB", 4096), ("L1", 32), 64)

@@ -1,5 +1,8 @@
 """The semantics of a Graph, in numpy: the judge of importer, lowering and simulator. It shares nothing with them.
 
+A value is rounded where the graph says so, and a matrix product after each tile of its reduce axes, where the plan says
+so; sums are exact otherwise. A program must give the same numbers, but for sums that a vector engine rounds in parts.
+
 A stage is evaluated whole: each access becomes a strided view of its (padded) tensor with one dimension for each
 axis, so that even convolutions of real networks take seconds.
 """
@@ -7,14 +10,20 @@ axis, so that even convolutions of real networks take seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from girih.ir.graph import Access, Graph, Op, Port, Stage, contraction_axes
+from ..ir.elements import ELEMENTS
+from ..ir.graph import Access, Graph, Op, Port, Stage, contraction_axes
+from ..ir.plan import Plan
+from ..ir.program import Program
+from ..ir.timing import matrix_shape
 
 Arrays = dict[str, np.ndarray]
 HostKernel = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
@@ -29,13 +38,18 @@ def double(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
+def smooth(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of several steps whose result is a float32, as that of any other."""
+    return lambda a: function(a.astype(np.float64)).astype(np.float32)
+
+
 FUNCS: dict[str, Callable[..., np.ndarray]] = {
     "copy": lambda a: a,
     "neg": np.negative,
     "abs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,
-    "round": np.round,
+    "round": np.rint,
     "sign": np.sign,
     "not": np.logical_not,
     "exp": np.exp,
@@ -70,15 +84,50 @@ FUNCS: dict[str, Callable[..., np.ndarray]] = {
     "lrelu": lambda a, b: np.where(a >= 0, a, a * b),
     "quant": lambda a, b, c: np.rint(a * b) + c,
     "dequant": lambda a, b, c: (a - b) * c,
-    "gelu": lambda a: double(a) * (1 + erf64(double(a) / math.sqrt(2))) / 2,
-    "silu": lambda a: double(a) / (1 + np.exp(-double(a))),
-    "softplus": lambda a: np.logaddexp(0, double(a)),
+    "gelu": smooth(lambda a: a * (1 + erf64(a / math.sqrt(2))) / 2),
+    "silu": smooth(lambda a: a / (1 + np.exp(-a))),
+    "softplus": smooth(lambda a: np.logaddexp(0, a)),
 }
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 Cuts = Mapping[str, tuple[int, ...]]
 """By operator: into tiles of which extents the reduce axes of its matrix product are cut."""
+
+
+def reduce_cuts(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Where a plan has sums rounded."""
+    tiles = [tile for segment in plan.segments for tile in segment.tiles]
+    return {tile.op: tile.reduce for tile in tiles if tile.engine == "matrix" and tile.reduce}
+
+
+def sums_in_parts(graph: Graph, program: Program, cuts: Cuts) -> tuple[str, ...]:
+    """The operators whose sums the program rounds where neither graph nor plan says so.
+
+    An instruction sums exactly and rounds; where it takes several to make a sum, each rounds what it adds to. A right
+    program may then differ from :func:`evaluate` in last digits.
+    """
+    sums, products = Counter[str](), Counter[str]()
+    found: set[str] = set()
+    for instruction in (i for stream in program.streams for i in stream):
+        row, op = instruction.row, program.ops[instruction.op].name
+        if row.kind == "matrix":
+            m, n, k = matrix_shape(instruction)
+            sums[op] += m * n
+            products[op] += m * n * k
+        elif row.kind == "vector" and row.func in ("sum", "prod", "macc", "dot", "dwconv"):
+            acc = row.position.get("acc")
+            if row.operands[0].access == "rw" if acc is None else instruction.values[acc]:
+                found.add(op)
+    # On average, an instruction sums what a tile has.
+    found |= {op for op, count in sums.items() if products[op] < count * _mean(graph.op[op], cuts[op])}
+    return tuple(op.name for op in graph.ops if op.name in found)
+
+
+def _mean(op: Op, cut: tuple[int, ...]) -> Fraction:
+    """Of the products in the tiles of a sum."""
+    extents = [axis.extent for axis in op.stages[op.anchor or 0].axes if axis.reduce]
+    return Fraction(math.prod(extents), math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True)))
 
 
 def evaluate(
@@ -156,16 +205,18 @@ def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> N
     reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
     if stage.is_contraction:
         left, right = (view(stage, r, arrays[r.tensor]) for r in stage.factors)
-        start = (
-            None if stage.start is None else spatial(stage, wide(view(stage, stage.start, arrays[stage.start.tensor])))
-        )
+        start = None
+        if stage.start is not None:
+            start = spatial(stage, summable(view(stage, stage.start, arrays[stage.start.tensor])))
         value = contract_in_parts(stage, left, right, cut, start) if cut else contract(stage, left, right)
         if start is not None and not cut:
             value = value + start
     else:
+        read = [view(stage, o, arrays[o.tensor]) if isinstance(o, Access) else o for o in stage.operands]
+        whole = on_whole_numbers(stage.func, read)
         operands = [
-            wide(view(stage, o, arrays[o.tensor])) if isinstance(o, Access) else immediate(stage, o, arrays)
-            for o in stage.operands
+            number(o, whole) if isinstance(o, float | int) else o.astype(np.int64 if whole else np.float32, copy=False)
+            for o in read
         ]
         value = FUNCS[stage.func](*operands)
         if stage.combine:
@@ -179,24 +230,29 @@ def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> N
     place = view(stage, stage.write, target, writeable=True)
     if reduced:
         place = place[(*(0 if p in reduced else slice(None) for p in range(len(stage.axes))), ...)]
-    if target.dtype.kind in "iu" and value.dtype.kind == "f":
-        value = np.nan_to_num(value)
-    place[...] = value.astype(target.dtype)
+    place[...] = saturated(value, target.dtype)
 
 
-def immediate(stage: Stage, value: float, arrays: Arrays) -> np.ndarray:
-    """A constant takes the kind of the other operands: a whole number among whole numbers stays one."""
-    kinds = {arrays[r.tensor].dtype.kind for r in stage.reads}
-    if kinds and kinds <= set("iub") and float(value).is_integer():
-        return np.asarray(int(value))
-    return np.asarray(value, np.float32)
+def saturated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Of another dtype; floats that become integers are cut off, and 0 if NaN."""
+    if dtype.kind not in "iu" or value.dtype.kind != "f":
+        return value.astype(dtype)
+    limits = np.iinfo(dtype)
+    # The largest number below the first that does not fit, which a float64 may not tell from the last that does.
+    most = np.nextafter(float(limits.max) + 1, 0.0)
+    wide = np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=most, neginf=float(limits.min))
+    return np.trunc(wide.clip(float(limits.min), most)).astype(dtype)
 
 
-def wide(array: np.ndarray) -> np.ndarray:
-    """Values are computed in float32, whole numbers in int64."""
-    if array.dtype.kind == "f":
-        return array.astype(np.float32, copy=False)
-    return array.astype(np.int64, copy=False) if array.dtype.kind in "iu" else array
+def on_whole_numbers(func: str, operands: Sequence[np.ndarray | float]) -> bool:
+    """Whether a function computes in int64: of whole numbers alone, and none that needs fractions."""
+    if (ELEMENTS[func].special and func not in ("div", "mod")) or func in ("quant", "dequant"):
+        return False
+    return all(o.dtype.kind in "iub" if isinstance(o, np.ndarray) else float(o).is_integer() for o in operands)
+
+
+def number(value: float, whole: bool) -> np.ndarray:
+    return np.asarray(value, np.int64 if whole else np.float32)
 
 
 def view(stage: Stage, access: Access, array: np.ndarray, writeable: bool = False) -> np.ndarray:
@@ -236,7 +292,7 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         array = np.broadcast_to(array, shape).transpose([*rest, *order])
         assert all(array.shape[i] == 1 for i in range(len(rest)))
         array = np.ascontiguousarray(array)
-        array = array.astype(np.float64) if array.dtype.kind == "f" else wide(array)
+        array = summable(array)
         return array.reshape([math.prod(size[p] for p in g) for g in groups])
 
     products = np.matmul(arrange(left, (batch, m, k)), arrange(right, (batch, k, n)))
@@ -244,6 +300,10 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     spatial = [p for p in range(count) if not stage.axes[p].reduce]
     order = [*batch, *m, *n]
     return shaped.transpose([order.index(p) for p in spatial])
+
+
+def summable(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
 
 
 def spatial(stage: Stage, array: np.ndarray) -> np.ndarray:
