@@ -18,7 +18,7 @@ Variables
 Constraints
     (1) one shape, one mode: exactly one x_a, exactly one y_b.
     (2) accumulator: if y_b, then sum_a s_a x_a <= I / d_b.
-    (3) weight memory: if y_b, then sum_a n_a x_a <= W / (w_b p_b).
+    (3) weight memory: if y_b, then sum_a n_a x_a <= (W / w_b, rounded down to the alignment) / p_b.
     (4) time: if y_b, then T >= sum_a C_ab x_a.
 Objective
     T.
@@ -120,6 +120,7 @@ class Problem:
     accumulator: int
     weights: int
     element: int
+    alignment: int
 
     def fits(self, shape: Shape, mode: Mode) -> bool:
         """(2) and (3)."""
@@ -129,7 +130,9 @@ class Problem:
         """The right side of (3), in elements."""
         if not self.element:
             return 0
-        return self.weights // (mode.weight_depth * mode.reduction.points * self.element)
+        # Each version begins at a multiple of the alignment.
+        version = self.weights // mode.weight_depth // self.alignment * self.alignment
+        return version // (mode.reduction.points * self.element)
 
 
 class Table:
@@ -296,6 +299,7 @@ class Tiler:
             np.stack(time, axis=1),
             *capacity,
             cost.element,
+            self.machine.role("weights").alignment,
         )
         return found if any(found.fits(s, m) for m in modes for s in shapes) else None
 

@@ -155,20 +155,7 @@ def case(seed: int) -> Brute:
     return Brute(graph, replace(TINY, memories=memories), Weights(rng.choice([1, 2]), 1))
 
 
-UNALIGNED = (2, 11, 76, 96, 99, 109, 115)
-"""Constraint (3) forgets that each version of the weights is rounded up to the alignment. A tile that it lets through
-is refused afterwards, and its shape with it, under every mode."""
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(s, marks=pytest.mark.xfail(strict=True, reason="versions of weights are not rounded up in (3)"))
-        if s in UNALIGNED
-        else s
-        for s in range(120)
-    ],
-)
+@pytest.mark.parametrize("seed", range(120))
 def test_the_choice_is_the_best_of_all_that_fit(seed: int) -> None:
     brute = case(seed)
     choice = brute.tiler.tile(brute.op, [brute.box], brute.weights)
