@@ -78,6 +78,10 @@ PATIENCE = 3.0
 
 It is never less than so many times the first round: that runs in any case, and must not depend on the load either.
 """
+POLISH = 0.5
+"""The share of the timeout that residency may search once more for the best plan, about."""
+OPEN = 0.01
+"""A gap of residency that is worth it."""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another round."""
 
@@ -157,6 +161,8 @@ class _Loop:
         self.cells = Cells(graph)
         self.realiser = Realiser(graph, machine, self.cells, options.seed, self._note)
         self.best: Plan | None = None
+        self._asked: Request | None = None
+        """What the best plan is the answer to, if the models made it."""
         self.cuts: list[ColumnCut] = []
         self._caps: dict[str, Caps] = {}
         self._tried: set[tuple[Segment, ...]] = set()
@@ -180,7 +186,7 @@ class _Loop:
         stale = 0
         for number, now in enumerate(asked, 1):
             if self.best is not None and (self.best.cycles_predicted <= self.bound or self._over()):
-                return
+                break
             try:
                 attempt = self._round(number, now)
             except InfeasibleError as error:
@@ -194,6 +200,22 @@ class _Loop:
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
+        self._polish(len(asked) + 1)
+
+    def _polish(self, number: int) -> None:
+        """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
+        assert self.best is not None
+        gap = next((s for s in self.best.solved if s.model == "residency"), None)
+        closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN) * (gap.bound or 0.0)
+        if self._asked is None or closed or self._over() or self.best.cycles_predicted <= self.bound:
+            return
+        asked = replace(self._asked, residency=_budget(POLISH * self.options.timeout))
+        if asked.residency.limit <= self._asked.residency.limit:
+            return
+        found = self.realiser.realise(asked)
+        if isinstance(found, Realised):
+            above = tuple(s for s in self.best.solved if s.model in ("segmentation", "tiling"))
+            self._found(number, replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved))), asked)
 
     def finish(self) -> Planned:
         assert self.best is not None
@@ -309,12 +331,13 @@ class _Loop:
         for steps in tried:
             if self.best is not None and best is not None and self._over():
                 break
-            found = self.realiser.realise(self._request(tiled, steps, now))
+            asked = self._request(tiled, steps, now)
+            found = self.realiser.realise(asked)
             if isinstance(found, Refusal):
                 refusal = refusal or found
                 continue
             found = replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
-            self._found(number, found)
+            self._found(number, found, asked)
             if best is None or found.plan.cycles_predicted < best.plan.cycles_predicted:
                 best = found
         if best is not None:
@@ -377,12 +400,12 @@ class _Loop:
         self._found(0, made)
         return made
 
-    def _found(self, number: int, realised: Realised) -> None:
-        """A checked plan: keep it if it is the best."""
+    def _found(self, number: int, realised: Realised, asked: Request | None = None) -> None:
+        """A checked plan, ``asked`` of the models (``None``: by heuristics): keep it if it is the best."""
         plan = replace(realised.plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
         better = self.best is None or plan.cycles_predicted < self.best.cycles_predicted
         if better:
-            self.best = plan
+            self.best, self._asked = plan, asked
         cycles = float(plan.cycles_predicted)
         status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
         note = f"round {number}, {len(plan.segments)} segments" + ("" if better else ", not better")
