@@ -1,4 +1,6 @@
-"""The semantics of a Graph, in numpy: the judge of importer, lowering and simulator. It shares nothing with them.
+"""The semantics of a Graph, in numpy: the judge of importer, lowering and simulator.
+
+It shares nothing with them but host operators, whose kernels it runs.
 
 A value is rounded where the graph says so, and a matrix product after each tile of its reduce axes, where the plan says
 so; sums are exact otherwise. A program must give the same numbers, but for sums that a vector engine rounds in parts.

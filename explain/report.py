@@ -38,7 +38,7 @@ class Summary:
     Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored).
     ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``rounds``
-    the number of whole plans that the models made.
+    the number of whole plans that were made.
     """
 
     network: str

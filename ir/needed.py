@@ -67,6 +67,9 @@ def _of_op(graph: Graph, op: Op, wanted: dict[str, Grid]) -> tuple[Points, ...]:
             wanted[read.tensor] = joined(wanted.get(read.tensor), touched)
             elements[read.tensor] = max(elements.get(read.tensor, 0), count, prod(map(len, wanted[read.tensor])))
         found.append(Points(inside.count, elements))
+    for buffer in op.buffers:
+        # Another operator may call its own by the same name.
+        wanted.pop(buffer.name, None)
     return tuple(reversed(found))
 
 

@@ -1,4 +1,7 @@
-"""Graph × Machine → Plan: every decision is the answer of a constraint model, and a loop among five of them."""
+"""Graph × Machine → Plan: every decision is the answer of a constraint model, in a loop among five of them.
+
+Published heuristics make the first plan, which comes out where nothing better was found.
+"""
 
 from __future__ import annotations
 

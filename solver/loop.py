@@ -76,7 +76,7 @@ EXPOSURES = (10, 40, 4)
 PATIENCE = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
 
-It is never less than so many times the first round: that runs in any case, and must not depend on the load either.
+It is never less than so many times the first round: that should run in any case, whatever the load.
 """
 POLISH = 0.5
 """The share of the timeout that residency may search once more for the best plan, about."""
@@ -179,7 +179,7 @@ class _Loop:
             return
         asked = rounds(self.options.timeout, len(self.graph.ops), self._kinds)
         searches = self._affords(ENUMERATION_SECONDS)
-        self._incumbent(asked[0], rounds=len(asked) if searches else 0)
+        self._incumbent(asked[0], below=not searches or len(asked) > 1)
         if self.best is not None and not searches:
             return
         refusal: InfeasibleError | None = None
@@ -209,7 +209,7 @@ class _Loop:
         closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN) * (gap.bound or 0.0)
         if self._asked is None or closed or self._over() or self.best.cycles_predicted <= self.bound:
             return
-        asked = replace(self._asked, residency=_budget(POLISH * self.options.timeout))
+        asked = replace(self._asked, residency=_budget(min(POLISH * self.options.timeout, LONGEST_SEARCH)))
         if asked.residency.limit <= self._asked.residency.limit:
             return
         found = self.realiser.realise(asked)
@@ -221,14 +221,14 @@ class _Loop:
         assert self.best is not None
         return Planned(self.best, self.record.log())
 
-    def _incumbent(self, now: Round, *, rounds: int) -> None:
-        """What the rounds must beat: published heuristics, as they are and with the models below segmentation.
+    def _incumbent(self, now: Round, *, below: bool) -> None:
+        """What the rounds must beat: published heuristics, as they are and with the models ``below`` segmentation.
 
         The latter costs as much as a round does: where there is time for one round, our own segments get it.
         """
         with suppress(InfeasibleError):
             found = self._graphturbo(LEVELS["graphturbo"])
-            if rounds != 1 and self._affords(HEURISTIC_SECONDS) and not self._over():
+            if below and self._affords(HEURISTIC_SECONDS) and not self._over():
                 self._below(0, without_tiles(found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:

@@ -18,7 +18,7 @@ from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, Solved
+from girih.ir.plan import Plan, Segment, Solved, Tile
 from girih.ir.plan_check import check_plan
 from girih.lowering import lower
 from girih.simulator import simulate
@@ -28,6 +28,7 @@ from girih.solver.cp import Budget
 from girih.solver.loop import ENUMERATION_SECONDS, PATIENCE, ROUND_SECONDS
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
+from girih.solver.realise import Realised, Realiser, Refusal, Request
 from girih.solver.record import Record
 
 GRAPHS = {
@@ -94,7 +95,7 @@ def test_the_clock_does_not_end_the_first_round(monkeypatch: pytest.MonkeyPatch)
     assert [run.model for run in busy.log.runs].count("plan") > 1
 
 
-def test_more_time_is_never_worse() -> None:
+def test_more_time_gives_no_worse_plan_here() -> None:
     machine = load_machine("stcp920")
     graph = graphs.residual()
     short, long = (plan(graph, machine, Options(timeout=t)).plan for t in (1.0, 30.0))
@@ -171,3 +172,47 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted(graphs.residual(dtype="float32"), "tiling")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[Request], Planned]:
+    """What is asked of the models in one planning."""
+    found: list[Request] = []
+    realise = Realiser.realise
+
+    def watched(self: Realiser, request: Request) -> Realised | Refusal:
+        found.append(request)
+        made = realise(self, request)
+        if isinstance(made, Refusal):
+            return made
+        # As if residency had a wide gap.
+        solved = tuple(replace(s, bound=0.0) if s.model == "residency" else s for s in made.plan.solved)
+        return replace(made, plan=replace(made.plan, solved=solved))
+
+    monkeypatch.setattr(Realiser, "realise", watched)
+    return found, plan(graphs.residual(), load_machine("stcp920"), options)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(30.0, 15.0), (300.0, loop.LONGEST_SEARCH)])
+def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, timeout: float, seconds: float) -> None:
+    found, planned = asked(monkeypatch, Options(timeout=timeout))
+    last = found[-1]
+    assert last.residency.limit == pytest.approx(loop.DETERMINISTIC * seconds)
+    assert any(
+        (r.segments, r.steps) == (last.segments, last.steps) and r.residency.limit < last.residency.limit
+        for r in found[:-1]
+    )
+    assert last.steps == planned.plan.steps
+
+
+def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two tilings, told apart by their first tile, the first is said to be better for the second segment alone."""
+    graph, machine = graphs.residual(), load_machine("stcp920")
+    told = iter([(7, 3, 9, 9, 9), (5, 4, 9, 9, 9)])
+    monkeypatch.setattr(Realiser, "on_cores", lambda *_: next(told))
+    made = loop._Loop(graph, machine, QUICK, Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
+    eager = [(replace(p, tiles=(Tile(p.ops[0], (1,), (0,)),)), ()) for p in parts]
+    patient = [(replace(p, tiles=(Tile(p.ops[0], (2,), (0,)),)), ()) for p in parts]
+    now = loop.rounds(1.0, 5, 5)[0]
+    better = made._better(eager, patient, now)  # pyright: ignore[reportPrivateUsage]
+    assert better == [patient[0], eager[1], *patient[2:]]
