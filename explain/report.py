@@ -37,7 +37,7 @@ class Summary:
 
     Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored).
-    ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``rounds``
+    ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``plans``
     the number of whole plans that were made.
     """
 
@@ -59,7 +59,7 @@ class Summary:
     lower_bound_reason: str
     ratio: float | None
     seconds_at_clock: float
-    rounds: int
+    plans: int
     solver_status: str
     solver_seconds: float
 
@@ -135,7 +135,7 @@ def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Lo
         lower_bound_reason=plan.lower_bound_reason,
         ratio=trace.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
         seconds_at_clock=trace.cycles / machine.frequency,
-        rounds=sum(1 for run in log.runs if run.model == WHOLE),
+        plans=sum(1 for run in log.runs if run.model == WHOLE),
         solver_status=log.status,
         solver_seconds=log.seconds,
     )

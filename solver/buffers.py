@@ -8,7 +8,7 @@ shared memory to the weight memory and has no data buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.box import Box, volume
@@ -215,3 +215,20 @@ def local_requests(
         *scratch_buffers(graph, cells, machine, index, segment),
         *weight_buffers(graph, cells, machine, index, segment),
     )
+
+
+def in_place_groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -> list[list[LocalBuffer]]:
+    """The buffers in groups that share an address: each result behind the input that it takes the place of.
+
+    ``before``: that input, by the name of the result (see :func:`girih.ir.in_place.replaced`).
+    """
+    groups: list[list[LocalBuffer]] = []
+    of: dict[str, list[LocalBuffer]] = {}
+    for buffer in sorted(buffers, key=lambda b: b.live):
+        group = of.get(before.get(buffer.name, ""))
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(buffer)
+        of[buffer.name] = group
+    return groups

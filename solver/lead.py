@@ -22,6 +22,7 @@ from ..ir.box import Box, Span
 from ..ir.boxes import op_boxes_many, stack
 from ..ir.graph import Graph, Op
 from .tile_space import Shape
+from .walk import last_tile
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,14 @@ class Lead:
 
     def share(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the tiles, the share that is done when ``spans[i]`` (dimensions x (lo, hi)) is there, for each i."""
-        last = np.zeros(len(spans), dtype=np.int64)
-        stride = 1
-        for dim in reversed(self.order):
-            span, size = self.box[dim], self.sizes[dim]
-            highest = np.minimum(spans[:, dim, 1], span.hi) - 1 - span.lo
-            last += np.maximum(highest, 0) // size * stride
-            stride *= -(-span.size // size)
-        return (last + 1) / stride
+        tiles = prod(-(-span.size // size) for span, size in zip(self.box, self.sizes, strict=True))
+        return (last_tile(spans, self.box, self.sizes, self.order) + 1) / tiles
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """By shape: the share h of a producer that a consumer needs to begin, c, n and V."""
+    """How a consumer overlaps with a producer that takes ``cycles``. By shape of the consumer's tiles: ``head``, the
+    share of the producer that the first tile needs; ``passes`` over all rows; ``tiles``; ``vector``, busy cycles."""
 
     cycles: int
     head: NDArray[np.float64]

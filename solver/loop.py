@@ -35,7 +35,7 @@ from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
-from .order import orders
+from .order import orders, segment_by_segment
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
 from .segmentation import ColumnCut, Segmentation, segment
@@ -61,11 +61,11 @@ HEURISTIC_SECONDS = 0.05
 """What the published heuristics take for each kind of operator, about."""
 ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans."""
-QUICK = 16
+FREE_KINDS = 16
 """Kinds of operators for which no timeout is too short."""
 PLAN_SECONDS = 0.05
 """What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check."""
-FEW = 500
+FREE_OPS = 500
 """Operators for which no timeout is too short."""
 LONGEST_SEARCH = 60.0
 """Seconds for one search of one model at most, so that any timeout ends: rounds look elsewhere instead."""
@@ -80,7 +80,7 @@ It is never less than so many times the first round: that should run in any case
 """
 POLISH = 0.5
 """The share of the timeout that residency may search once more for the best plan, about."""
-OPEN = 0.01
+OPEN_GAP = 0.01
 """A gap of residency that is worth it."""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another round."""
@@ -150,6 +150,11 @@ class _Attempt:
     segmentation: Segmentation
 
 
+def _under(above: tuple[Solved, ...], found: Realised) -> Realised:
+    """With what the models above answered."""
+    return replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
+
+
 class _Loop:
     def __init__(self, graph: Graph, machine: Machine, options: Options, record: Record) -> None:
         self.graph = graph
@@ -206,7 +211,7 @@ class _Loop:
         """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
         assert self.best is not None
         gap = next((s for s in self.best.solved if s.model == "residency"), None)
-        closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN) * (gap.bound or 0.0)
+        closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN_GAP) * (gap.bound or 0.0)
         if self._asked is None or closed or self._over() or self.best.cycles_predicted <= self.bound:
             return
         asked = replace(self._asked, residency=_budget(min(POLISH * self.options.timeout, LONGEST_SEARCH)))
@@ -215,7 +220,7 @@ class _Loop:
         found = self.realiser.realise(asked)
         if isinstance(found, Realised):
             above = tuple(s for s in self.best.solved if s.model in ("segmentation", "tiling"))
-            self._found(number, replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved))), asked)
+            self._found(number, _under(above, found), asked)
 
     def finish(self) -> Planned:
         assert self.best is not None
@@ -232,9 +237,9 @@ class _Loop:
                 self._below(0, without_tiles(found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:
-        """Whether the timeout has so many seconds for each kind of operator beyond the :data:`QUICK`, and those that
-        another plan of more than a :data:`FEW` operators takes."""
-        need = seconds * max(0, self._kinds - QUICK) + PLAN_SECONDS * max(0, len(self.graph.ops) - FEW)
+        """Whether the timeout has so many seconds for each kind of operator beyond :data:`FREE_KINDS`, and those that
+        another plan of more than :data:`FREE_OPS` operators takes."""
+        need = seconds * max(0, self._kinds - FREE_KINDS) + PLAN_SECONDS * max(0, len(self.graph.ops) - FREE_OPS)
         return self.options.timeout >= need
 
     # One round.
@@ -295,7 +300,7 @@ class _Loop:
         return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:
-        """The segments with their tiles. ``leads``: as if waits for vector operators were all that counts."""
+        """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`.lead`)."""
         if now.tiling not in self._tilers:
             budget = _budget(min(5.0, now.tiling))
             self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget, seed=self.options.seed)
@@ -315,7 +320,7 @@ class _Loop:
         cycles: list[tuple[int, ...]] = []
         for made in (eager, patient):
             segments = tuple(of[0] for of in made)
-            told = self.realiser.on_cores(self._request(segments, orders(self.graph, self.cells, segments)[0], now))
+            told = self.realiser.on_cores(self._request(segments, segment_by_segment(segments), now))
             if isinstance(told, Refusal):
                 return patient
             cycles.append(told)
@@ -336,7 +341,7 @@ class _Loop:
             if isinstance(found, Refusal):
                 refusal = refusal or found
                 continue
-            found = replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
+            found = _under(above, found)
             self._found(number, found, asked)
             if best is None or found.plan.cycles_predicted < best.plan.cycles_predicted:
                 best = found

@@ -23,7 +23,7 @@ from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Segment, Step
 
-FEW = 12
+MOST_SEGMENTS = 12
 """Segments in a plan for which more than the two extremes are tried."""
 
 
@@ -32,7 +32,7 @@ def orders(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tup
     found = extremes(graph, cells, segments)
     counts = [count(s.instances) for s in segments]
     falls = [i for i in range(1, len(segments)) if counts[i] < counts[i - 1]]
-    if len(segments) > FEW or len(falls) < 2:
+    if len(segments) > MOST_SEGMENTS or len(falls) < 2:
         return found
     needs = _needs(graph, cells, segments)
     return tuple(dict.fromkeys((*found, *(_from(needs, found[-1], level) for level in falls))))

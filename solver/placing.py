@@ -12,7 +12,7 @@ from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
 from .bank_model import Request
 from .banks import Overflow, Placement, place
-from .buffers import local_requests
+from .buffers import in_place_groups, local_requests
 from .cp import Budget
 from .walk import Walks, weight_of
 
@@ -85,7 +85,7 @@ class Placing:
                 yield _Wish(apart, longer=longer)
             yield _Wish(apart)
             return
-        in_place = _in_place(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
+        in_place = in_place_groups(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
         ways = [apart] if in_place == apart else [apart, in_place]
         last = len(segment.ops) - 1
         for again in (last, -1) if count(segment.instances) > 1 else (-1,):
@@ -164,20 +164,6 @@ def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:
     for buffer in buffers:
         load[buffer.live[0]] = load.get(buffer.live[0], 0) + buffer.bytes
     return frozenset(p for p in load if p + 1 in load and load[p] + load[p + 1] <= memory.capacity)
-
-
-def _in_place(buffers: list[LocalBuffer], before: dict[str, str]) -> list[list[LocalBuffer]]:
-    """The buffers in groups: each result behind the input that it takes the place of."""
-    groups: list[list[LocalBuffer]] = []
-    of: dict[str, list[LocalBuffer]] = {}
-    for buffer in sorted(buffers, key=lambda b: b.live):
-        group = of.get(before.get(buffer.name, ""))
-        if group is None:
-            group = []
-            groups.append(group)
-        group.append(buffer)
-        of[buffer.name] = group
-    return groups
 
 
 @dataclass(frozen=True)

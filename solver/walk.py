@@ -7,13 +7,14 @@ its inputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..ir.box import Box, Span, full, is_empty, shape_of, volume
-from ..ir.boxes import Boxes, op_boxes_many, stationary_walk, tile_walk
+from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ..ir.cell import Cell, tile_boxes
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
@@ -96,14 +97,19 @@ class Walk:
     def reach(self, tensor: str, producer: Walk) -> list[int]:
         """For each tile, the last tile of the tensor's ``producer`` that it reads (-1: none)."""
         boxes = self.reads[tensor]
-        last = np.zeros(len(boxes), dtype=np.int64)
-        stride = 1
-        for dim in reversed(producer.tile.order):
-            span, size = producer.box[dim], producer.tile.sizes[dim]
-            highest = np.minimum(boxes.spans[:, dim, 1], span.hi) - 1 - span.lo
-            last += np.maximum(highest, 0) // size * stride
-            stride *= -(-span.size // size)
+        last = last_tile(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
         return np.where(boxes.present, last, -1).tolist()
+
+
+def last_tile(spans: Int, box: Box, sizes: Sequence[int], order: Sequence[int]) -> Int:
+    """The number of the last tile of ``box``, walked in ``order``, that ``spans[i]`` (dimensions x (lo, hi)) reads."""
+    last = np.zeros(len(spans), dtype=np.int64)
+    stride = 1
+    for dim in reversed(order):
+        highest = np.minimum(spans[:, dim, 1], box[dim].hi) - 1 - box[dim].lo
+        last += np.maximum(highest, 0) // sizes[dim] * stride
+        stride *= -(-box[dim].size // sizes[dim])
+    return last
 
 
 class Walks:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...ir.machine import Memory
 from ...ir.plan import LocalBuffer
+from ..buffers import in_place_groups
 from .fit import Item, first_fit
 
 
@@ -28,13 +29,4 @@ def addresses(buffers: Sequence[LocalBuffer], before: Mapping[str, str], memory:
 def _groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -> Iterator[list[list[LocalBuffer]]]:
     """The buffers in groups that share an address: each alone; then each result behind the input that it replaces."""
     yield [[b] for b in buffers]
-    groups: list[list[LocalBuffer]] = []
-    of: dict[str, list[LocalBuffer]] = {}
-    for buffer in sorted(buffers, key=lambda b: b.live):
-        group = of.get(before.get(buffer.name, ""))
-        if group is None:
-            group = []
-            groups.append(group)
-        group.append(buffer)
-        of[buffer.name] = group
-    yield groups
+    yield in_place_groups(buffers, before)

@@ -104,7 +104,7 @@ def test_the_report_explains_the_run(compiled: girih.Compiled) -> None:
     assert {row.model.partition(":")[0] for row in report.models} >= {
         "segmentation", "residency", "tiling", "pipeline", "banks",
     }  # fmt: skip
-    assert report.summary.rounds >= 1
+    assert report.summary.plans >= 1
 
 
 def test_progress_is_told() -> None:

@@ -146,12 +146,12 @@ def test_the_plan_answers_before_the_log() -> None:
     assert (banks.status, banks.gap) == ("optimal", None)
 
 
-def test_whole_plans_are_rounds_and_no_model() -> None:
+def test_whole_plans_are_counted_and_no_model() -> None:
     package = small()
     whole = replace(LOG.runs[0], model="plan")
     log = replace(LOG, runs=(*LOG.runs, whole, whole))
     found = report(package.graph, package.plan, package.program, package.machine, log, timed())
-    assert found.summary.rounds == 2
+    assert found.summary.plans == 2
     assert [row.model for row in found.models] == ["tiling", "banks"]
 
 

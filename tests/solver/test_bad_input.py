@@ -23,7 +23,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.graphturbo.group import LONGEST
-from girih.solver.loop import FEW, LONGEST_SEARCH, MOST_ROUNDS, rounds
+from girih.solver.loop import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
 from girih.solver.options import Options, Strategy
 from girih.tests import graphs
 
@@ -251,7 +251,7 @@ def test_sub_graphs_do_not_grow_without_end() -> None:
 
 
 def test_a_graph_of_too_many_operators_for_its_timeout_gets_the_first_plan() -> None:
-    graph = long_chain(FEW + 100)
+    graph = long_chain(FREE_OPS + 100)
     planned = plan(graph, TINY, Options(1.0))
     assert planned.log.status == "done"
     assert "segmentation" not in {run.model for run in planned.log.runs if run.status != "fixed"}

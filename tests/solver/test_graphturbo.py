@@ -345,7 +345,7 @@ def test_the_search_begins_with_a_plan_of_these_segments() -> None:
 
 
 def test_without_time_the_heuristics_are_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "QUICK", 0)
+    monkeypatch.setattr(loop, "FREE_KINDS", 0)
     graph, machine = graphs.residual(), load_machine("stcp920")
     found = plan(graph, machine, Options(timeout=0.0)).plan
     assert found.strategy == "solver" and found.cycles_predicted == planned(graph, machine).cycles_predicted
