@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphs
 
 from girih.ir.cell import Cells
+from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Segment
 from girih.solver.cp import Budget
@@ -15,9 +16,8 @@ from girih.solver.walk import Walks
 MACHINE = load_machine("stcp920")
 
 
-def placed() -> list[LocalBuffer]:
-    """Of a chain of convolutions as one segment, which leaves room in all memories."""
-    graph = graphs.chain(4)
+def placed(graph: Graph) -> list[LocalBuffer]:
+    """Of a graph as one segment, which leaves room in all memories."""
     cells = Cells(graph)
     tiled = Tiler(graph, MACHINE).segment(Segment(tuple(op.name for op in graph.ops), (), (), ()), cells)
     assert not isinstance(tiled, Infeasible)
@@ -32,13 +32,14 @@ def apart(a: LocalBuffer, b: LocalBuffer) -> bool:
 
 def test_neighbouring_operators_keep_results_and_weights_apart() -> None:
     """So that one engine can begin with the next operator while the other is busy with the last one."""
-    private = [b for b in placed() if b.use != "data"]
+    private = [b for b in placed(graphs.chain(4)) if b.use != "data"]
     pairs = [(a, b) for a in private for b in private if a.memory == b.memory and a.live[1] == b.live[0]]
     assert len(pairs) >= 6 and all(apart(a, b) for a, b in pairs)
 
 
 def test_constants_have_room_while_the_operator_before_works() -> None:
-    data = [b for b in placed() if b.use == "data"]
-    constants = [b for b in data if b.live[0] > 0 and b.name.endswith((".w", ".b"))]
+    graph = graphs.residual()
+    data = [b for b in placed(graph) if b.use == "data"]
+    constants = [b for b in data if b.live[0] > 0 and b.name in graph.constant_names]
     before = [(c, b) for c in constants for b in data if b.live[1] == c.live[0]]
     assert before and all(apart(c, b) for c, b in before)
