@@ -116,7 +116,7 @@ def compile_for(
 ) -> Compiled:
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     # Imported here because TVM and OR-Tools take seconds to load.
-    from ..frontend import import_onnx
+    from ..frontend import divide, import_onnx
     from ..frontend.reference import model_bytes
     from ..lowering import lower
     from ..solver import plan
@@ -131,6 +131,8 @@ def compile_for(
             precision=options.precision,
             clusters=machine.clusters,
         )
+        if options.strategy == "solver":
+            graph = divide(graph, machine)
         # The network itself, for a later `run --check`.
         network = model_bytes(model)
     with stages("plan"):

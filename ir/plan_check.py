@@ -42,17 +42,30 @@ def fail(message: str) -> NoReturn:
 
 
 def _check_partition(facts: Facts) -> None:
-    """The segments are the graph's operators, in order."""
-    planned = [name for segment in facts.plan.segments for name in segment.ops]
-    wanted = [op.name for op in facts.graph.ops]
-    for place, (mine, theirs) in enumerate(zip(planned, wanted, strict=False)):
-        if mine != theirs:
-            fail(f"place {place} of the segments' operators is {mine}, and the graph has {theirs} there")
-    if len(planned) != len(wanted):
-        fail(f"the segments hold {len(planned)} operators, and the graph has {len(wanted)}")
+    """The segments are the graph's operators, run by run; those of a run in an order in which they can run."""
+    graph = facts.graph
+    wanted = [op.name for op in graph.ops]
+    place = 0
     for index, segment in enumerate(facts.plan.segments):
         if not segment.ops:
             fail(f"segment {index} has no operators")
+        run = wanted[place : place + len(segment.ops)]
+        strange = next((mine for mine in segment.ops if mine not in run), None)
+        if strange is not None or len(set(segment.ops)) < len(run) or len(run) < len(segment.ops):
+            told = "an operator twice" if strange is None else strange
+            fail(f"segment {index} has {told}, and the graph has {', '.join(run) or 'nothing'} there")
+        if segment.ops[-1] != run[-1]:
+            fail(f"segment {index} ends with {segment.ops[-1]}, and its leader is {run[-1]}")
+        made: set[str] = set()
+        ours = {graph.op[name].output for name in run}
+        for name in segment.ops:
+            early = [tensor for tensor in graph.op[name].inputs if tensor in ours - made]
+            if early:
+                fail(f"segment {index} runs {name} before {graph.producer[early[0]].name}, which makes its {early[0]}")
+            made |= set(graph.op[name].outputs)
+        place += len(segment.ops)
+    if place != len(wanted):
+        fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
 
 
 def _check_segment(facts: Facts, index: int, segment: Segment) -> None:

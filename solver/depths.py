@@ -175,7 +175,10 @@ class Pipelines:
 def _before(op: Op, walk: Walk, made: Mapping[str, tuple[Walk, int]]) -> Before:
     """What the matrix engine waits for: ``made`` are the walks of vector operators since it last worked."""
     left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
-    if not walk.weights or left not in made or left not in walk.reads:
+    if not walk.weights or left not in walk.reads:
         return NOTHING
+    if left not in made:
+        # They make nothing for it, and yet the vector engine is with them first.
+        return Before(sum(cycles for _, cycles in made.values()), (0,) * len(walk)) if made else NOTHING
     producer, cycles = made[left]
     return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.reach(left, producer)))

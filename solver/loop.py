@@ -20,6 +20,7 @@ size of the graph, so that the same inputs give the same plan. The wall clock on
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,7 @@ from ..ir.structure import Structures
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
+from .interleave import interleaved
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
 from .order import orders, segment_by_segment
@@ -287,11 +289,11 @@ class _Loop:
 
     def _below(self, number: int, segments: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Tiles and everything below; a plan that comes out is remembered if it is the best."""
-        eager = self._tiled(segments, now, leads=True)
-        if isinstance(eager, Refusal):
-            return eager
-        patient = self._tiled(segments, now, leads=False)
-        made = eager if isinstance(patient, Refusal) else self._better(eager, patient, now)
+        tiled = self._tiled(segments, now, leads=False)
+        if isinstance(tiled, Refusal):
+            return tiled
+        others = self._others(segments, now) if self.options.strategy != "layerwise" else ()
+        made = self._better(tiled, others, now)
         choices = [c for of in made for c in of[1]]
         solved = together(choices)
         # Equal operators share an answer, and the time that it took.
@@ -313,18 +315,38 @@ class _Loop:
             found.append(answer)
         return found
 
-    def _better(self, eager: list[_Tiled], patient: list[_Tiled], now: Round) -> list[_Tiled]:
-        """For each segment the tiles with which it takes the cores less time: small ones wait less, and load more."""
-        if self.options.strategy == "layerwise" or eager == patient:
-            return patient
-        cycles: list[tuple[int, ...]] = []
-        for made in (eager, patient):
-            segments = tuple(of[0] for of in made)
+    def _others(self, segments: tuple[Segment, ...], now: Round) -> Iterator[list[_Tiled]]:
+        """Other tiles, and other orders of the operators of a segment: small tiles wait less, and load more; for orders
+        see :mod:`.interleave`."""
+        turned = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
+        for of in dict.fromkeys((segments, turned)):
+            other = self._tiled(of, now, leads=True)
+            if not isinstance(other, Refusal):
+                yield other
+
+    def _better(self, safe: list[_Tiled], others: Iterable[list[_Tiled]], now: Round) -> list[_Tiled]:
+        """For each segment that of the ways with which it takes the cores the least time."""
+        others = [way for way in others if way != safe]
+        told = self._on_cores(safe, safe, now) if others else None
+        if told is None:
+            return safe
+        options = [(safe, told)]
+        for way in others:
+            told = self._on_cores(way, safe, now)
+            if told is not None:
+                options.append((way, told))
+        return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(safe))]
+
+    def _on_cores(self, way: list[_Tiled], safe: list[_Tiled], now: Round) -> tuple[int, ...] | None:
+        """What each segment takes; those that cannot be are replaced by the ``safe`` ones."""
+        while True:
+            segments = tuple(of[0] for of in way)
             told = self.realiser.on_cores(self._request(segments, segment_by_segment(segments), now))
-            if isinstance(told, Refusal):
-                return patient
-            cycles.append(told)
-        return [e if a < b else p for e, p, a, b in zip(eager, patient, *cycles, strict=True)]
+            if not isinstance(told, Refusal):
+                return told
+            if way[told.segment] == safe[told.segment]:
+                return None
+            way[told.segment] = safe[told.segment]
 
     def _ordered(self, number: int, tiled: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Everything below the tiles, for each order of the instances; the better plan, or the first refusal."""

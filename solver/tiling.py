@@ -203,7 +203,7 @@ class Tiler:
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets([cell for row in there for cell in row], op)
-            lead = before.get(op.stages[op.anchor].reads[0].tensor) if op.anchor is not None else None
+            lead = _lead(op, before)
             weights = self._weights(op, there[len(there) // 2])
             choice = self.tile(op, boxes, weights, (caps or {}).get(name, Caps()), lead)
             if isinstance(choice, Infeasible):
@@ -417,6 +417,14 @@ def together(choices: Sequence[Choice]) -> Solved:
         float(sum(c.bound for c in choices)),
         "cycles, each operator once",
     )
+
+
+def _lead(op: Op, before: Mapping[str, Lead]) -> Lead | None:
+    """What keeps the vector engine when ``op`` begins: ``before``, by what it makes since the matrix engine worked."""
+    if op.anchor is None or not before:
+        return None
+    left = op.stages[op.anchor].reads[0].tensor
+    return before.get(left) or Lead(sum(lead.cycles for lead in before.values()))
 
 
 def _cap(capacity: int, limit: int | None) -> int:

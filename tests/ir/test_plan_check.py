@@ -125,9 +125,14 @@ def test_another_machine() -> None:
 
 def test_segments_are_the_graph_in_order() -> None:
     plan = valid()
-    refused(replace(plan, segments=plan.segments[::-1]), "place 0 of the segments' operators is")
+    refused(replace(plan, segments=plan.segments[::-1]), "segment 0 has .*, and the graph has")
     refused(replace(plan, segments=plan.segments[:-1]), "hold")
-    refused(with_segment(plan, 0, lambda s: replace(s, ops=(*s.ops[::-1],))), "place 0")
+    refused(replace(plan, segments=(*plan.segments, plan.segments[-1])), "and the graph has nothing there")
+    refused(with_segment(plan, 0, lambda s: replace(s, ops=(*s.ops[::-1],))), "and its leader is")
+    refused(with_segment(plan, 0, lambda s: replace(s, ops=(s.ops[1], *s.ops[1:]))), "an operator twice")
+    three = rough_plan(graph(), STCP, group=3)
+    a, b, c = three.segments[0].ops
+    refused(with_segment(three, 0, lambda s: replace(s, ops=(b, a, c))), f"runs {b} before {a}, which makes its")
     refused(replace(plan, segments=(*plan.segments, Segment((), (), (), ()))), "no operators")
 
 

@@ -75,7 +75,18 @@ class _Drawing:
             if run[0].host is not None:
                 yield Segment((run[0].name,), (), (), ())
             else:
-                yield self.segment(run)
+                yield self.segment(self.shuffled(run))
+
+    def shuffled(self, run: tuple[Op, ...]) -> tuple[Op, ...]:
+        """The operators in any order that they can run in; the leader stays the last."""
+        left = list(run)
+        found: list[Op] = []
+        while left:
+            waiting = {name for op in left for name in op.outputs}
+            op = self.rng.choice([o for o in left if not waiting.intersection(o.inputs)])
+            left.remove(op)
+            found.append(op)
+        return tuple(found)
 
     def together(self, run: tuple[Op, ...], length: int) -> bool:
         """Whether all of ``run`` are ancestors of its last operator."""

@@ -51,7 +51,7 @@ def test_the_wait_is_what_a_list_schedule_waits(tiles: int, depth: int, lead: in
         busy = drained[i] = max(busy, done) + vector
     ones = np.ones(1)
     time = np.array([float(max(tiles * matrix, tiles * vector, tiles * (matrix + vector) / depth)) + vector])
-    overlap = Overlap(lead, ones / tiles, ones, ones * tiles, ones * vector * tiles)
+    overlap = Overlap(lead, ones / tiles, 1 - ones / tiles, ones * tiles, ones * vector * tiles)
     told = float((time + overlap.wait(time, depth))[0])
     # The estimate leaves out how the two engines wait for each other at the ends: two tiles.
     assert abs(told - busy) <= 2 * (matrix + vector) + lead / tiles

@@ -205,14 +205,18 @@ def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two tilings, told apart by their first tile, the first is said to be better for the second segment alone."""
+    """Of two tilings, told apart by their first tile, the other is said to be better for the second segment alone."""
     graph, machine = graphs.residual(), load_machine("stcp920")
-    told = iter([(7, 3, 9, 9, 9), (5, 4, 9, 9, 9)])
+    refused = Refusal(3, "", "local", 2, 1, "")
+    told = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
     monkeypatch.setattr(Realiser, "on_cores", lambda *_: next(told))
     made = loop._Loop(graph, machine, QUICK, Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
     parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
     eager = [(replace(p, tiles=(Tile(p.ops[0], (1,), (0,)),)), ()) for p in parts]
     patient = [(replace(p, tiles=(Tile(p.ops[0], (2,), (0,)),)), ()) for p in parts]
     now = loop.rounds(1.0, 5, 5)[0]
-    better = made._better(eager, patient, now)  # pyright: ignore[reportPrivateUsage]
+    better = made._better(patient, [patient, eager], now)  # pyright: ignore[reportPrivateUsage]
     assert better == [patient[0], eager[1], *patient[2:]]
+    # Where a segment cannot be like this, it is as it was.
+    better = made._better(patient, [eager], now)  # pyright: ignore[reportPrivateUsage]
+    assert better == [*patient[:2], eager[2], *patient[3:]]
