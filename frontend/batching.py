@@ -6,7 +6,7 @@ loop that reads such tensors must read all of them along one and the same axis, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
 
 from .linear import Linear
 from .loops import Loop, Net, Ref, Step
@@ -35,9 +35,9 @@ def is_independent(net: Net, divided: set[str]) -> bool:
     return all(carries.get(o) == 0 for o in net.outputs)
 
 
-def _through(step: Step, net: Net, carries: Mapping[str, int]) -> int | None:
+def _through(step: Step, net: Net, carries: dict[str, int]) -> int | None:
     """The dimension of the step's output that carries the batch, or ``None`` if samples meet."""
-    local = dict(carries)
+    local = ChainMap(dict[str, int](), carries)
     same: list[Loop] = []
     for loop in step.loops:
         axes = {_batch_axis(loop, r, local[r.tensor]) for r in loop.reads if r.tensor in local}

@@ -7,7 +7,7 @@ split and drop them. A :class:`Step` is a few loops that together write one tens
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -166,12 +166,11 @@ def renamed(loop: Loop, names: Mapping[str, str]) -> Loop:
     return loop.map_refs(lambda r: replace(r, tensor=names.get(r.tensor, r.tensor)))
 
 
-def fresh(name: str, taken: Iterable[str]) -> str:
+def fresh(name: str, taken: Container[str]) -> str:
     """``name``, or with a number if it is taken."""
-    used = set(taken)
-    if name not in used:
+    if name not in taken:
         return name
-    return next(f"{name}{i}" for i in itertools.count(1) if f"{name}{i}" not in used)
+    return next(f"{name}{i}" for i in itertools.count(1) if f"{name}{i}" not in taken)
 
 
 def base_name(outer: str, inner: str, taken: Mapping[str, Extent]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from .linear import CutAxis, Linear, NotAffine, SplitAxis
 from .loops import Loop, Net, Ref, Step
 from .nests import FLOAT_MAX, simplify
+from .readers import Readers
 
 
 def fold_movements(net: Net, paddings_only: bool = False) -> None:
@@ -25,12 +26,13 @@ def fold_movements(net: Net, paddings_only: bool = False) -> None:
     changed = True
     while changed:
         changed = False
-        for step in list(net.steps):
+        readers = Readers(net)
+        for step in net.steps:
             if not step.is_movement:
                 continue
-            users = [s for s in net.steps if step.output in s.inputs]
+            users = readers.of(step.output)
             if _spread_constant(step, users, net):
-                net.steps.remove(step)
+                _drop(step, users, readers)
                 changed = True
                 continue
             if not _pure(step, net) or (paddings_only and not _stays(step.loops[0])):
@@ -38,12 +40,20 @@ def fold_movements(net: Net, paddings_only: bool = False) -> None:
             copies = all(s.host is None and all(loop.is_movement for loop in s.loops) for s in users)
             if (
                 _forward(step, users, net, split=copies)  # Splitting the axes of copies costs nothing.
-                or _backward(step, net)
+                or _backward(step, net, readers)
                 or _forward(step, users, net, split=True)
             ):
-                net.steps.remove(step)
+                _drop(step, users, readers)
                 changed = True
+        readers.finish()
     net.drop_dead()
+
+
+def _drop(step: Step, users: list[Step], readers: Readers) -> None:
+    """Remove a step whose users were changed."""
+    readers.remove(step)
+    for user in users:
+        readers.changed(user)
 
 
 def _stays(loop: Loop) -> bool:
@@ -220,15 +230,15 @@ def invert(
     return values
 
 
-def _backward(move: Step, net: Net) -> bool:
+def _backward(move: Step, net: Net, readers: Readers) -> bool:
     """Let the producer of what ``move`` reads write where ``move`` writes."""
     loop = move.loops[0]
     source = loop.reads[0]
     name = source.tensor
-    producer = next((s for s in net.steps if name in s.outputs), None)
+    producer = readers.writer(name)
     if producer is None or producer.host or name in net.outputs or source.fill is not None:
         return False
-    if loop.points != net.tensors[name].elements or sum(name in s.inputs for s in net.steps) != 1:
+    if loop.points != net.tensors[name].elements or len(readers.of(name)) != 1:
         return False
     try:
         changed = [write_through(p, source, loop) if p.write.tensor == name else p for p in producer.loops]
@@ -239,6 +249,7 @@ def _backward(move: Step, net: Net) -> bool:
     producer.loops = changed
     producer.outputs = (move.output,)
     producer.origin = tuple(dict.fromkeys((*producer.origin, *move.origin)))
+    readers.changed(producer)
     return True
 
 

@@ -7,7 +7,7 @@ their dtypes; a conversion stands between them and the rest.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -121,13 +121,14 @@ def widen_accumulators(net: Net) -> None:
     for name in statistics:
         if net.tensors[name].dtype == NARROW:
             net.tensors[name] = Info(net.tensors[name].shape, WIDE)
+    shared = {n: i.dtype for n, i in net.tensors.items()}
     for step in net.steps:
         if step.host:
             continue
         for name in _wide_temps(step, statistics):
             if step.temps[name].dtype == NARROW:
                 step.temps[name] = Info(step.temps[name].shape, WIDE)
-        dtypes = {n: i.dtype for n, i in (*net.tensors.items(), *step.temps.items())}
+        dtypes = ChainMap({n: i.dtype for n, i in step.temps.items()}, shared)
         step.loops = [_narrow_numbers(loop, dtypes) for loop in step.loops]
 
 

@@ -10,15 +10,17 @@ from dataclasses import replace
 from .linear import NotAffine, Retry
 from .loops import Loop, Net, Ref, Step
 from .movement import invert
+from .readers import Readers
 
 
 def sum_products(net: Net) -> None:
     """Inline products into the sums that are their only consumers."""
-    for step in list(net.steps):
+    readers = Readers(net)
+    for step in net.steps:
         product = step.loops[0] if len(step.loops) == 1 else None
         if product is None or product.func != "mul" or product.combine or len(product.reads) != 2:
             continue
-        users = [s for s in net.steps if step.output in s.inputs]
+        users = readers.of(step.output)
         if len(users) != 1 or users[0].host or step.output in net.outputs:
             continue
         try:
@@ -26,7 +28,9 @@ def sum_products(net: Net) -> None:
         except (NotAffine, Retry):
             continue
         users[0].origin = tuple(dict.fromkeys((*step.origin, *users[0].origin)))
-        net.steps.remove(step)
+        readers.remove(step)
+        readers.changed(users[0])
+    readers.finish()
 
 
 def _inline(loop: Loop, step: Step, product: Loop) -> Loop:
