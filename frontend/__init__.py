@@ -9,15 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .divide import divide
     from .pipeline import import_onnx
     from .reference import Reference, model_bytes, reference_outputs
 
-__all__ = ["Reference", "divide", "import_onnx", "model_bytes", "reference_outputs"]
+__all__ = ["Reference", "import_onnx", "model_bytes", "reference_outputs"]
 
 _HOMES = {
     "Reference": "reference",
-    "divide": "divide",
     "import_onnx": "pipeline",
     "model_bytes": "reference",
     "reference_outputs": "reference",
