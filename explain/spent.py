@@ -6,7 +6,8 @@ For an engine, averaged over the cores that have one, and for each segment or op
 
 - *peak*: what it executed, at its peak rate. *work* of it is what the lower bound counts, *extra* the rest: overlaps of
   cells that are computed twice (halos), products with padding, and whatever else the bound knows to be avoidable.
-- *rounding*: rows and columns of the array, lanes, and bursts that are not filled. *issue*: of instructions.
+- *rounding*: rows and columns of the array, lanes, and bursts that are not filled. Rows and columns of the array that
+  no plan can fill are *work*, and so of the *peak*. *issue*: of instructions.
 - *slowed*: instructions that took longer than they would have alone, for links and banks that they shared.
 - *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.past`), moment for moment.
   While other cores compute and the core does, too, its own engines are what the idle one waits for.
@@ -21,7 +22,7 @@ transfers side by side share those cycles, and their issue is in *slowed*.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -29,7 +30,7 @@ import numpy as np
 
 from ..ir.graph import Graph, Tensor
 from ..ir.isa import DTYPE_NAMES, ROWS, Instruction
-from ..ir.lower_bound import bounding, unavoidable
+from ..ir.lower_bound import Work, bounding, unavoidable
 from ..ir.machine import Engine, Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
@@ -136,7 +137,7 @@ def spent(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: T
     operators: list[SpentRow] = []
     every = tuple(op for segment in plan.segments for op in segment.ops)
     for ledger in ledgers:
-        work = works[ledger.resource].by_op if ledger.resource in works else None
+        work = works.get(ledger.resource)
         totals.append(ledger.row(every, work))
         segments += [ledger.row(segment.ops, work, i) for i, segment in enumerate(plan.segments)]
         if ledger.resource == bound:
@@ -154,9 +155,7 @@ class _Ledger:
         self.busy: list[dict[str, float]] = [defaultdict(float) for _ in range(instances)]
         self.waits: dict[str, dict[Wait, float]] = defaultdict(lambda: defaultdict(float))
 
-    def row(
-        self, ops: Sequence[str], work: Mapping[str, float] | None, segment: int | None = None, op: str = ""
-    ) -> SpentRow:
+    def row(self, ops: Sequence[str], work: Work | None, segment: int | None = None, op: str = "") -> SpentRow:
         """What went on in some operators."""
         count = self.instances
 
@@ -171,8 +170,11 @@ class _Ledger:
                 reasons[wait] += cycles / count
         longest = sorted(reasons.items(), key=itemgetter(1), reverse=True)[:_TOLD]
         busy = [sum(mine.get(o, 0.0) for o in ops) for mine in self.busy]
-        peak = part("peak")
-        useful = None if work is None else sum(work.get(o, 0.0) for o in ops)
+        # What no plan can fill counts as work; by doing more than that, an operator may fill some of it.
+        rounded = {} if work is None else work.rounded
+        empty = sum(min(rounded[o], self.parts[o]["rounding"] / count) for o in ops if o in rounded)
+        peak, rounding = part("peak") + empty, part("rounding") - empty
+        useful = None if work is None else sum(work.by_op.get(o, 0.0) for o in ops)
         return SpentRow(
             resource=self.resource,
             instances=count,
@@ -182,7 +184,7 @@ class _Ledger:
             work=useful,
             extra=None if useful is None else peak - useful,
             peak=peak,
-            rounding=part("rounding"),
+            rounding=rounding,
             issue=part("issue"),
             slowed=part("slowed"),
             busy=sum(busy) / count,

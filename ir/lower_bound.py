@@ -1,11 +1,13 @@
 """A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do.
 
-For each resource, cycles = unavoidable work / peak rate, as if it never waited and nothing were rounded up:
+For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 
-- the matrix engines of all cores: multiply-accumulates of the contractions that they can run. (A plan could give these
-  to the vector engine, but no strategy does: the bound is that of plans that do not.)
-- the vector engines of all cores: element operations of all other stages, at full lanes. Left out are movements (the
-  next stage can read through them) and a product that is written to a private buffer (it can be fused with a sum);
+- the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
+  that are full but for rows and columns that no plan can fill (:mod:`.blocks`). (A plan could give these to the vector
+  engine, but no strategy does: the bound is that of plans that do not.)
+- the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
+  combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
+  written to a private buffer (it can be fused with a sum);
 - the links of the main memory: every element of a constant, input or output that is accessed, once;
 - the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
 - the host: its kernels and the bytes that they move.
@@ -22,13 +24,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
+from .blocks import least_blocks
 from .elements import ELEMENTS
 from .graph import DTYPES, Graph, Op, Stage
 from .machine import Engine, Machine
-from .needed import Points, needed_points
+from .needed import Inside, Points, needed_points
 
 Needed = Mapping[str, tuple[Points, ...]]
 """By operator: the points of each stage."""
@@ -38,13 +41,15 @@ Needed = Mapping[str, tuple[Points, ...]]
 class Work:
     """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
 
-    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link.
+    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
+    an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan (absent: none).
     """
 
     resource: str
     cycles: float
     told: str
     by_op: Mapping[str, float]
+    rounded: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
@@ -86,48 +91,52 @@ def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
     return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
 
 
-def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, int]]:
-    """(operator, position, stage, number of points) of each stage that must run."""
+def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, Inside]]:
+    """(operator, position, stage, points) of each stage that must run."""
     for op in graph.ops:
         for position, (stage, mine) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
-            if mine.count:
-                yield op, position, stage, mine.count
+            if mine.inside is not None:
+                yield op, position, stage, mine.inside
 
 
 def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
     engine = machine.engine_for("matrix")
     cycles: dict[str, float] = defaultdict(float)
+    rounded: dict[str, float] = defaultdict(float)
     macs = 0
-    for op, position, stage, count in _running(graph, points):
+    for op, position, stage, inside in _running(graph, points):
         dtypes = _dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
-            rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])]
-            cycles[op.name] += count / (engine.rows * engine.columns * rate * machine.cores)
-            macs += count
-    told = f"{macs:,} multiply-accumulates on {machine.cores} cores"
-    return Work(engine.name, sum(cycles.values()), told, cycles)
+            rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])] * machine.cores
+            blocks = least_blocks(stage, inside, engine)
+            cycles[op.name] += blocks / rate
+            rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
+            macs += inside.count
+    told = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), told, cycles, rounded)
 
 
 def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
     engine = machine.engine_for("vector")
     cycles: dict[str, float] = defaultdict(float)
     elements = 0
-    for op, position, stage, count in _running(graph, points):
+    for op, position, stage, inside in _running(graph, points):
         dtypes = _dtypes(graph, op)
         if stage.is_movement or on_matrix(op, position, dtypes, machine):
             continue
         if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
             continue
         lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
-        cycles[op.name] += count * _slowdown(stage, engine) / (lanes * machine.cores)
-        elements += count
+        cycles[op.name] += inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
+        elements += inside.count
     told = f"{elements:,} element operations on {machine.cores} cores"
     return Work(engine.name, sum(cycles.values()), told, cycles)
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
-    """The dtypes that may decide how many lanes a stage has: any operand's, so that the most can be taken."""
-    return [dtypes[a.tensor] for a in (stage.write, *stage.reads)]
+    """The dtypes that may decide how many lanes a stage has: of what it writes; if it combines, also of any factor."""
+    accesses = [stage.write] if stage.combine is None else [stage.write, *stage.factors]
+    return [dtypes[a.tensor] for a in accesses]
 
 
 def _slowdown(stage: Stage, engine: Engine) -> int:

@@ -10,9 +10,11 @@ fill is a constant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -32,10 +34,14 @@ Grid = tuple[Positions, ...]
 
 @dataclass(frozen=True)
 class Points:
-    """Of a stage: how many points run at least, and of each tensor that they read how many elements."""
+    """Of a stage: how many points run at least, and of each tensor that they read how many elements.
+
+    ``inside``: the points themselves, if there are any.
+    """
 
     count: int
     elements: Mapping[str, int]
+    inside: Inside | None = field(default=None, compare=False, repr=False)
 
 
 def needed_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
@@ -66,7 +72,7 @@ def _of_op(graph: Graph, op: Op, wanted: dict[str, Grid]) -> tuple[Points, ...]:
             touched, count = inside.touched(read)
             wanted[read.tensor] = joined(wanted.get(read.tensor), touched)
             elements[read.tensor] = max(elements.get(read.tensor, 0), count, prod(map(len, wanted[read.tensor])))
-        found.append(Points(inside.count, elements))
+        found.append(Points(inside.count, elements, inside))
     for buffer in op.buffers:
         # Another operator may call its own by the same name.
         wanted.pop(buffer.name, None)
@@ -137,6 +143,31 @@ class Inside:
         sizes = [len(next(iter(points.values()))) for points in self._points.values()]
         self.count = 0 if never else prod(sizes)
 
+    def alone(self, axis: int) -> int | None:
+        """How many values an axis has, if it decides with no other what is in bounds; else ``None``."""
+        points = self._points[self._group[axis]]
+        return len(points[axis]) if len(points) == 1 else None
+
+    def lines(self, along: Collection[int], others: Collection[int]) -> Counter[int]:
+        """By number of points ``along`` some axes: for how many values of ``others`` there are so many.
+
+        An axis in neither is left out; it has to be :meth:`alone`.
+        """
+        found = Counter({1: 1})
+        for points in self._points.values():
+            mine = [points[a] for a in points if a in others]
+            if mine:
+                sizes = Counter(_repeats(mine))
+            elif any(a in along for a in points):
+                sizes = Counter({len(next(iter(points.values()))): 1})
+            else:
+                continue
+            products: Counter[int] = Counter()
+            for (a, times), (b, more) in product(found.items(), sizes.items()):
+                products[a * b] += times * more
+            found = products
+        return found
+
     def touched(self, read: Access) -> tuple[Grid, int]:
         """Elements of a read as a grid, and how many there are at least (more than in the grid if it is no product)."""
         values: list[Positions] = []
@@ -169,6 +200,14 @@ class Inside:
             steps = index.coeffs[axis] * self._points[number][axis]
             by_group[number] = by_group[number] + steps if number in by_group else steps
         return _sums(index.const, [(1, np.unique(steps)) for steps in by_group.values()])
+
+
+def _repeats(values: list[np.ndarray]) -> list[int]:
+    """How often each combination occurs."""
+    key = np.zeros(len(values[0]), np.int64)
+    for mine in values:
+        key = key * (int(mine.max()) + 1) + mine
+    return np.unique(key, return_counts=True)[1].tolist()
 
 
 def _used(index: Affine) -> tuple[int, ...]:

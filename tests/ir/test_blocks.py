@@ -1,0 +1,346 @@
+"""Rows and columns of the array that stay empty: known totals, and no cut that fills more than the bound says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from random import Random
+
+import numpy as np
+import pytest
+
+from girih.ir.blocks import least_blocks
+from girih.ir.box import Affine, Box, Span, full
+from girih.ir.cell import tile_boxes
+from girih.ir.graph import DTYPES, Access, Axis, Constant, Graph, Op, Port, Stage, Tensor
+from girih.ir.isa import ROWS
+from girih.ir.load_machine import load_machine
+from girih.ir.lower_bound import unavoidable
+from girih.ir.machine import Engine, Machine
+from girih.ir.needed import Inside
+from girih.ir.plan import Plan
+from girih.ir.region import op_boxes
+from girih.ir.timing import instruction_cost, matrix_body
+from girih.lowering import lower
+from girih.lowering.emit import Emitted
+from girih.lowering.kernel import Kernels
+from girih.lowering.spec import row_major, tile_spec
+
+from .. import graphs
+from ..lowering.drawn import drawn
+
+TINY, STCP = load_machine("tiny"), load_machine("stcp920")
+
+
+def matrix_work(graph: Graph, machine: Machine) -> float:
+    """Cycles of one core that does everything."""
+    name = machine.engine_for("matrix").name
+    return next(work.cycles for work in unavoidable(graph, machine) if work.resource == name) * machine.cores
+
+
+# Graphs with extents that fill no array ------------------------------------------------------------------------------
+
+
+def grouped(dtype: str, images: int, size: int, groups: int, channels: int, out: int) -> Graph:
+    """A convolution of 3 x 3 whose groups are an axis of their own: of ``channels`` to ``out`` each."""
+    shape = (images, size, size, groups * channels)
+    axes = (*(Axis(f"i{n}", e) for n, e in enumerate((images, size, size, groups, out))),)
+    axes += (*(Axis(f"k{n}", e, True) for n, e in enumerate((3, 3, channels))),)
+
+    def at(const: int = 0, **coeffs: int) -> Affine:
+        return Affine(tuple(coeffs.get(n, 0) for n in ("n", "y", "x", "g", "c", "ky", "kx", "ci")), const)
+
+    x, w = Tensor("x", shape, dtype), Tensor("w", (groups, 3, 3, channels, out), dtype)
+    total = Tensor("total", (images, size, size, groups, out), "float32")
+    y = Tensor("y", total.shape, dtype)
+    image = (at(n=1), at(-1, y=1, ky=1), at(-1, x=1, kx=1), at(g=channels, ci=1))
+    same = tuple(Affine(tuple(int(a == d) for a in range(5))) for d in range(5))
+    stages = (
+        Stage(
+            axes,
+            Access("total", (at(n=1), at(y=1), at(x=1), at(g=1), at(c=1))),
+            "mul",
+            (Access("x", image, 0.0), Access("w", (at(g=1), at(ky=1), at(kx=1), at(ci=1), at(c=1)))),
+            "sum",
+        ),
+        Stage(axes[:5], Access("y", same), "max", (Access("total", same), 0.0)),
+    )
+    data = np.ones(w.shape, graphs.NUMPY[dtype])
+    return Graph(
+        "grouped",
+        (x, w, y),
+        (Op("grouped", (), ("x", "w"), ("y",), (total,), stages),),
+        (Port("x", "x", shape, dtype),),
+        (Port("y", "y", y.shape, dtype),),
+        (Constant("w", hashlib.sha256(data.tobytes()).hexdigest()),),
+        data={"w": data},
+    )
+
+
+def several_columns(dtype: str, rows: tuple[int, int], columns: tuple[int, int], k: int) -> Graph:
+    """A product with two axes of rows and two of columns, which lie apart in the result."""
+    axes = (*(Axis(f"i{n}", e) for n, e in enumerate((rows[0], columns[0], rows[1], columns[1]))), Axis("k", k, True))
+
+    def at(*used: int) -> tuple[Affine, ...]:
+        return tuple(Affine(tuple(int(a == u) for a in range(5))) for u in used)
+
+    x, w = Tensor("x", (*rows, k), dtype), Tensor("w", (k, *columns), dtype)
+    total = Tensor("total", tuple(a.extent for a in axes[:4]), "float32")
+    y = Tensor("y", total.shape, dtype)
+    same = tuple(Affine(tuple(int(a == d) for a in range(4))) for d in range(4))
+    stages = (
+        Stage(
+            axes, Access("total", at(0, 1, 2, 3)), "mul", (Access("x", at(0, 2, 4)), Access("w", at(4, 1, 3))), "sum"
+        ),
+        Stage(axes[:4], Access("y", same), "copy", (Access("total", same),)),
+    )
+    data = np.ones(w.shape, graphs.NUMPY[dtype])
+    return Graph(
+        "several",
+        (x, w, y),
+        (Op("several", (), ("x", "w"), ("y",), (total,), stages),),
+        (Port("x", "x", x.shape, dtype),),
+        (Port("y", "y", y.shape, dtype),),
+        (Constant("w", hashlib.sha256(data.tobytes()).hexdigest()),),
+        data={"w": data},
+    )
+
+
+def awkward(seed: int, dtype: str) -> Graph:
+    """An operator or two with extents that leave rows, columns or lanes empty."""
+    rng = Random(f"awkward {seed}")
+    net = graphs.Net("awkward", dtype, seed)
+    kind = rng.choice(["conv", "conv", "conv", "pair", "attention", "matmul", "grouped", "several", "depthwise"])
+    images, (height, width) = rng.choice([1, 2, 3, 5, 9]), rng.choice([(7, 7), (5, 3), (3, 9), (14, 2), (1, 13)])
+    channels, out = rng.choice([1, 3, 5, 8]), rng.choice([1, 4, 9, 16, 33])
+    kernel, stride = rng.choice([(1, 1), (3, 1), (3, 1), (1, 2), (3, 2)])
+    if kind == "grouped":
+        return grouped(dtype, images, rng.choice([3, 5, 7]), rng.choice([1, 2, 3]), rng.choice([1, 2]), out)
+    if kind == "several":
+        extents = [rng.choice([1, 2, 3, 5, 9]) for _ in range(4)]
+        return several_columns(dtype, (extents[0], extents[1]), (extents[2], extents[3]), channels)
+    if kind == "attention":
+        return graphs.attention(
+            batch=rng.choice([1, 2]),
+            heads=rng.choice([1, 3]),
+            length=rng.choice([3, 9, 17]),
+            width=channels,
+            dtype=dtype,
+        )
+    if kind == "matmul":
+        net.matmul("product", net.input("x", images * height, width, channels), out, relu=True)
+        return net.graph()
+    x = net.input("x", images, height, width, channels)
+    if kind == "depthwise":
+        net.depthwise("depthwise", x, stride=stride)
+        return net.graph()
+    x = net.conv("first", x, out, kernel=kernel, stride=stride)
+    if kind == "pair":
+        # Of the first, some rows may not be needed.
+        net.conv("second", x, channels, kernel=rng.choice([1, 3]), stride=rng.choice([1, 2]))
+    return net.graph()
+
+
+# Known totals --------------------------------------------------------------------------------------------------------
+
+
+def test_columns_that_no_plan_fills() -> None:
+    rows = 2 * 8 * 8
+    for out, blocks in ((1, 1), (16, 1), (32, 1), (33, 2), (96, 3)):
+        graph = graphs.conv(batch=2, size=8, channels=48, out=out, kernel=1)
+        assert matrix_work(graph, STCP) == rows // 64 * blocks * 48
+
+
+def test_rows_of_all_images_are_one_sum() -> None:
+    for images, blocks in ((1, 1), (2, 2), (16, 13)):
+        graph = graphs.conv(batch=images, size=7, channels=8, out=64, kernel=1)
+        assert matrix_work(graph, STCP) == blocks * 2 * 8
+
+
+def test_every_position_of_a_kernel_has_its_own_rows() -> None:
+    # Of 49 windows the middle of the kernel sees all, an edge 42, a corner 36.
+    graph = graphs.conv(batch=16, size=7, channels=8, out=32, kernel=3)
+    blocks = -(-16 * 49 // 64) + 4 * -(-16 * 42 // 64) + 4 * -(-16 * 36 // 64)
+    assert matrix_work(graph, STCP) == blocks * 8
+
+
+def test_each_product_of_a_batch_fills_its_own_blocks() -> None:
+    net = graphs.Net("heads", "float16")
+    net.product("scores", net.input("q", 2, 3, 65, 16), net.input("k", 2, 3, 33, 16), transposed=True)
+    assert matrix_work(net.graph(), STCP) == 6 * 2 * 2 * 16
+
+
+def test_each_group_fills_its_own_blocks() -> None:
+    assert matrix_work(grouped("float16", 1, 8, 5, 4, 8), STCP) == 5 * 9 * 4
+
+
+def test_where_rows_and_columns_have_several_axes_one_side_rounds() -> None:
+    rows, columns = 3 * 31, 3 * 11
+    graph = several_columns("float16", (3, 31), (3, 11), 4)
+    assert matrix_work(graph, STCP) == pytest.approx(4 * max(2 * columns / 32, 2 * rows / 64))
+
+
+def test_what_is_rounded_is_told() -> None:
+    graph = graphs.conv(batch=1, size=8, channels=48, out=24, kernel=1)
+    work = unavoidable(graph, STCP)[0]
+    assert work.by_op == {"conv": 6.0}
+    assert work.rounded == {"conv": pytest.approx(6.0 / 4)}
+
+
+def test_backward_steps_that_could_cancel_out_are_not_rounded() -> None:
+    # Column i of the right operand is its diagonal element (i, 4 - i): its step may be none at all.
+    axes = (Axis("m", 3), Axis("n", 5), Axis("k", 2, True))
+    left = Access("x", (Affine((1, 0, 0)), Affine((0, 0, 1))))
+    right = Access("w", (Affine((0, 0, 1)), Affine((0, 1, 0)), Affine((0, -1, 0), 4)))
+    stage = Stage(axes, Access("y", (Affine((1, 0, 0)), Affine((0, 1, 0)))), "mul", (left, right), "sum")
+    inside = Inside(stage, tuple(np.arange(a.extent) for a in axes), {"x": (3, 2), "w": (2, 5, 5)})
+    assert least_blocks(stage, inside, TINY.engine_for("matrix")) == 3 * 5 * 2 / 64
+
+
+# No way of covering does with fewer ----------------------------------------------------------------------------------
+
+
+def contraction(rows: Sequence[int], columns: Sequence[int]) -> tuple[Stage, Inside]:
+    """One product for each of all rows and columns."""
+    axes = tuple(Axis(f"i{n}", e) for n, e in enumerate((*rows, *columns)))
+    units = [Affine(tuple(int(a == d) for a in range(len(axes)))) for d in range(len(axes))]
+    left, right = Access("x", tuple(units[: len(rows)])), Access("w", tuple(units[len(rows) :]))
+    stage = Stage(axes, Access("y", tuple(units)), "mul", (left, right), "sum")
+    inside = Inside(stage, tuple(np.arange(a.extent) for a in axes), {"x": tuple(rows), "w": tuple(columns)})
+    return stage, inside
+
+
+def cut(box: Box, rng: Random, depth: int) -> list[Box]:
+    """Boxes that cover ``box``: cut anywhere, again and again, each half on its own; some overlap."""
+    long = [d for d, span in enumerate(box) if span.size > 1]
+    if not long or depth == 0:
+        return [box]
+    d = rng.choice(long)
+    at = rng.randint(box[d].lo + 1, box[d].hi - 1)
+    more = min(box[d].hi, at + rng.choice([0, 0, 0, 1]))
+    halves = (*box[:d], Span(box[d].lo, more), *box[d + 1 :]), (*box[:d], Span(at, box[d].hi), *box[d + 1 :])
+    return [piece for half in halves for piece in cut(half, rng, depth - 1)]
+
+
+def in_blocks(boxes: Sequence[Box], rows: int, engine: Engine) -> int:
+    sizes = [[span.size for span in box] for box in boxes]
+    return sum(-(-prod(s[:rows]) // engine.rows) * -(-prod(s[rows:]) // engine.columns) for s in sizes)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_boxes_cover_with_fewer_blocks(seed: int) -> None:
+    rng = Random(seed)
+    engine = TINY.engine_for("matrix")
+    rows, columns = ([rng.choice([1, 2, 3, 5, 7, 9, 12]) for _ in range(rng.randint(1, 3))] for _ in range(2))
+    stage, inside = contraction(rows, columns)
+    least = least_blocks(stage, inside, engine)
+    assert least >= inside.count / (engine.rows * engine.columns)
+    for _ in range(20):
+        boxes = cut(full((*rows, *columns)), rng, rng.randint(0, 6))
+        assert in_blocks(boxes, len(rows), engine) >= least - 1e-9
+
+
+def test_cunning_boxes() -> None:
+    """Where what boxes pick lies apart on both sides, a product of two roundings would be too much."""
+    pairs = [{0, 1}, {1, 2}, {0, 2}]
+    assert {(m, n) for pair in pairs for m, n in product(pair, pair)} == set(product(range(3), range(3)))
+    blocks = -(-3 // 2) * -(-3 // 2)
+    assert len(pairs) < blocks
+    assert len(pairs) >= max(3 * 2 / 2, 2 * 3 / 2)
+
+
+# No tiles and no plans do ------------------------------------------------------------------------------------------
+
+
+KERNELS = {machine.name: Kernels(machine) for machine in (TINY, STCP)}
+
+
+def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> int:
+    """Cycles of the matrix engine for all of an operator in these tiles, without issue."""
+    engine = machine.engine_for("matrix")
+    dtype = graph.tensor[op.inputs[0]].dtype
+    whole = full(graph.tensor[op.output].shape)
+    held = op_boxes(op, graph.tensor, whole).tensors
+    strides = {
+        n: row_major(tuple(s.size for s in box), DTYPES[graph.tensor[n].dtype])
+        for n, box in held.items()
+        if n in graph.tensor
+    }
+    cycles = 0
+    for box in tile_boxes(whole, sizes, tuple(range(len(sizes)))):
+        spec = tile_spec(op, graph.tensor, op_boxes(op, graph.tensor, box), strides, reduce).spec
+        for step in KERNELS[machine.name].get(spec).steps:
+            if isinstance(step, Emitted) and ROWS[step.mnemonic].kind == "matrix":
+                f = {name: int(value) for name, value in step.fields}
+                m, k = (f["m"], f["k"]) if "m" in f else (f["oh"] * f["ow"], f["kh"] * f["kw"] * f["ci"])
+                cycles += matrix_body(engine, m, f["n"], k, dtype)
+    return cycles
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_tiles_do_with_less(seed: int) -> None:
+    """Tiles that change at random as long as they get no worse: a search for the fewest cycles."""
+    rng = Random(seed)
+    graph = awkward(seed, "float32")
+    works = {work.resource: work for work in unavoidable(graph, TINY)}
+    least = works[TINY.engine_for("matrix").name].by_op
+    for op in graph.ops:
+        if op.anchor is None:
+            continue
+        shape = graph.tensor[op.output].shape
+        reduced = [a.extent for a in op.stages[op.anchor].axes if a.reduce]
+        choice = [*shape, *reduced]
+        best = None
+        for _ in range(12):
+            trial = list(choice)
+            for d in rng.sample(range(len(trial)), rng.choice([1, 1, 2])):
+                trial[d] = rng.choice([1, (*shape, *reduced)[d], rng.randint(1, (*shape, *reduced)[d])])
+            if prod(-(-e // s) for e, s in zip((*shape, *reduced), trial, strict=True)) > 64:
+                continue
+            found = tiled(graph, op, TINY, tuple(trial[: len(shape)]), tuple(trial[len(shape) :]))
+            assert found >= least[op.name] * TINY.cores - 1e-6, f"{op.name} in {trial}: {graph}"
+            if best is None or found <= best:
+                choice, best = trial, found
+
+
+def test_a_tile_of_one_column_spans_images() -> None:
+    """Why rows of each image alone are no lower bound: here they take 9 x 16 blocks, without padding."""
+    net = graphs.Net("images", "float16")
+    net.conv("conv", net.input("x", 16, 7, 7, 8), 32, kernel=3)
+    graph = net.graph()
+    op = graph.ops[0]
+    assert tiled(graph, op, STCP, (1, 7, 7, 32), (3, 3, 8)) == 9 * 16 * 8
+    found = tiled(graph, op, STCP, (16, 7, 1, 32), (3, 1, 8))
+    assert 9 * 16 * 8 > found >= matrix_work(graph, STCP)
+
+
+def executed(graph: Graph, plan: Plan, machine: Machine) -> dict[str, dict[str, float]]:
+    """By engine and operator: cycles of a core, without issue."""
+    program = lower(graph, plan, machine)
+    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for queue, stream in zip(program.queues, program.streams, strict=True):
+        engine = machine.engine[queue.engine]
+        for instruction in stream:
+            if instruction.row.kind in ("matrix", "vector"):
+                cost = instruction_cost(machine, engine, instruction)
+                found[engine.name][program.ops[instruction.op].name] += cost.body / machine.cores
+    return found
+
+
+@pytest.mark.parametrize("target", ["tiny", "stcp920"])
+@pytest.mark.parametrize("seed", range(80))
+def test_no_plan_does_with_less(seed: int, target: str) -> None:
+    machine = load_machine(target)
+    graph = awkward(seed, {"tiny": "float32", "stcp920": "float16"}[target])
+    plan = drawn(graph, machine, seed, longest=2)
+    done = executed(graph, plan, machine)
+    tiles = {tile.op: tile for segment in plan.segments for tile in segment.tiles}
+    for work in unavoidable(graph, machine):
+        if work.resource in (machine.engine_for("matrix").name, machine.engine_for("vector").name):
+            for name, cycles in work.by_op.items():
+                # The bound is that of plans that give to the matrix engine what it can run.
+                if graph.op[name].anchor is None or tiles[name].engine == "matrix":
+                    assert done[work.resource][name] >= cycles - 1e-6, f"{work.resource} {name}\n{graph}\n{plan}"
