@@ -87,6 +87,17 @@ def test_cycles_add_up(network: str, target: str, barrier: bool) -> None:
     assert_adds_up(*example(network, target, barrier))
 
 
+def test_columns_that_no_plan_fills_are_work() -> None:
+    graph, machine = graphs.conv(batch=8, size=8, channels=32, out=24, kernel=1), load_machine("stcp920")
+    found, _ = accounted(graph, handmade(graph, machine, parts=1, reduce_parts=1, core_dim=0), machine)
+    row = found.total("MME")
+    # One block of 64 rows, and of 24 of 32 columns, on each core.
+    assert (row.work, row.extra, row.rounding) == (32.0, pytest.approx(0.0), pytest.approx(0.0))
+    cut, _ = accounted(graph, handmade(graph, machine, parts=2, reduce_parts=1, core_dim=0), machine)
+    row = cut.total("MME")
+    assert row.work == 32.0 and row.rounding > 0.0 and row.extra == pytest.approx(0.0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_cycles_of_any_plan_add_up(seed: int) -> None:
     rng = Random(seed)
