@@ -73,10 +73,10 @@ class Placing:
     def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
-        What the first operator reads can be loaded for the next instance during the last one's work, if nothing else is
-        there. Where room is short, results take the place of inputs, which then wait for them to be stored. Engines
-        need not wait for each other's tiles where neighbouring operators keep theirs apart, nor for constants that
-        could be loaded while the operator before works.
+        What the first operator reads can be loaded for the next instance during the last one's work, and what it makes be
+        made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for them
+        to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart, nor
+        for data, or at least constants, that could be loaded while the operator before works.
         """
         apart = [[b] for b in buffers]
         if memory.role != "local":
@@ -88,10 +88,13 @@ class Placing:
         in_place = in_place_groups(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
         ways = [apart] if in_place == apart else [apart, in_place]
         last = len(segment.ops) - 1
-        for again in (last, -1) if count(segment.instances) > 1 else (-1,):
-            for early in (self.graph.constant_names, frozenset[str]()):
+        first = frozenset(b.name for b in buffers if b.live[0] == 0)
+        loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
+        known = {(last, first): None, (last, first & loaded): None} if count(segment.instances) > 1 else {}
+        for again, of in (*known, (-1, frozenset[str]())):
+            for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
                 for groups in ways:
-                    yield _Wish(groups, again, early=early)
+                    yield _Wish(groups, again, of, early=early)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -130,12 +133,13 @@ class Placing:
 
 @dataclass(frozen=True)
 class _Wish:
-    """Groups of buffers that share an address, in order; the position ``again`` at which those that live from the first
-    one on live as well (-1: none); positions of which the buffers live one position ``longer``; tensors that live from
-    one position ``early``."""
+    """Groups of buffers that share an address, in order; the position ``again`` at which the tensors ``first``, that live
+    from the first one on, live as well (-1: none); positions of which the buffers live one position ``longer``; tensors
+    that live from one position ``early``."""
 
     groups: list[list[LocalBuffer]]
     again: int = -1
+    first: frozenset[str] = frozenset()
     longer: frozenset[int] = frozenset()
     early: frozenset[str] = frozenset()
 
@@ -147,7 +151,7 @@ def _requests(wish: _Wish) -> tuple[Request, ...]:
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
             _life(group, wish),
-            again=wish.again if group[0].live[0] == 0 and group[-1].live[1] <= wish.again else -1,
+            again=wish.again if group[0].name in wish.first and group[-1].live[1] <= wish.again else -1,
         )
         for group in wish.groups
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import graphs
 
 from girih.ir.cell import Cells
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Segment
+from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.solver.cp import Budget
 from girih.solver.placing import LocalPlaces, Placing
 from girih.solver.tiling import Infeasible, Tiler
@@ -16,12 +18,14 @@ from girih.solver.walk import Walks
 MACHINE = load_machine("stcp920")
 
 
-def placed(graph: Graph) -> list[LocalBuffer]:
-    """Of a graph as one segment, which leaves room in all memories."""
+def placed(graph: Graph, instances: tuple[Split, ...] = (), capacity: int = 1 << 20) -> list[LocalBuffer]:
+    """Of a graph as one segment, in local memories of so many bytes."""
     cells = Cells(graph)
-    tiled = Tiler(graph, MACHINE).segment(Segment(tuple(op.name for op in graph.ops), (), (), ()), cells)
+    memories = tuple(replace(m, capacity=capacity) if m.role == "local" else m for m in MACHINE.memories)
+    machine = replace(MACHINE, memories=memories)
+    tiled = Tiler(graph, machine).segment(Segment(tuple(op.name for op in graph.ops), instances, (), ()), cells)
     assert not isinstance(tiled, Infeasible)
-    found = Placing(graph, cells, MACHINE, Walks(graph, MACHINE), 0).local(0, tiled[0], Budget(1.0, 0.1))
+    found = Placing(graph, cells, machine, Walks(graph, machine), 0).local(0, tiled[0], Budget(1.0, 0.1))
     assert isinstance(found, LocalPlaces)
     return list(found.buffers)
 
@@ -43,3 +47,21 @@ def test_constants_have_room_while_the_operator_before_works() -> None:
     constants = [b for b in data if b.live[0] > 0 and b.name in graph.constant_names]
     before = [(c, b) for c in constants for b in data if b.live[1] == c.live[0]]
     assert before and all(apart(c, b) for c, b in before)
+
+
+def test_inputs_have_room_while_the_operator_before_works() -> None:
+    """The values, which the last product reads beside the softmax."""
+    data = {b.name: b for b in placed(graphs.attention()) if b.use == "data"}
+    assert data["v"].live[0] == data["scores"].live[1] and apart(data["v"], data["scores"])
+
+
+def test_the_next_instance_is_loaded_during_the_last_operator() -> None:
+    """Its queries and keys, even where its scores would find no room beside them."""
+    net = graphs.Net()
+    q, k, v = (net.input(name, 2, 256, 32) for name in "qkv")
+    net.product("mixed", net.softmax("softmax", net.product("scores", q, k, transposed=True)), v)
+    for capacity, scores in ((1 << 20, True), (5 << 16, False)):
+        data = {b.name: b for b in placed(net.graph(), (Split(0, 2),), capacity) if b.use == "data"}
+        there = [data[name] for name in ("softmax", "v", "mixed")]
+        assert all(apart(data[name], b) for name in "qk" for b in there)
+        assert scores == all(apart(data["scores"], b) for b in there)
