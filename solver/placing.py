@@ -73,10 +73,10 @@ class Placing:
     def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
-        What the first operator reads can be loaded for the next instance during the last one's work, and what it makes be
-        made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for them
-        to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart, nor
-        for data, or at least constants, that could be loaded while the operator before works.
+        What the first operator reads can be loaded for the next instance during the last one's work, and what it makes
+        be made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for
+        them to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart,
+        nor for data, or at least constants, that could be loaded while the operator before works.
         """
         apart = [[b] for b in buffers]
         if memory.role != "local":
@@ -133,9 +133,9 @@ class Placing:
 
 @dataclass(frozen=True)
 class _Wish:
-    """Groups of buffers that share an address, in order; the position ``again`` at which the tensors ``first``, that live
-    from the first one on, live as well (-1: none); positions of which the buffers live one position ``longer``; tensors
-    that live from one position ``early``."""
+    """Groups of buffers that share an address, in order; the position ``again`` at which the tensors ``first``, that
+    live from the first one on, live as well (-1: none); positions of which the buffers live one position ``longer``;
+    tensors that live from one position ``early``."""
 
     groups: list[list[LocalBuffer]]
     again: int = -1

@@ -60,7 +60,7 @@ def test_the_next_instance_is_loaded_during_the_last_operator() -> None:
     net = graphs.Net()
     q, k, v = (net.input(name, 2, 256, 32) for name in "qkv")
     net.product("mixed", net.softmax("softmax", net.product("scores", q, k, transposed=True)), v)
-    for capacity, scores in ((1 << 20, True), (5 << 16, False)):
+    for capacity, scores in ((1 << 20, True), (19 << 14, False)):
         data = {b.name: b for b in placed(net.graph(), (Split(0, 2),), capacity) if b.use == "data"}
         there = [data[name] for name in ("softmax", "v", "mixed")]
         assert all(apart(data[name], b) for name in "qk" for b in there)
