@@ -98,6 +98,16 @@ class Candidates:
         origin, found = self._known[key]
         return found if origin == last else [self._moved(c, last - origin) for c in found]
 
+    def cheapest(self, first: int, last: int, ways: tuple[Cut, ...]) -> Column | None:
+        """The cheapest column of operators ``first .. last`` with one of these cuts; ``None`` if none fits."""
+        if not ways:
+            return None
+        shape = self.graph.tensor[self.graph.ops[last].output].shape
+        there = rows(ways, [representatives(c, shape) for c in ways])
+        runs = Growth(self.costs, first, last, there, self.capacity, self.shared).runs()
+        columns = [c for run in runs if run.first == first for c in self._best(run, ways)]
+        return next((c for c in columns if self.exact_peak(c) <= self.capacity), None)
+
     def exact_peak(self, column: Column) -> int:
         """Bytes of local memory that a column needs, from all of its cells."""
         key = (column.first, column.last, column.cut)

@@ -31,6 +31,7 @@ from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from ..ir.structure import Structures
+from .align import aligned
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
@@ -207,7 +208,16 @@ class _Loop:
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
+        self._align(len(asked) + 1, asked[0])
         self._polish(len(asked) + 1)
+
+    def _align(self, number: int, now: Round) -> None:
+        """Once more with segments that are cut like their readers, if a result of the best plan was spilled."""
+        assert self.best is not None
+        segments = aligned(self.graph, self.cells, self._candidates, self.best)
+        cuts = ([(s.instances, s.cores) for s in of] for of in (segments, self.best.segments))
+        if not self._over() and next(cuts) != next(cuts):
+            self._below(number, segments, now)
 
     def _polish(self, number: int) -> None:
         """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""

@@ -1,0 +1,78 @@
+"""Segments that are cut like their readers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import graphs
+
+from girih.ir.cell import Cells
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Plan, Segment, SharedBuffer, Split
+from girih.solver import loop
+from girih.solver.align import aligned
+from girih.solver.candidates import Candidates
+from girih.solver.options import Options
+from girih.solver.order import depth_first, segment_by_segment
+from girih.solver.record import Record
+
+MACHINE = load_machine("stcp920")
+GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)
+BOX = ()
+A, B = (op.name for op in GRAPH.ops)
+MADE = GRAPH.ops[0].output
+
+
+def plan_of(first: tuple[Split, ...], second: tuple[Split, ...], *, spilled: bool) -> Plan:
+    """Two segments; only what they are and what is stored matters here."""
+    segments = (Segment((A,), first, (Split(0, 2),), ()), Segment((B,), second, (Split(0, 2),), ()))
+    shared = (SharedBuffer(MADE, BOX, "LLB", 0, 64, (0, 1), store=spilled),)
+    steps = segment_by_segment(segments)
+    return Plan("solver", "stcp920", "", 0, segments, steps, (), shared, False, 0, 0, "", (), ())
+
+
+def cuts_of(plan: Plan) -> list[tuple[Split, ...]]:
+    cells = Cells(GRAPH)
+    return [s.instances for s in aligned(GRAPH, cells, Candidates(GRAPH, MACHINE), plan)]
+
+
+def test_a_spilled_result_is_cut_like_its_reader() -> None:
+    columns, rows = (Split(2, 4),), (Split(1, 2),)
+    plan = plan_of(columns, rows, spilled=True)
+    found = aligned(GRAPH, Cells(GRAPH), Candidates(GRAPH, MACHINE), plan)
+    assert found[0].instances[:1] == rows and found[1] == plan.segments[1]
+    # Then instances of both can take turns, as they could not before.
+    before, after = (depth_first(GRAPH, Cells(GRAPH), segments) for segments in (plan.segments, found))
+    assert [s.segment for s in before] == sorted(s.segment for s in before)
+    assert [s.segment for s in after] != sorted(s.segment for s in after)
+
+
+def test_what_need_not_change_does_not() -> None:
+    columns, rows = (Split(2, 4),), (Split(1, 2),)
+    assert cuts_of(plan_of(columns, rows, spilled=False)) == [columns, rows]
+    assert cuts_of(plan_of((*rows, *columns), rows, spilled=True)) == [(*rows, *columns), rows]
+    assert cuts_of(plan_of((), rows, spilled=True)) == [(), rows]
+    assert cuts_of(plan_of(columns, (), spilled=True)) == [columns, ()]
+
+
+def test_operators_are_in_the_order_of_the_graph_again() -> None:
+    plan = plan_of((), (), spilled=False)
+    turned = replace(plan, segments=(Segment((A, B)[::-1], (), (), ()),))
+    (segment,) = aligned(GRAPH, Cells(GRAPH), Candidates(GRAPH, MACHINE), turned)
+    assert segment.ops == (A, B)
+
+
+def test_the_loop_tries_it() -> None:
+    """A shared memory that holds a result by halves alone: of what comes out, nothing is stored in main memory."""
+    size = GRAPH.tensor[MADE].bytes * 5 // 4
+    memories = tuple(replace(m, capacity=size) if m.role == "shared" else m for m in MACHINE.memories)
+    machine = replace(MACHINE, memories=memories)
+    made = loop._Loop(GRAPH, machine, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    now = loop.rounds(20.0, 2, 2)[0]
+    segments = plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
+    made._below(1, segments, now)  # pyright: ignore[reportPrivateUsage]
+    assert made.best is not None
+    spilled = made.best
+    made._align(2, now)  # pyright: ignore[reportPrivateUsage]
+    assert made.best.cycles_predicted < spilled.cycles_predicted
+    assert not any(b.store for b in made.best.shared if b.tensor == MADE)
