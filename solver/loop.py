@@ -215,8 +215,8 @@ class _Loop:
         """Once more with segments that are cut like their readers, if a result of the best plan was spilled."""
         assert self.best is not None
         segments = aligned(self.graph, self.cells, self._candidates, self.best)
-        cuts = ([(s.instances, s.cores) for s in of] for of in (segments, self.best.segments))
-        if not self._over() and next(cuts) != next(cuts):
+        before, after = (tuple((s.instances, s.cores) for s in of) for of in (self.best.segments, segments))
+        if before != after and not self._over():
             self._below(number, segments, now)
 
     def _polish(self, number: int) -> None:
