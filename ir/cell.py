@@ -8,13 +8,14 @@ segment need of it and, if its result leaves the segment, of the cell's share of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from .box import Box, Span, full, hull, is_empty, part
 from .graph import Graph, Op
 from .in_place import replaced
+from .inside import idle, inside, rooms
 from .plan import Segment, Split
 from .region import OpBoxes, op_boxes
 from .structure import Signature, Structures
@@ -28,11 +29,18 @@ class Cell:
     tensor, the hull of what the cell's operators read and write, or that of the input that it may replace (see
     :func:`girih.ir.in_place.replaced`): what its local buffer has room for, row-major. ``owned``: for
     each result that leaves the segment, the share that this cell stores; shares of different cells are disjoint.
+    ``rooms``: where tensors lie inside one another (see :mod:`girih.ir.inside`), the extent of their common buffer for
+    each of them; stages of ``ops`` that would copy one into the other have no points.
     """
 
     ops: Mapping[str, OpBoxes]
     tensors: Mapping[str, Box]
     owned: Mapping[str, Box]
+    rooms: Mapping[str, Box] = field(default_factory=dict[str, Box])
+
+    def room(self, name: str) -> Box:
+        """The box that the local buffer of a tensor holds, row-major, in the tensor's own index space."""
+        return self.rooms[name] if name in self.rooms else self.tensors[name]
 
 
 def count(splits: tuple[Split, ...]) -> int:
@@ -131,6 +139,11 @@ class _Run:
     tensors: tuple[str, ...]
 
 
+_Cut = tuple[tuple[Split, ...], tuple[Split, ...], int, int]
+_Key = tuple[tuple[str, ...], tuple[str, ...], *_Cut]
+_Alike = tuple[int, tuple[int, ...], *_Cut]
+
+
 class Cells:
     """All cells of a graph's segments, computed on demand and remembered.
 
@@ -144,15 +157,16 @@ class Cells:
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], _Run] = {}
         self._dims: dict[int, tuple[_Run, dict[str, dict[int, int | None]]]] = {}
-        self._alike: dict[tuple[int, tuple[Split, ...], tuple[Split, ...], int, int], tuple[_Run, Cell]] = {}
-        self._cells: dict[tuple[tuple[str, ...], tuple[Split, ...], tuple[Split, ...], int, int], Cell] = {}
+        self._alike: dict[_Alike, tuple[_Run, Cell]] = {}
+        self._cells: dict[_Key, Cell] = {}
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
         """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
-        key = (segment.ops, segment.instances, segment.cores, instance, core)
+        cut = (segment.instances, segment.cores, instance, core)
+        key = (segment.ops, segment.inside, *cut)
         if key not in self._cells:
             run = self._run(segment.ops)
-            alike = (run.number, *key[1:])
+            alike = (run.number, tuple(run.tensors.index(name) for name in segment.inside), *cut)
             if alike not in self._alike:
                 self._alike[alike] = run, self._compute(segment, instance, core)
             first, cell = self._alike[alike]
@@ -193,11 +207,27 @@ class Cells:
                 merged = hull(tensors.get(name), boxes[op.name].tensors.get(name))
                 if merged is not None and not is_empty(merged):
                     tensors[name] = merged
-        for name, old in replaced(graph, ops).items():
+        parts = inside(graph, segment)
+        for name, old in replaced(graph, ops, parts).items():
             if name in tensors:
                 tensors[name] = tensors[old]
         owned = {graph.op[name].output: box for name, box in shares.items()}
-        return Cell(boxes, tensors, owned)
+        for op in ops:
+            copies = idle(op, parts)
+            if copies and op.name in boxes:
+                boxes[op.name] = without(boxes[op.name], copies)
+        return Cell(boxes, tensors, owned, rooms(parts, tensors))
+
+
+def without(boxes: OpBoxes, stages: Collection[int]) -> OpBoxes:
+    """The same part of an operator, in which these stages do nothing."""
+    points = tuple(tuple(Span(0, 0) for _ in p) if i in stages else p for i, p in enumerate(boxes.points))
+    return replace(boxes, points=points)
+
+
+def idle_stages(boxes: OpBoxes) -> frozenset[int]:
+    """The stages of an operator that have no points in a cell, and so none in its tiles."""
+    return frozenset(i for i, points in enumerate(boxes.points) if is_empty(points))
 
 
 def _renamed(cell: Cell, old: _Run, new: _Run) -> Cell:
@@ -211,6 +241,7 @@ def _renamed(cell: Cell, old: _Run, new: _Run) -> Cell:
         },
         {tensor[n]: box for n, box in cell.tensors.items()},
         {tensor[n]: box for n, box in cell.owned.items()},
+        {tensor[n]: box for n, box in cell.rooms.items()},
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .graph import DTYPES, Graph, Op, Stage, Tensor
+from .inside import Inside
 
 
 def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
@@ -44,15 +45,19 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
     )
 
 
-def replaced(graph: Graph, ops: Sequence[Op]) -> dict[str, str]:
+def replaced(graph: Graph, ops: Sequence[Op], parts: Mapping[str, Inside] | None = None) -> dict[str, str]:
     """For the results of a run of operators, in order: the input that each may replace, whose last reader makes it.
 
-    That operator reads what it writes, so the part of the input that a cell has contains that of the result.
+    That operator reads what it writes, so the part of the input that a cell has contains that of the result. A
+    concatenation and its ``parts``, which lie inside it (see :mod:`girih.ir.inside`), have a place already.
     """
+    placed = {name for part, where in (parts or {}).items() for name in (part, where.whole)}
     last = {name: op.name for op in ops for name in op.inputs}
     found: dict[str, str] = {}
     for op in ops:
-        dying = [name for name in replaceable(op, graph.tensor) if last[name] == op.name] if op.host is None else []
+        if op.host is not None or op.output in placed:
+            continue
+        dying = [n for n in replaceable(op, graph.tensor) if last[n] == op.name and n not in placed]
         if dying:
             found[op.output] = dying[0]
     return found

@@ -53,13 +53,15 @@ class Segment:
     ``ops`` are a run of the graph's operators, whose last is the leader, in an order in which they can run.
     ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
     over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
-    its own without splits or tiles.
+    its own without splits or tiles. ``inside`` are results that are made where their concatenation lies: they have no
+    local buffer of their own and are not copied (see :mod:`girih.ir.inside`).
     """
 
     ops: tuple[str, ...]
     instances: tuple[Split, ...]
     cores: tuple[Split, ...]
     tiles: tuple[Tile, ...]
+    inside: tuple[str, ...] = ()
 
     @cached_property
     def tile(self) -> dict[str, Tile]:
@@ -78,7 +80,8 @@ class Step:
 class LocalBuffer:
     """A place in a core-scoped memory, at the same address on every core, for every step of one segment.
 
-    ``use`` is "data" (``name`` is a graph tensor: this cell's box of it, row-major, in local memory), "scratch" (a
+    ``use`` is "data" (``name`` is a graph tensor: this cell's box of it, row-major, in local memory, or the room of all
+    that lies inside it), "scratch" (a
     private buffer or unconverted result of ``op``, one tile of it, ``depth`` versions one after the other, in
     accumulator memory) or "weights" (a tile of the stationary operand ``name`` of ``op``, ``depth`` versions, in
     weight memory). ``bytes`` is for all versions, each a multiple of the memory's alignment. ``live`` is the span of

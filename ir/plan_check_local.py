@@ -9,6 +9,7 @@ from .cell import Cell
 from .errors import CheckError
 from .graph import DTYPES
 from .in_place import replaced
+from .inside import inside, possible, wholes
 from .machine import Memory
 from .plan import LocalBuffer, Segment
 from .plan_facts import Facts
@@ -76,7 +77,7 @@ def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer
         old.use == new.use == "data"
         and old.address == new.address
         and old.live[1] == new.live[0] + 1
-        and replaced(facts.graph, facts.ops(segment)).get(new.name) == old.name
+        and replaced(facts.graph, facts.ops(segment), inside(facts.graph, segment)).get(new.name) == old.name
     )
 
 
@@ -89,6 +90,10 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             _fail(f"segment {index} has two {buffer.use} buffers of {buffer.name}")
         known[key] = buffer
     cells = facts.all_cells(segment)
+    places = possible(facts.graph, facts.ops(segment))
+    for name in segment.inside:
+        if name not in places:
+            _fail(f"segment {index} says that {name} lies inside another tensor, and it has no such place")
     _check_data(facts, index, segment, cells, known)
     for position, op in enumerate(facts.ops(segment)):
         tile = segment.tile[op.name]
@@ -103,8 +108,11 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             buffer = _there(known, (op.name, "weights", right), index)
             size = most * DTYPES[facts.graph.tensor[right].dtype]
             _check_versions(facts, buffer, size, tile.weight_depth, (position, position + 1))
+    whole = wholes(facts.graph, segment)
     for (_, use, name), buffer in known.items():
-        if use == "data" and not any(name in cell.tensors for cell in cells):
+        if use == "data" and name in whole:
+            _fail(f"segment {index} has a data buffer of {name}, which lies in that of {whole[name]}")
+        if use == "data" and not any(name in cell.tensors or name in cell.rooms for cell in cells):
             _fail(f"segment {index} has a data buffer of {buffer.name}, which it does not touch")
 
 
@@ -129,16 +137,18 @@ def _check_data(
     facts: Facts, index: int, segment: Segment, cells: list[Cell], known: dict[tuple[str, str, str], LocalBuffer]
 ) -> None:
     ops = facts.ops(segment)
-    names = dict.fromkeys(name for cell in cells for name in cell.tensors)
+    whole = wholes(facts.graph, segment)
+    names = dict.fromkeys(whole.get(name, name) for cell in cells for name in cell.tensors)
     for name in names:
         if facts.streamed(segment, name):
             if ("", "data", name) in known:
                 _fail(f"segment {index} has a data buffer of {name}, which goes straight to weight memory")
             continue
         buffer = _there(known, ("", "data", name), index)
-        need = max(volume(c.tensors[name]) for c in cells if name in c.tensors)
+        members = {name} | {part for part, outer in whole.items() if outer == name}
+        need = max(volume(c.room(part)) for c in cells for part in members if part in c.tensors)
         need *= DTYPES[facts.graph.tensor[name].dtype]
-        touched = [p for p, op in enumerate(ops) if name == op.output or name in op.inputs]
+        touched = [p for p, op in enumerate(ops) if op.output in members or not members.isdisjoint(op.inputs)]
         _check_versions(facts, buffer, need, 1, (touched[0], touched[-1] + 1))
         if touched and name in (op.output for op in ops) and buffer.live[0] != touched[0]:
             _fail(f"the data buffer of {name} in segment {index} lives before its producer runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.box import Box, shape_of
@@ -53,6 +54,7 @@ class Builder:
         }
         self.shared_areas: dict[SharedBuffer, Area] = {}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[Area]]]] = {}
+        self._wholes: Mapping[str, str] = {}
         self._turn = 0
 
     def turn(self, cores: list[int]) -> int:
@@ -63,6 +65,11 @@ class Builder:
         return cores[(self._turn - 1) % len(cores)]
 
     # Lifetimes.
+
+    def open_segment(self, wholes: Mapping[str, str]) -> None:
+        """Local buffers belong to one segment; ``wholes``: the tensor whose buffer another one lies in."""
+        self._local.clear()
+        self._wholes = wholes
 
     def open_local(self, buffer: LocalBuffer) -> None:
         """Begin the lifetime of a local buffer on every core."""
@@ -81,16 +88,12 @@ class Builder:
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""
-        return ("", "data", name) in self._local
+        return ("", "data", self._wholes.get(name, name)) in self._local
 
     def data(self, name: str, core: int, box: Box) -> Held:
-        """The local buffer of a tensor, which holds ``box`` on this core."""
-        buffer, areas = self._local[("", "data", name)]
+        """The local buffer of a tensor, which holds ``box`` (its room in the cell) on this core."""
+        buffer, areas = self._local[("", "data", self._wholes.get(name, name))]
         return Held(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
-
-    def close_segment(self) -> None:
-        """Local buffers belong to one segment."""
-        self._local.clear()
 
     def open_shared(self, buffer: SharedBuffer, op: int) -> None:
         """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""

@@ -30,6 +30,8 @@ class Kernel:
 
 def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
     """Schedule, lower and emit one tile; deterministic."""
+    if not spec.parts:
+        return Kernel(())
     vector = machine.engine_for("vector")
     buffers: dict[str, Array] = {
         view_name(i): Array(v.shape or (1,), v.strides or (DTYPES[v.dtype],), v.dtype) for i, v in enumerate(spec.views)

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..ir.box import Box, Span
-from ..ir.cell import Cell, tile_boxes
+from ..ir.cell import Cell, idle_stages, tile_boxes, without
 from ..ir.errors import GirihError
 from ..ir.graph import Op
 from ..ir.isa import DTYPE_NAMES, ROWS, make
@@ -115,8 +115,9 @@ class OpWalk:
     def _begin(self, r: _Running, index: int) -> None:
         """The kernel of a core's tile, and the addresses of its views."""
         op, layout = self._op, self._build.layout
-        boxes = op_boxes(op, self._build.graph.tensor, r.tiles[index])
-        strides = {n: layout.strides(n, r.cell.tensors[n]) for n in boxes.tensors if n in self._build.graph.tensor}
+        whole = op_boxes(op, self._build.graph.tensor, r.tiles[index])
+        boxes = without(whole, idle_stages(r.cell.ops[op.name]))
+        strides = {n: layout.strides(n, r.cell.room(n)) for n in boxes.tensors if n in self._build.graph.tensor}
         reduce = self._tile.reduce if self._stationary is not None else None
         try:
             named = tile_spec(op, self._build.graph.tensor, boxes, strides, reduce)
@@ -134,7 +135,7 @@ class OpWalk:
             elif position == named.stationary:
                 r.stationary_box = boxes.tensors[name]
             else:
-                held = self._build.data(name, r.core, r.cell.tensors[name])
+                held = self._build.data(name, r.core, r.cell.room(name))
                 r.places[view_name(position)] = _Place(held.areas[0], dtype, held.at(boxes.tensors[name]))
         r.steps = deque(kernel.steps)
 
@@ -174,7 +175,7 @@ class OpWalk:
             target = Held(memory, areas, members[0].places[WEIGHTS].address, box, strides)
             if self._build.has_data(name):
                 for r, area in zip(members, areas, strict=True):
-                    source = self._build.data(name, r.core, r.cell.tensors[name])
+                    source = self._build.data(name, r.core, r.cell.room(name))
                     mine = Held(memory, (area,), target.address, box, strides)
                     self._build.copy("copy", self._number, name, box, r.core, source, mine)
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir.box import Box, is_empty
 from ..ir.cell import Cell, Cells
 from ..ir.graph import Graph, Op
+from ..ir.inside import wholes
 from ..ir.isa import make
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
@@ -35,7 +36,7 @@ class Walker:
         for step in plan.steps:
             segment = plan.segments[step.segment]
             cells = [self._cells.cell(segment, step.instance, core) for core in range(self.build.machine.cores)]
-            self.build.close_segment()
+            self.build.open_segment(wholes(graph, segment))
             for position, name in enumerate(segment.ops):
                 if plan.barrier:
                     self.build.streams.barrier()
@@ -96,7 +97,7 @@ class Walker:
                 continue
             target = self.build.layout.holding(name, cell.owned[name], slot)
             used[target] = None
-            source = self.build.data(name, core, cell.tensors[name])
+            source = self.build.data(name, core, cell.room(name))
             self.build.copy("copy", number, name, cell.owned[name], core, source, self.build.resident(target))
         for buffer in used:
             if buffer.store:

@@ -15,6 +15,7 @@ from ..ir.box import Box, volume
 from ..ir.boxes import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ..ir.cell import Cell, Cells, count
 from ..ir.graph import DTYPES, Graph, Op
+from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Segment, Tile
 
@@ -91,15 +92,28 @@ def lives(graph: Graph, segment: Segment) -> dict[str, Life]:
     return found
 
 
+def _together(found: Mapping[str, Life], whole: Mapping[str, str]) -> dict[str, Life]:
+    """The lives of buffers that several tensors may lie in: ``whole`` says in whose."""
+    held: dict[str, Life] = {}
+    for name, life in found.items():
+        known = held.get(whole.get(name, name), life)
+        held[whole.get(name, name)] = Life(known.op, min(known.first, life.first), max(known.last, life.last))
+    return held
+
+
 def data_buffers(
     graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment, some: Sequence[Cell] = ()
 ) -> list[LocalBuffer]:
-    """One buffer for each tensor of the segment's cells that is not streamed; or of ``some`` of its cells."""
+    """One buffer for each tensor of the segment's cells that is not streamed, and lies in no other one's buffer; or of
+    ``some`` of its cells."""
     memory = machine.role("local")
     sizes: dict[str, int] = {}
+    whole = wholes(graph, segment)
     for cell in some or all_cells(cells, segment):
-        for name, box in cell.tensors.items():
-            sizes[name] = max(sizes.get(name, 0), volume(box) * DTYPES[graph.tensor[name].dtype])
+        for name in cell.tensors:
+            size = volume(cell.room(name)) * DTYPES[graph.tensor[name].dtype]
+            buffer = whole.get(name, name)
+            sizes[buffer] = max(sizes.get(buffer, 0), size)
     return [
         LocalBuffer(
             segment=index,
@@ -112,7 +126,7 @@ def data_buffers(
             depth=1,
             live=(life.first, life.last + 1),
         )
-        for name, life in lives(graph, segment).items()
+        for name, life in _together(lives(graph, segment), whole).items()
         if name in sizes and not is_streamed(graph, segment, name)
     ]
 

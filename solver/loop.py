@@ -35,6 +35,7 @@ from .align import aligned
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
+from .inside import with_inside
 from .interleave import interleaved
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
@@ -158,6 +159,11 @@ def _under(above: tuple[Solved, ...], found: Realised) -> Realised:
     return replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
 
 
+def _cut(segment: Segment) -> Segment:
+    """The segment alone: its operators and how they are cut."""
+    return Segment(segment.ops, segment.instances, segment.cores, ())
+
+
 class _Loop:
     def __init__(self, graph: Graph, machine: Machine, options: Options, record: Record) -> None:
         self.graph = graph
@@ -173,6 +179,8 @@ class _Loop:
         """What the best plan is the answer to, if the models made it."""
         self.cuts: list[ColumnCut] = []
         self._caps: dict[str, Caps] = {}
+        self._apart: set[Segment] = set()
+        """Segments without tiles in which no tensor may lie inside another."""
         self._tried: set[tuple[Segment, ...]] = set()
         self._candidates = Candidates(graph, machine)
         self._tilers: dict[float, Tiler] = {}
@@ -309,7 +317,13 @@ class _Loop:
         # Equal operators share an answer, and the time that it took.
         answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
         self._log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers), "")
-        return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
+        chosen = tuple(of[0] for of in made)
+        answer = self._ordered(number, chosen, now, *above, solved)
+        if isinstance(answer, Refusal) and answer.role == "local" and chosen[answer.segment].inside:
+            # It may fit with every tensor in a buffer of its own.
+            self._apart.add(_cut(chosen[answer.segment]))
+            return self._below(number, segments, now, *above)
+        return answer
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:
         """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`.lead`)."""
@@ -322,7 +336,10 @@ class _Loop:
             if isinstance(answer, Infeasible):
                 role = self.machine.memory[answer.memory].role
                 return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
-            found.append(answer)
+            tiled, choices = answer
+            if self.options.strategy != "layerwise" and _cut(tiled) not in self._apart:
+                tiled = with_inside(self.graph, self.cells, self.machine, tiled)
+            found.append((tiled, choices))
         return found
 
     def _others(self, segments: tuple[Segment, ...], now: Round) -> Iterator[list[_Tiled]]:

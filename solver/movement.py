@@ -186,7 +186,7 @@ class Movement:
             whole[id(shared)] = hull(whole.get(id(shared)), cell.owned[name])
             ready = max(ready, shared.area.floor)
         largest = max(owners, key=lambda c: volume(c.owned[name]))
-        boxes = (largest.tensors[name], next(iter(used.values())).buffer.box)
+        boxes = (largest.room(name), next(iter(used.values())).buffer.box)
         move = self.transfers.transfer(("local", "shared"), largest.owned[name], boxes, self.graph.tensor[name].dtype)
         start = max(self.copy_out, ready)
         self.copy_out = self.links.body(start + move.issue, move, len(owners))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..ir.cell import Cell, Cells, count
 from ..ir.graph import Graph
 from ..ir.in_place import replaced
+from ..ir.inside import inside, wholes
 from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
 from .bank_model import Request
@@ -85,7 +86,8 @@ class Placing:
                 yield _Wish(apart, longer=longer)
             yield _Wish(apart)
             return
-        in_place = in_place_groups(buffers, replaced(self.graph, [self.graph.op[n] for n in segment.ops]))
+        ops = [self.graph.op[n] for n in segment.ops]
+        in_place = in_place_groups(buffers, replaced(self.graph, ops, inside(self.graph, segment)))
         ways = [apart] if in_place == apart else [apart, in_place]
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
@@ -109,6 +111,9 @@ class Placing:
         if cell is None or memory.banks == 1 or memory.interleave or memory.role == "weights":
             return
         number = {(b.op if b.use != "data" else "", b.name): i for i, b in enumerate(buffers)}
+        for name, whole in wholes(self.graph, segment).items():
+            if ("", whole) in number:
+                number["", name] = number["", whole]
         weights: dict[tuple[int, int], float] = {}
         for name in segment.ops:
             op, tile = self.graph.op[name], segment.tile[name]
@@ -125,7 +130,7 @@ class Placing:
                 for b in sorted(by_vector - {a}):
                     i = number.get((name if a in private else "", a))
                     j = number.get((name if b in private else "", b))
-                    if i is not None and j is not None and overlap:
+                    if i is not None and j is not None and i != j and overlap:
                         pair = (min(i, j), max(i, j))
                         weights[pair] = weights.get(pair, 0.0) + overlap
         yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))

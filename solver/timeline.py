@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from ..ir.cell import Cell, Cells, count
 from ..ir.graph import Graph, Op
+from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Prediction, Segment
 from .movement import Movement
@@ -66,6 +67,7 @@ class _Simulation:
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
+        self._insides: dict[int, dict[str, list[str]]] = {}
         self._reaches: dict[tuple[int, int, str], list[int]] = {}
 
     def run(self) -> Timeline:
@@ -112,7 +114,8 @@ class _Simulation:
             space = self.movement.spaces[b.memory]
             areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
             if b.use == "data":
-                now.local[b.name] = areas[0]
+                for name in (b.name, *self._inside(now.segment).get(b.name, ())):
+                    now.local[name] = areas[0]
             else:
                 versions[b.name] = areas
         runs = op.name in now.cell.ops
@@ -137,12 +140,24 @@ class _Simulation:
             self.movement.store(now.cells, op.output, ready, now.local[op.output])
         return start, stop
 
+    def _inside(self, number: int) -> dict[str, list[str]]:
+        """The tensors that lie in the buffer of another one, by its name."""
+        if number not in self._insides:
+            found: dict[str, list[str]] = {}
+            for name, whole in wholes(self.graph, self.plan.segments[number]).items():
+                found.setdefault(whole, []).append(name)
+            self._insides[number] = found
+        return self._insides[number]
+
     def _tiles(
         self, now: _Step, op: Op, walk: Walk, ring: WeightRing | None, scratch: list[list[Area]], depth: int
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
         early, late = _reads(op, op.anchor if ring is not None else None)
         producers = self._producers(now, walk, early)
+        # What lies in its place already is there with what it consists of.
+        idle = any(not k.matrix and not k.vector for k in walk.kinds)
+        sources = self._producers(now, walk, op.inputs) if idle else []
         matrix_ready = max((now.local[n].ready for n in early if n in now.local), default=0.0)
         vector_ready = max((now.local[n].ready for n in late if n in now.local), default=0.0)
         if op.output in now.local:
@@ -183,6 +198,8 @@ class _Simulation:
                     free[version] = vector + vector_latency
                 vector += kind.finish
                 result = vector + vector_latency
+            if not kind.matrix and not kind.vector:
+                result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
             done.append(result if not done else max(result, done[-1]))
         self.matrix, self.vector = matrix, vector
         self.busy["matrix"] += walk.matrix_cycles

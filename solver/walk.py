@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.box import Box, Span, full, is_empty, shape_of, volume
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cell, tile_boxes
+from ..ir.cell import Cell, idle_stages, tile_boxes
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
@@ -129,8 +129,9 @@ class Walks:
             op.name,
             (tile.sizes, tile.order, tile.reduce, tile.engine),
             tuple((s.size, s.lo == 0, s.hi == extent) for s, extent in zip(box, shape, strict=True)),
-            tuple(shape_of(cell.tensors[n]) for n in (*op.inputs, op.output) if n in cell.tensors),
+            tuple(shape_of(cell.room(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
             _offsets(op, cell),
+            idle_stages(cell.ops[op.name]),
         )
         if key not in self._known:
             self._known[key] = self._walk(op, tile, cell, box)
@@ -139,6 +140,8 @@ class Walks:
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
         tiles = tile_walk(box, tile.sizes, tile.order)
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
+        for stage in idle_stages(cell.ops[op.name]):
+            points[stage] = Boxes(points[stage].spans, np.zeros(len(tiles), dtype=np.bool_))
         # Windows at a border see less, and tiles that read less of a tensor are others.
         guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
         held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
@@ -160,7 +163,7 @@ class Walks:
         layout = {b.name: (parts[b.name], b.dtype) for b in op.buffers if b.name in parts}
         for name in (*op.inputs, *op.outputs):
             if name in cell.tensors:
-                layout[name] = (cell.tensors[name], self.graph.tensor[name].dtype)
+                layout[name] = (cell.room(name), self.graph.tensor[name].dtype)
         return layout
 
     def _kind(
@@ -225,7 +228,7 @@ class Walks:
         _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)
         constant = name in self.graph.constant_names
         tensor = self.graph.tensor[name]
-        source = full(tensor.shape) if constant else cell.tensors[name]
+        source = full(tensor.shape) if constant else cell.room(name)
         way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
         boxes = [there.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
@@ -238,7 +241,7 @@ def _offsets(op: Op, cell: Cell) -> tuple[tuple[int, ...], ...]:
     """Where what the operator itself needs begins in the cell's boxes."""
     parts = cell.ops[op.name].tensors
     return tuple(
-        tuple(a.lo - b.lo for a, b in zip(parts[n], cell.tensors[n], strict=True))
+        tuple(a.lo - b.lo for a, b in zip(parts[n], cell.room(n), strict=True))
         for n in (*op.inputs, op.output)
         if n in parts and n in cell.tensors
     )

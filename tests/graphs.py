@@ -171,6 +171,23 @@ class Net:
         self.ops.append(Op(name, (name,), (x,), (out,), (), (stage,)))
         return out
 
+    def concat(self, name: str, *parts: str, dim: int = -1) -> str:
+        """The parts one after the other along a dimension."""
+        shapes = [self.tensors[p].shape for p in parts]
+        rank = len(shapes[0])
+        dim %= rank
+        total = sum(s[dim] for s in shapes)
+        out = self._tensor(name, (*shapes[0][:dim], total, *shapes[0][dim + 1 :]))
+        stages: list[Stage] = []
+        start = 0
+        for part, shape in zip(parts, shapes, strict=True):
+            same = tuple(_unit(rank, i) for i in range(rank))
+            there = tuple(Affine(s.coeffs, start if d == dim else 0) for d, s in enumerate(same))
+            stages.append(Stage(_axes([*shape], []), Access(out, there), "copy", (Access(part, same),)))
+            start += shape[dim]
+        self.ops.append(Op(name, (name,), parts, (out,), (), tuple(stages)))
+        return out
+
     def graph(self, *outputs: str) -> Graph:
         names = outputs or (self.ops[-1].output,)
 
@@ -259,6 +276,20 @@ def residual(blocks: int = 2, *, batch: int = 2, size: int = 16, channels: int =
         y = net.conv(f"b{i}", y, channels // 4, kernel=3)
         x = net.conv(f"c{i}", y, channels, add=x)
     net.matmul("fc", net.flatten("pool", x), 10)
+    return net.graph()
+
+
+def dense(
+    layers: int = 3, *, batch: int = 2, size: int = 12, channels: int = 16, more: int = 8, dtype: str = "float16"
+) -> Graph:
+    """A block whose layers add ``more`` channels each to what all layers before them made."""
+    net = Net("dense", dtype)
+    x = net.conv("stem", net.input("x", batch, size, size, 8), channels, kernel=3)
+    for i in range(layers):
+        y = net.conv(f"a{i}", net.elementwise(f"relu{i}", "max", x, 0.0), channels)
+        y = net.conv(f"b{i}", y, more, kernel=3, relu=False)
+        x = net.concat(f"concat{i}", x, y)
+    net.conv("last", x, 16)
     return net.graph()
 
 

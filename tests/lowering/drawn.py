@@ -15,6 +15,7 @@ from girih.ir.box import Box, Span, contains, full, hull, intersect, is_empty, v
 from girih.ir.cell import Cell, Cells, count, leaving, tile_boxes
 from girih.ir.errors import CheckError
 from girih.ir.graph import DTYPES, Graph, Op
+from girih.ir.inside import possible, wholes
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.plan_check import check_plan
@@ -106,7 +107,9 @@ class _Drawing:
         cores = self.splits(left, self.rng.randint(1, self.machine.cores))
         names = tuple(op.name for op in run)
         bare = Segment(names, instances, cores, ())
-        return Segment(names, instances, cores, tuple(self.tile(op, bare) for op in run))
+        made = Random(f"{names} {instances} {cores}")
+        parts = tuple(name for name in possible(self.graph, run) if made.random() < 0.8)
+        return Segment(names, instances, cores, tuple(self.tile(op, bare) for op in run), parts)
 
     def splits(self, shape: tuple[int, ...], most: int) -> tuple[Split, ...]:
         """One or two cuts into at most ``most`` parts together."""
@@ -234,12 +237,14 @@ class _Drawing:
             total = depth * round_up(size, memory.alignment)
             wanted.append(LocalBuffer(number, op, name, use, memory.name, -1, total, depth, live))
 
-        for name in dict.fromkeys(n for c in cells for n in c.tensors):
+        whole = wholes(self.graph, segment)
+        for name in dict.fromkeys(whole.get(n, n) for c in cells for n in c.tensors):
             if self.streamed(segment, name):
                 continue
-            size = max(volume(c.tensors[name]) for c in cells if name in c.tensors) * self.itemsize(name)
-            touched = [p for p, op in enumerate(ops) if name == op.output or name in op.inputs]
-            first = touched[0] if name == ops[touched[0]].output else self.rng.randint(0, touched[0])
+            members = {name, *(n for n in whole if whole[n] == name)}
+            size = max(volume(c.room(n)) for c in cells for n in members if n in c.tensors) * self.itemsize(name)
+            touched = [p for p, op in enumerate(ops) if op.output in members or members & set(op.inputs)]
+            first = touched[0] if ops[touched[0]].output in members else self.rng.randint(0, touched[0])
             want("local", "", name, "data", size, 1, (first, touched[-1] + 1))
         for position, op in enumerate(ops):
             tile = segment.tile[op.name]

@@ -35,6 +35,7 @@ GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),
     "residual": lambda dtype: graphs.residual(dtype=dtype),
     "attention": lambda dtype: graphs.attention(dtype=dtype),
+    "dense": lambda dtype: graphs.dense(dtype=dtype),
 }
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 QUICK = Options(timeout=1.0)

@@ -1,0 +1,193 @@
+"""Parts lie where they belong in their concatenation, and only what is copied whole and unchanged is a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from girih.ir.box import Box, Span
+from girih.ir.cell import Cells, count
+from girih.ir.errors import CheckError
+from girih.ir.graph import Graph
+from girih.ir.in_place import replaced
+from girih.ir.inside import Inside, inside, outermost, pieces, possible, rooms, wholes
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import LocalBuffer, Plan, Segment, Split, Step
+from girih.ir.plan_check import check_plan
+
+from .. import graphs
+from ..solver.rough import rough_plan, rough_segment
+
+STCP = load_machine("stcp920")
+
+
+def block() -> Graph:
+    return graphs.dense(2, size=8)
+
+
+def segment_of(graph: Graph, *, instances: int = 2) -> Segment:
+    """All of it, with everything inside that can be."""
+    made = rough_segment(graph, STCP, tuple(op.name for op in graph.ops), instances)
+    return replace(made, inside=tuple(possible(graph, graph.ops)))
+
+
+def test_each_layer_of_a_block_lies_inside_the_last_one() -> None:
+    found = possible(block(), block().ops)
+    assert found == {
+        "stem": Inside("concat0", (0, 0, 0, 0)),
+        "b0": Inside("concat0", (0, 0, 0, 16)),
+        "concat0": Inside("concat1", (0, 0, 0, 0)),
+        "b1": Inside("concat1", (0, 0, 0, 24)),
+    }
+    assert {n: w.whole for n, w in outermost(found).items()} == dict.fromkeys(found, "concat1")
+    assert outermost(found)["b0"].corner == (0, 0, 0, 16)
+
+
+def test_what_is_loaded_is_no_part() -> None:
+    graph = block()
+    ops = graph.ops[graph.ops.index(graph.op["a0"]) :]
+    assert "stem" not in possible(graph, ops)
+    assert "b0" in possible(graph, ops)
+
+
+def test_a_tensor_lies_in_one_place() -> None:
+    net = graphs.Net()
+    x = net.input("x", 2, 4, 4, 8)
+    a, b = net.elementwise("a", "exp", x), net.elementwise("b", "exp", x)
+    one, two = net.concat("one", a, b), net.concat("two", b, a)
+    net.elementwise("sum", "add", one, two)
+    graph = net.graph()
+    assert {n: w.whole for n, w in possible(graph, graph.ops).items()} == {"a": "one", "b": "one"}
+
+
+def test_what_is_copied_twice_is_no_part() -> None:
+    net = graphs.Net()
+    a = net.elementwise("a", "exp", net.input("x", 2, 8))
+    b = net.elementwise("b", "exp", a)
+    net.concat("twice", a, b, a, dim=1)
+    graph = net.graph()
+    assert pieces(graph.op["twice"], graph.tensor) == {"b": (0, 8)}
+
+
+def test_what_is_not_copied_as_it_is_is_no_part() -> None:
+    graph = block()
+    op = graph.op["concat0"]
+    assert set(pieces(op, graph.tensor)) == {"stem", "b0"}
+    stage = op.stages[1]
+    (read,) = stage.reads
+
+    def left(**changes: object) -> set[str]:
+        return set(pieces(replace(op, stages=(op.stages[0], replace(stage, **changes))), graph.tensor))  # type: ignore[arg-type]
+
+    backwards = replace(read.index[1], coeffs=tuple(-c for c in read.index[1].coeffs), const=7)
+    crossed = (read.index[0], read.index[2], read.index[1], read.index[3])
+    shorter = tuple(replace(a, extent=a.extent - 1) if i == 3 else a for i, a in enumerate(stage.axes))
+    assert left(operands=(replace(read, index=(read.index[0], backwards, *read.index[2:])),)) == {"stem"}
+    assert left(operands=(replace(read, index=crossed),)) == {"stem"}
+    assert left(operands=(replace(read, fill=0.0),)) == {"stem"}
+    assert left(axes=shorter) == {"stem"}
+    assert left(func="exp") == set()
+    wide = {**graph.tensor, "b0": replace(graph.tensor["b0"], dtype="float32")}
+    assert set(pieces(op, wide)) == {"stem"}
+
+
+def offset(index: tuple[int, ...], room: Box) -> int:
+    """In elements from the beginning of a buffer that holds ``room``, row-major."""
+    at = 0
+    for i, span in zip(index, room, strict=True):
+        assert span.lo <= i < span.hi
+        at = at * span.size + i - span.lo
+    return at
+
+
+@pytest.mark.parametrize("instances", [1, 2, 4])
+@pytest.mark.parametrize("dropped", [None, "stem", "b0", "concat0", "b1"])
+def test_each_element_has_one_place(instances: int, dropped: str | None) -> None:
+    """That of the part is that of its copy in the whole; different elements of a buffer are apart."""
+    graph = block()
+    full = segment_of(graph)
+    chosen = tuple(n for n in full.inside if n != dropped)
+    segment = replace(full, inside=chosen, instances=(Split(1, instances),), cores=(Split(2, 2),))
+    places, cells = inside(graph, segment), Cells(graph)
+    assert places.keys() == set(chosen)
+    for number in range(2 * instances):
+        cell = cells.cell(segment, number // 2, number % 2)
+        for name, where in places.items():
+            room, whole = cell.room(name), cell.room(where.whole)
+            for index in product(*(range(s.lo, s.hi) for s in cell.tensors[name])):
+                there = tuple(i + c for i, c in zip(index, where.corner, strict=True))
+                assert offset(index, room) == offset(there, whole)
+        for name in cell.tensors.keys() - wholes(graph, segment).keys() - set(wholes(graph, segment).values()):
+            assert cell.room(name) == cell.tensors[name]
+
+
+def test_a_room_is_the_hull_of_its_parts() -> None:
+    found = {"a": Inside("w", (0, 0)), "b": Inside("w", (0, 3))}
+    a, b, w = (Span(2, 9), Span(0, 3)), (Span(0, 5), Span(1, 2)), (Span(3, 4), Span(0, 5))
+    assert rooms(found, {"a": a, "b": b, "w": w}) == {
+        "w": (Span(0, 9), Span(0, 5)),
+        "a": (Span(0, 9), Span(0, 5)),
+        "b": (Span(0, 9), Span(-3, 2)),
+    }
+    assert rooms(found, {"w": w}) == {}
+
+
+def test_stages_that_would_copy_a_part_have_nothing_to_do() -> None:
+    graph = block()
+    segment = replace(segment_of(graph), inside=("concat0", "b1", "b0"))
+    for core in range(count(segment.cores)):
+        cell = Cells(graph).cell(segment, 0, core)
+        sizes = {n: [all(s.size for s in p) for p in cell.ops[n].points] for n in ("concat0", "concat1")}
+        assert sizes == {"concat0": [True, False], "concat1": [False, False]}
+
+
+def test_a_concatenation_and_its_parts_replace_nothing() -> None:
+    net = graphs.Net()
+    x = net.input("x", 2, 4, 4, 8)
+    a = net.elementwise("a", "exp", x)
+    b = net.elementwise("b", "exp", a)
+    c = net.concat("c", b, net.elementwise("d", "exp", x))
+    net.elementwise("e", "exp", c)
+    graph = net.graph()
+    assert replaced(graph, graph.ops) == {"b": "a", "d": "x", "e": "c"}
+    assert replaced(graph, graph.ops, possible(graph, graph.ops)) == {}
+
+
+def planned(graph: Graph, segment: Segment) -> Plan:
+    steps = tuple(Step(0, i) for i in range(count(segment.instances)))
+    return rough_plan(graph, STCP, (segment,), steps)
+
+
+BROKEN: dict[str, tuple[Callable[[Segment], Segment], str]] = {
+    "no such place": (lambda s: replace(s, inside=(*s.inside, "a0")), "a0 lies inside"),
+    "a buffer too many": (lambda s: s, "which lies in that of concat1"),
+    "a whole that is too small": (lambda s: s, "bytes a version, and a tile needs"),
+    "a whole that comes too late": (lambda s: s, "lives in"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_wrong_places_are_refused(what: str) -> None:
+    graph = block()
+    segment = segment_of(graph)
+    plan = planned(graph, segment)
+    check_plan(plan, graph, STCP)
+    change, message = BROKEN[what]
+    whole = next(b for b in plan.local if b.name == "concat1")
+    assert whole.live[0] == 0
+    others = tuple(b for b in plan.local if b is not whole)
+    step = STCP.role("local").alignment
+
+    def changed(**changes: object) -> LocalBuffer:
+        return replace(whole, **changes)  # type: ignore[arg-type]
+
+    local = {
+        "a buffer too many": (*plan.local, changed(name="b0", address=STCP.role("local").capacity // 2)),
+        "a whole that is too small": (*others, changed(bytes=whole.bytes - step)),
+        "a whole that comes too late": (*others, changed(live=(whole.live[0] + 1, whole.live[1]))),
+    }.get(what, plan.local)
+    with pytest.raises(CheckError, match=message):
+        check_plan(replace(plan, segments=(change(segment),), local=local), graph, STCP)

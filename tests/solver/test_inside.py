@@ -1,0 +1,130 @@
+"""What is made in place: as much as fits, no slower by prediction, and as the simulator has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from girih.ir.cell import Cells
+from girih.ir.graph import Graph
+from girih.ir.inside import possible
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan, Segment, Split
+from girih.ir.plan_check import check_plan
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.banks import Overflow
+from girih.solver.buffers import data_buffers
+from girih.solver.cp import Budget
+from girih.solver.inside import with_inside
+from girih.solver.options import Options
+from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
+from girih.solver.timeline import predict
+from girih.solver.walk import Walks
+
+from .. import graphs
+from ..ir.test_inside import STCP, planned, segment_of
+
+
+def with_room(capacity: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacity) if m.role == "local" else m for m in STCP.memories)
+    return replace(STCP, memories=memories)
+
+
+def peak(graph: Graph, segment: Segment) -> int:
+    """The most bytes of data at once, each tensor with its buffer."""
+    buffers = data_buffers(graph, Cells(graph), STCP, 0, segment)
+    return max(sum(b.bytes for b in buffers if b.live[0] <= p < b.live[1]) for p in range(len(segment.ops)))
+
+
+def chosen(graph: Graph, segment: Segment, machine: Machine = STCP) -> Segment:
+    return with_inside(graph, Cells(graph), machine, segment)
+
+
+def test_where_there_is_room_everything_is_made_in_place() -> None:
+    graph = graphs.dense(3)
+    segment = segment_of(graph)
+    assert chosen(graph, segment) == segment
+    assert set(segment.inside) == set(possible(graph, graph.ops)) != set()
+
+
+def test_what_is_chosen_fits_and_nothing_that_is_larger_would() -> None:
+    """A block under many cuts: with less and less memory, less and less is made in place, and in the end nothing."""
+    graph = graphs.dense(4, size=24, channels=32, more=16)
+    segment = replace(segment_of(graph), instances=(Split(1, 4), Split(2, 4)), cores=(Split(0, 2),))
+    apart, all_inside = peak(graph, replace(segment, inside=())), peak(graph, segment)
+    found: list[int] = []
+    for capacity in range(max(apart, all_inside) + 1024, min(apart, all_inside) // 2, -1024):
+        made = chosen(graph, segment, with_room(capacity))
+        assert not made.inside or peak(graph, made) <= capacity
+        found.append(len(made.inside))
+    assert found[0] == len(segment.inside)
+    assert found[-1] == 0
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) > 2
+
+
+def test_a_host_operator_has_nothing_inside() -> None:
+    graph = graphs.dense(1)
+    segment = segment_of(graph)
+    hosted = replace(graph, ops=tuple(replace(op, host="x") if op.name == "stem" else op for op in graph.ops))
+    bare = replace(segment, ops=("stem",), tiles=(), inside=())
+    assert chosen(hosted, bare) == bare
+
+
+def timed(graph: Graph, made: Plan) -> tuple[int, int]:
+    """Predicted and simulated cycles."""
+    timeline = predict(graph, Cells(graph), STCP, made, Walks(graph, STCP))
+    trace = simulate(lower(graph, made, STCP), STCP, graph.data, {}, data=False)
+    return timeline.cycles, trace.summary.cycles
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_it_is_faster_and_the_prediction_knows(instances: int) -> None:
+    graph = graphs.dense(4, size=16, channels=64, more=32)
+    segment = segment_of(graph, instances=instances)
+    apart, inside = (timed(graph, planned(graph, replace(segment, inside=p))) for p in ((), segment.inside))
+    for predicted, simulated in (apart, inside):
+        assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
+    assert inside[0] < apart[0] and inside[1] < apart[1], (apart, inside)
+
+
+def test_the_matrix_engine_waits_for_what_lies_in_its_place() -> None:
+    """It reads a concatenation that no engine makes: what it is made of has to be there."""
+    graph = graphs.dense(2, size=16, channels=64, more=32)
+    last = [op.name for op in graph.ops][-2:]
+    assert last == ["concat1", "last"]
+    made = planned(graph, segment_of(graph, instances=1))
+    timeline = predict(graph, Cells(graph), STCP, made, Walks(graph, STCP))
+    by_op = {p.op: p for p in timeline.predictions}
+    assert by_op["last"].start >= by_op["b1"].start + (by_op["b1"].stop - by_op["b1"].start) // 2
+    assert by_op["concat1"].stop >= by_op["b1"].stop
+
+
+def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the buffers do not fit with tensors inside others, the same segments are tried without."""
+    machine, graph = load_machine("tiny"), graphs.dense(2, size=8, dtype="float32")
+    options = Options(timeout=1.0)
+    assert any(s.inside for s in plan(graph, machine, options).plan.segments)
+    place = Placing.local
+    refused: list[tuple[str, ...]] = []
+
+    def local(self: Placing, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
+        found = place(self, index, segment, budget)
+        if not segment.inside or not isinstance(found, LocalPlaces):
+            return found
+        refused.append(segment.ops)
+        memory = self.machine.role("local")
+        overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, found.solved[0])
+        return LocalOverflow(index, segment.ops[0], memory, overflow)
+
+    monkeypatch.setattr(Placing, "local", local)
+    found = plan(graph, machine, options)
+    check_plan(found.plan, graph, machine)
+    assert refused
+    assert not any(s.inside for s in found.plan.segments)
+    assert not any(run.note.startswith("cut") and run.model == "segmentation" for run in found.log.runs)
+    assert set(refused) & {s.ops for s in found.plan.segments}
