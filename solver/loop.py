@@ -195,7 +195,8 @@ class _Loop:
             return
         asked = rounds(self.options.timeout, len(self.graph.ops), self._kinds)
         searches = self._affords(ENUMERATION_SECONDS)
-        self._incumbent(asked[0], below=not searches or len(asked) > 1)
+        first = asked[0]
+        self._incumbent(first, below=not searches or len(asked) > 1)
         if self.best is not None and not searches:
             return
         refusal: InfeasibleError | None = None
@@ -216,7 +217,7 @@ class _Loop:
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
-        self._align(len(asked) + 1, asked[0])
+        self._align(len(asked) + 1, first)
         self._polish(len(asked) + 1)
 
     def _align(self, number: int, now: Round) -> None:
