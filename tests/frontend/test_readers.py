@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from girih.frontend.loops import Info, Loop, Net, Ref, Step
 from girih.frontend.readers import Readers
 
