@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from ..ir.box import Box, shape_of
 from ..ir.graph import Graph
-from ..ir.isa import DTYPE_NAMES, make
+from ..ir.isa import DTYPE_NAMES
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 from .axes import Walk
 from .emit import copies
 from .layout import Layout, Queues, box_offset
+from .stamp import Template, template
 from .streams import Area, Streams
 
 _MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
@@ -55,6 +56,7 @@ class Builder:
         self.shared_areas: dict[SharedBuffer, Area] = {}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[Area]]]] = {}
         self._wholes: Mapping[str, str] = {}
+        self._known: dict[tuple[object, ...], list[tuple[Template, tuple[int, ...]]]] = {}
         self._turn = 0
 
     def turn(self, cores: list[int]) -> int:
@@ -122,15 +124,28 @@ class Builder:
         ``kind`` is copy, broadcast or dma; ``core`` issues it; ``cores`` is the mask of a broadcast's receivers.
         """
         queue = self.queues.move(kind, source.memory, target.memory, core)
-        dtype = DTYPE_NAMES.index(self.graph.tensor[name].dtype)
-        walks = (Walk("dst", target.at(box), target.strides), Walk("src", source.at(box), source.strides))
-        for piece in copies(shape_of(box), *walks):
-            fields: dict[str, int | float] = {f"n{i}": e for i, e in enumerate(piece.extents)}
-            for operand, memory, walk in (("dst", target.memory, 0), ("src", source.memory, 1)):
-                fields[f"{operand}.mem"] = self.layout.memory[memory]
-                fields[f"{operand}.dtype"] = dtype
-                fields[f"{operand}.base"] = piece.bases[walk]
-                fields |= {f"{operand}.s{i}": s for i, s in enumerate(piece.strides[walk])}
-            if kind == "broadcast":
-                fields["cores"] = cores
-            self.streams.emit(queue, make(_MNEMONIC[kind], op, fields), [target.areas, source.areas])
+        ends = target.at(box), source.at(box)
+        areas = [target.areas, source.areas]
+        for made, offsets in self._copies(kind, self.graph.tensor[name].dtype, shape_of(box), source, target, cores):
+            bases = [end + offset for end, offset in zip(ends, offsets, strict=True)]
+            self.streams.emit(queue, made.stamp(op, bases), made.touches, bases, areas)
+
+    def _copies(
+        self, kind: str, dtype: str, shape: tuple[int, ...], source: Held, target: Held, cores: int
+    ) -> list[tuple[Template, tuple[int, ...]]]:
+        """The instructions of a copy, and where target and source of each begin, counted from their corners."""
+        key = (kind, dtype, shape, source.memory, source.strides, target.memory, target.strides, cores)
+        if key not in self._known:
+            walks = (Walk("dst", 0, target.strides), Walk("src", 0, source.strides))
+            found: list[tuple[Template, tuple[int, ...]]] = []
+            for piece in copies(shape, *walks):
+                fields: dict[str, int | float] = {f"n{i}": e for i, e in enumerate(piece.extents)}
+                for operand, memory, walk in (("dst", target.memory, 0), ("src", source.memory, 1)):
+                    fields[f"{operand}.mem"] = self.layout.memory[memory]
+                    fields[f"{operand}.dtype"] = DTYPE_NAMES.index(dtype)
+                    fields |= {f"{operand}.s{i}": s for i, s in enumerate(piece.strides[walk])}
+                if kind == "broadcast":
+                    fields["cores"] = cores
+                found.append((template(_MNEMONIC[kind], fields), piece.bases))
+            self._known[key] = found
+        return self._known[key]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.isa import Instruction, make
-from ..ir.reach import Strided, reach
+from .stamp import Touch
 
 
 @dataclass
@@ -44,22 +44,6 @@ class Area:
 
 _CROWDED = 96
 """Records of an area beyond which those of one queue and kind are merged."""
-
-
-def _pattern(array: Strided, address: int) -> tuple[int, int, int]:
-    """(pitch, column, width) if the array is rows of equal width at a common pitch, else zeros."""
-    dims = sorted((abs(s), e) for s, e in zip(array.strides, array.extents, strict=True) if e > 1 and s)
-    width = array.itemsize
-    while dims and dims[0][0] <= width:
-        stride, extent = dims.pop(0)
-        width = max(width, stride * (extent - 1) + width)
-    if not dims:
-        return 0, 0, 0
-    pitch = dims[0][0]
-    if any(stride % pitch for stride, _ in dims):
-        return 0, 0, 0
-    column = (array.low - address) % pitch
-    return (pitch, column, width) if column + width <= pitch else (0, 0, 0)
 
 
 def _meet(a: _Record, b: _Record) -> bool:
@@ -104,17 +88,29 @@ class Streams:
         for queue in range(len(self.streams)):
             self._barrier[queue] = {q: i for q, i in last.items() if q != queue}
 
-    def emit(self, queue: int, instruction: Instruction, areas: Sequence[Sequence[Area]]) -> None:
-        """Append to a queue; ``areas`` are, for each operand of the row in order, the areas that it touches."""
+    def emit(
+        self,
+        queue: int,
+        instruction: Instruction,
+        touches: Sequence[Touch],
+        bases: Sequence[int],
+        areas: Sequence[Sequence[Area]],
+    ) -> None:
+        """Append to a queue; for each operand, in order: what it touches from its base on, and the areas it is in."""
         needs: dict[int, int] = dict(self._barrier[queue])
         self._barrier[queue] = {}
         touched: list[tuple[Area, _Record]] = []
-        for array, places in zip(reach(instruction), areas, strict=True):
-            if array.high <= array.low:
+        for touch, base, places in zip(touches, bases, areas, strict=True):
+            if touch.empty:
                 continue
+            low, high = base + touch.low, base + touch.high
             for area in places:
-                pitch, column, width = _pattern(array, area.address)
-                record = _Record(array.low, array.high, pitch, column, width, array.writes, queue, 0)
+                pitch, column, width = touch.pitch, 0, touch.width
+                if pitch:
+                    column = (low - area.address) % pitch
+                    if column + width > pitch:
+                        pitch = column = width = 0
+                record = _Record(low, high, pitch, column, width, touch.writes, queue, 0)
                 self._conflicts(area, record, needs)
                 touched.append((area, record))
         self._append(queue, instruction, needs, touched)

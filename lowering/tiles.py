@@ -6,18 +6,16 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..ir.box import Box, Span
-from ..ir.cell import Cell, idle_stages, tile_boxes, without
-from ..ir.errors import GirihError
+from ..ir.cell import Cell, idle_stages
 from ..ir.graph import Op
-from ..ir.isa import DTYPE_NAMES, ROWS, make
 from ..ir.plan import SharedBuffer, Tile
-from ..ir.region import op_boxes
+from ..ir.structure import names
 from .build import Builder, Held
-from .emit import Emitted, Fetch
-from .kernel import WEIGHTS, Kernels
-from .spec import row_major, tile_spec
+from .emit import Fetch
+from .kernel import WEIGHTS
+from .spec import row_major
 from .streams import Area
-from .tir import view_name
+from .tilekernel import Stamped, TileKernel, TileKernels
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class _Place:
     """A buffer of a kernel at its address."""
 
     area: Area
-    dtype: int
     address: int
 
 
@@ -53,25 +50,27 @@ class _Running:
 
     core: int
     cell: Cell
-    tiles: list[Box]
+    tiles: tuple[TileKernel, ...]
     ring: _Ring | None
     places: dict[str, _Place] = field(default_factory=dict[str, _Place])
     stationary_box: Box = ()
-    steps: deque[Emitted | Fetch] = field(default_factory=deque[Emitted | Fetch])
+    steps: deque[Stamped | Fetch] = field(default_factory=deque[Stamped | Fetch])
 
 
 class OpWalk:
     """The tiles of ``op`` in one slot. :meth:`prefetch` may run ahead of the loads that the operator needs."""
 
-    def __init__(self, build: Builder, kernels: Kernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]):
+    def __init__(
+        self, build: Builder, kernels: TileKernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]
+    ):
         self._build = build
-        self._kernels = kernels
         self._op = op
         self._tile = tile
         self._number = number
         self._slot = slot
         on_matrix = tile.engine == "matrix" and op.anchor is not None
         self._stationary = op.stages[op.anchor].reads[1].tensor if on_matrix and op.anchor is not None else None
+        self._names = names(op)
         self._running: list[_Running] = []
         for core, cell in enumerate(cells):
             if op.name not in cell.ops:
@@ -80,8 +79,11 @@ class OpWalk:
             if self._stationary is not None:
                 areas = build.versions(op.name, "weights", self._stationary, core)
                 ring = _Ring(areas, [None] * len(areas))
-            boxes = tile_boxes(cell.ops[op.name].tensors[op.output], tile.sizes, tile.order)
-            self._running.append(_Running(core, cell, boxes, ring))
+            held = tuple(cell.room(name) if name in cell.tensors else None for name in self._names)
+            reduce = tile.reduce if self._stationary is not None else None
+            part = cell.ops[op.name]
+            tiles = kernels.walk(op, part.tensors[op.output], tile, held, idle_stages(part), reduce)
+            self._running.append(_Running(core, cell, tiles, ring))
 
     def prefetch(self) -> None:
         """Bring the first constant weight tiles, as many as there are versions, before anything else is awaited."""
@@ -105,7 +107,7 @@ class OpWalk:
                 self._begin(r, index)
             while active:
                 for r in active:
-                    while r.steps and isinstance(r.steps[0], Emitted):
+                    while r.steps and isinstance(r.steps[0], Stamped):
                         self._stamp(r, r.steps[0])
                         r.steps.popleft()
                 active = [r for r in active if r.steps]
@@ -114,50 +116,32 @@ class OpWalk:
 
     def _begin(self, r: _Running, index: int) -> None:
         """The kernel of a core's tile, and the addresses of its views."""
-        op, layout = self._op, self._build.layout
-        whole = op_boxes(op, self._build.graph.tensor, r.tiles[index])
-        boxes = without(whole, idle_stages(r.cell.ops[op.name]))
-        strides = {n: layout.strides(n, r.cell.room(n)) for n in boxes.tensors if n in self._build.graph.tensor}
-        reduce = self._tile.reduce if self._stationary is not None else None
-        try:
-            named = tile_spec(op, self._build.graph.tensor, boxes, strides, reduce)
-            kernel = self._kernels.get(named.spec)
-        except GirihError as error:
-            raise type(error)(f"operator {op.name}: {error}") from error
+        kernel = r.tiles[index]
         r.places = {}
-        for position, name in enumerate(named.names):
-            view = named.spec.views[position]
-            dtype = DTYPE_NAMES.index(view.dtype)
+        for view in kernel.views:
+            name = self._names[view.number]
             if view.private:
-                areas = self._build.versions(op.name, "scratch", name, r.core)
+                areas = self._build.versions(self._op.name, "scratch", name, r.core)
                 area = areas[index % len(areas)]
-                r.places[view_name(position)] = _Place(area, dtype, area.address)
-            elif position == named.stationary:
-                r.stationary_box = boxes.tensors[name]
+                r.places[view.name] = _Place(area, area.address)
             else:
                 held = self._build.data(name, r.core, r.cell.room(name))
-                r.places[view_name(position)] = _Place(held.areas[0], dtype, held.at(boxes.tensors[name]))
+                r.places[view.name] = _Place(held.areas[0], held.address + view.offset)
+        r.stationary_box = kernel.stationary
         r.steps = deque(kernel.steps)
 
-    def _stamp(self, r: _Running, step: Emitted) -> None:
+    def _stamp(self, r: _Running, step: Stamped) -> None:
         """One instruction of a kernel at the addresses of its core."""
-        fields: dict[str, int | float] = dict(step.fields)
-        areas: list[list[Area]] = []
-        for ref in step.refs:
-            place = r.places[ref.buffer]
-            fields[f"{ref.operand}.mem"] = place.area.memory
-            fields[f"{ref.operand}.dtype"] = place.dtype
-            fields[f"{ref.operand}.base"] = place.address + ref.offset
-            fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
-            areas.append([place.area])
-        queue = self._build.queues.compute(ROWS[step.mnemonic].kind, r.core)
-        self._build.streams.emit(queue, make(step.mnemonic, self._number, fields), areas)
+        places = [r.places[buffer] for buffer, _ in step.refs]
+        bases = [place.address + offset for place, (_, offset) in zip(places, step.refs, strict=True)]
+        queue = self._build.queues.compute(step.kind, r.core)
+        instruction = step.template.stamp(self._number, bases)
+        self._build.streams.emit(queue, instruction, step.template.touches, bases, [(p.area,) for p in places])
 
     def _fetch(self, waiting: list[_Running]) -> None:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
         name = self._stationary
         assert name is not None
-        dtype = DTYPE_NAMES.index(self._build.graph.tensor[name].dtype)
         groups: dict[tuple[Box, int, tuple[int, ...]], list[_Running]] = {}
         for r in waiting:
             step = r.steps.popleft()
@@ -165,7 +149,7 @@ class OpWalk:
             box = tuple(Span(s.lo + w.lo, s.hi + w.lo) for s, w in zip(step.box, r.stationary_box, strict=True))
             version, known = r.ring.claim(box)
             area = r.ring.areas[version]
-            r.places[WEIGHTS] = _Place(area, dtype, area.address)
+            r.places[WEIGHTS] = _Place(area, area.address)
             if not known:
                 groups.setdefault((box, version, step.shape), []).append(r)
         for (box, _, shape), members in groups.items():

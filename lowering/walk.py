@@ -10,7 +10,7 @@ from ..ir.isa import make
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
 from .build import Builder, Held
-from .kernel import Kernels
+from .tilekernel import TileKernels
 from .tiles import OpWalk
 
 
@@ -19,10 +19,14 @@ class Walker:
 
     def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
         self.build = Builder(graph, plan, machine)
-        self.kernels = Kernels(machine)
+        self.kernels = TileKernels(graph, machine, self.build.layout)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
         self._on_host = [op.name for op in graph.ops if op.host is not None]
+        self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
+        """By segment and the position at which they open."""
+        for local in plan.local:
+            self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
         for buffer in plan.shared:
             # Later phases of a ring are fetched on the way, see OpWalk.
@@ -57,7 +61,7 @@ class Walker:
 
     def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: list[Cell]) -> None:
         """Loads, tiles and stores of one operator in one step."""
-        opening = [b for b in self.build.plan.local if b.segment == number and b.live[0] == position]
+        opening = self._local.get((number, position), [])
         for buffer in opening:
             self.build.open_local(buffer)
         tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], self._numbers[op.name], slot, cells)
