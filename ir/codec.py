@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -21,7 +22,13 @@ def to_json(noun: object) -> bytes:
     JSON has no infinities: they become the strings "inf" and "-inf", and NaN "nan". An array becomes an object of
     dtype, shape and data, the base64 of its elements, row-major and little-endian.
     """
+    if _NOT_FINITE.search(msgspec.msgpack.encode(noun, enc_hook=_from_array)) is None:
+        return msgspec.json.encode(noun, enc_hook=_from_array)
     return msgspec.json.encode(_finite(msgspec.to_builtins(noun, enc_hook=_from_array)))
+
+
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
+"""How every infinity and NaN begins in MessagePack, which is far faster to look through than the noun."""
 
 
 def _finite(value: Any) -> Any:
