@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
-from .box import Box, Span, full, hull, is_empty, part
+from .box import Box, Span, full, hull, is_empty, part, volume
 from .graph import Graph, Op
 from .in_place import replaced
 from .inside import idle, inside, rooms
@@ -41,6 +42,12 @@ class Cell:
     def room(self, name: str) -> Box:
         """The box that the local buffer of a tensor holds, row-major, in the tensor's own index space."""
         return self.rooms[name] if name in self.rooms else self.tensors[name]
+
+    @cached_property
+    def weight(self) -> int:
+        """How much there is to do, roughly: points and elements; for telling which cell is the busiest."""
+        elements = sum(volume(box) for box in self.tensors.values())
+        return elements + sum(volume(points) for boxes in self.ops.values() for points in boxes.points)
 
 
 def count(splits: tuple[Split, ...]) -> int:
@@ -131,7 +138,7 @@ def _backwards(graph: Graph, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> 
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """The operators of a segment: a number for their structure, and the names of operators and tensors in it."""
 
     number: int
@@ -155,9 +162,9 @@ class Cells:
         self.graph = graph
         self.structures = Structures(graph)
         self._numbers: dict[Signature, int] = {}
-        self._runs: dict[tuple[str, ...], _Run] = {}
-        self._dims: dict[int, tuple[_Run, dict[str, dict[int, int | None]]]] = {}
-        self._alike: dict[_Alike, tuple[_Run, Cell]] = {}
+        self._runs: dict[tuple[str, ...], Run] = {}
+        self._dims: dict[int, tuple[Run, dict[str, dict[int, int | None]]]] = {}
+        self._alike: dict[_Alike, tuple[Run, Cell]] = {}
         self._cells: dict[_Key, Cell] = {}
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
@@ -165,7 +172,7 @@ class Cells:
         cut = (segment.instances, segment.cores, instance, core)
         key = (segment.ops, segment.inside, *cut)
         if key not in self._cells:
-            run = self._run(segment.ops)
+            run = self.run(segment.ops)
             alike = (run.number, tuple(run.tensors.index(name) for name in segment.inside), *cut)
             if alike not in self._alike:
                 self._alike[alike] = run, self._compute(segment, instance, core)
@@ -173,15 +180,16 @@ class Cells:
             self._cells[key] = cell if first is run else _renamed(cell, first, run)
         return self._cells[key]
 
-    def _run(self, ops: tuple[str, ...]) -> _Run:
+    def run(self, ops: tuple[str, ...]) -> Run:
+        """The structure of a run of operators, and the names in it."""
         if ops not in self._runs:
             structure, tensors = self.structures.run([self.graph.op[n] for n in ops])
-            self._runs[ops] = _Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
+            self._runs[ops] = Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
         return self._runs[ops]
 
     def _follow(self, ops: tuple[str, ...]) -> dict[str, dict[int, int | None]]:
         """See :func:`followed_dims`."""
-        run = self._run(ops)
+        run = self.run(ops)
         if run.number not in self._dims:
             self._dims[run.number] = run, followed_dims(self.graph, tuple(self.graph.op[n] for n in ops))
         first, dims = self._dims[run.number]
@@ -230,7 +238,7 @@ def idle_stages(boxes: OpBoxes) -> frozenset[int]:
     return frozenset(i for i, points in enumerate(boxes.points) if is_empty(points))
 
 
-def _renamed(cell: Cell, old: _Run, new: _Run) -> Cell:
+def _renamed(cell: Cell, old: Run, new: Run) -> Cell:
     """The same cell in another run of equal structure."""
     op = dict(zip(old.ops, new.ops, strict=True))
     tensor = dict(zip(old.tensors, new.tensors, strict=True))

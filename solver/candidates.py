@@ -81,7 +81,8 @@ class Candidates:
         self.shared = machine.role("shared").capacity * (RESERVE - 1) // RESERVE
         self.costs = Costs(graph, machine)
         self._known: dict[object, tuple[int, list[Column]]] = {}
-        self._exact: dict[tuple[int, int, Cut], int] = {}
+        self._exact: dict[tuple[object, Cut], int] = {}
+        self._around: dict[tuple[int, int], object] = {}
 
     def columns(self) -> list[Column]:
         """Every column, by last operator, then from short to long."""
@@ -96,7 +97,7 @@ class Candidates:
         if key not in self._known:
             self._known[key] = (last, list(self._priced(first, last)))
         origin, found = self._known[key]
-        return found if origin == last else [self._moved(c, last - origin) for c in found]
+        return found if origin == last else self._moved(found, origin - (last - first), origin, last - origin)
 
     def cheapest(self, first: int, last: int, ways: tuple[Cut, ...]) -> Column | None:
         """The cheapest column of operators ``first .. last`` with one of these cuts; ``None`` if none fits."""
@@ -110,7 +111,10 @@ class Candidates:
 
     def exact_peak(self, column: Column) -> int:
         """Bytes of local memory that a column needs, from all of its cells."""
-        key = (column.first, column.last, column.cut)
+        place = (column.first, column.last)
+        if place not in self._around:
+            self._around[place] = self._surroundings(*place)
+        key = (self._around[place], column.cut)
         if key not in self._exact:
             cells = all_cells(column.cut)
             # The walk looks at the first few cells of a cut; repeated ones change no peak.
@@ -143,13 +147,20 @@ class Candidates:
             rows.append((self.costs.structures.of[op.name], wires, kinds, op.name in out))
         return tuple(rows)
 
-    def _moved(self, column: Column, by: int) -> Column:
+    def _moved(self, columns: list[Column], first: int, last: int, by: int) -> list[Column]:
+        """Columns of the operators ``first .. last``, as those of the equal operators ``by`` positions later."""
         table: dict[str, str] = {}
-        for old in range(column.first, column.last + 1):
-            ops = self.graph.ops[old], self.graph.ops[old + by]
-            table |= dict(zip(names(ops[0]), names(ops[1]), strict=True))
-        steps = tuple((table[name], size) for name, size in column.steps)
-        return replace(column, first=column.first + by, last=column.last + by, steps=steps)
+        for old in range(first, last + 1):
+            table |= zip(names(self.graph.ops[old]), names(self.graph.ops[old + by]), strict=True)
+        return [
+            replace(
+                column,
+                first=column.first + by,
+                last=column.last + by,
+                steps=tuple((table[name], size) for name, size in column.steps),
+            )
+            for column in columns
+        ]
 
     def _priced(self, first: int, last: int) -> Iterator[Column]:
         most, most_in_two = MOST_INSTANCES, MOST_IN_TWO

@@ -78,6 +78,25 @@ def activations(graph: Graph) -> tuple[Activation, ...]:
     return tuple(found)
 
 
+class Touching:
+    """Activations by the positions of the operators between which they matter."""
+
+    def __init__(self, known: Sequence[Activation], count: int) -> None:
+        self._known = known
+        self._starting: list[list[int]] = [[] for _ in range(count)]
+        self._across: list[list[int]] = [[] for _ in range(count)]
+        """Those that begin before a position and matter there."""
+        for number, a in enumerate(known):
+            self._starting[a.first].append(number)
+            for position in range(a.first + 1, a.last + 1):
+                self._across[position].append(number)
+
+    def between(self, first: int, last: int) -> list[Activation]:
+        """Those that some operator in ``first .. last`` touches or passes by, in order."""
+        found = [n for position in range(first, last + 1) for n in self._starting[position]]
+        return [self._known[n] for n in sorted([*self._across[first], *found])]
+
+
 def items(column: Column, known: Sequence[Activation], versions: int = 2) -> tuple[Item, ...]:
     """The activations that enter or leave a column, or pass it by if they are kept.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
 
 from ..ir.box import Box, overlap, volume
@@ -62,11 +63,11 @@ class Fetched:
     piece: int | None = None
     stream: str | None = None
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return sum(p.bytes for p in self.parts)
 
-    @property
+    @cached_property
     def cycles(self) -> int:
         return sum(p.cycles for p in self.parts)
 

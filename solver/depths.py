@@ -8,19 +8,20 @@ tile; the shortest counts, and the model then proves its interval. Operators who
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
 from ..ir.box import Box
-from ..ir.cell import Cells, count
+from ..ir.cell import Cells, Run, count
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Segment, Tile
+from .alike import kind
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .pipeline import Schedule, pipeline
 from .tileloop import NOTHING, Before, Body, Footprint, bodies, played
-from .walk import Walk, Walks, weight_of
+from .walk import Walk, Walks
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,27 @@ class Pipelines:
         self.walks = walks
         self.seed = seed
         self._known: dict[tuple[object, ...], _Best] = {}
+        self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[Pipelined, ...], Run]] = {}
         self._sizes: dict[tuple[str, Tile, tuple[Box, ...]], Footprint] = {}
 
     def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[Pipelined, ...]] | TooLarge:
-        """The segment with the depths of its tiles set, or what does not fit."""
+        """The segment with the depths of its tiles set, or what does not fit; equal segments share the answer."""
         if not segment.tiles:
             return segment, ()
+        run, key = self.cells.run(segment.ops), kind(self.cells, segment)
+        if key not in self._segments:
+            answer = self._segment(index, segment)
+            if isinstance(answer, TooLarge):
+                return answer
+            self._segments[key] = *answer, run
+        tiles, found, first = self._segments[key]
+        names = dict(zip(first.ops, run.ops, strict=True))
+        return (
+            replace(segment, tiles=tuple(replace(t, op=names[t.op]) for t in tiles)),
+            tuple(replace(p, segment=index, op=names[p.op]) for p in found),
+        )
+
+    def _segment(self, index: int, segment: Segment) -> tuple[tuple[Tile, ...], tuple[Pipelined, ...]] | TooLarge:
         cores = range(count(segment.cores))
         there = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
         found: list[Pipelined] = []
@@ -88,7 +104,7 @@ class Pipelines:
             if not running:
                 tiles.append(tile)
                 continue
-            cell = max(running, key=weight_of)
+            cell = max(running, key=lambda c: c.weight)
             walk = self.walks.walk(op, tile, cell)
             depths, pipelined = self._best(index, walk, op, segment, footprint, _before(op, walk, made))
             found.append(pipelined)
@@ -97,7 +113,7 @@ class Pipelines:
             else:
                 made[op.output] = walk, pipelined.cycles
             tiles.append(replace(tile, depth=depths[0], weight_depth=depths[1]))
-        return replace(segment, tiles=tuple(tiles)), tuple(found)
+        return tuple(tiles), tuple(found)
 
     def _footprint(self, op: Op, tile: Tile, boxes: list[Box]) -> Footprint:
         bare = replace(tile, depth=1, weight_depth=1)

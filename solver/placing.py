@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..ir.cell import Cell, Cells, count
+from ..ir.cell import Cell, Cells, Run, count
 from ..ir.graph import Graph
 from ..ir.in_place import replaced
 from ..ir.inside import inside, wholes
 from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
+from .alike import kind, renamed
 from .bank_model import Request
 from .banks import Overflow, Placement, place
 from .buffers import in_place_groups, local_requests
 from .cp import Budget
-from .walk import Walks, weight_of
+from .walk import Walks
 
 Conflict = tuple[int, int, float]
 
@@ -30,6 +31,7 @@ class Placing:
         self.walks = walks
         self.seed = seed
         self._known: dict[tuple[object, ...], Placement | Overflow] = {}
+        self._places: dict[tuple[Hashable, Budget], tuple[Run, LocalPlaces]] = {}
 
     def place(
         self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
@@ -41,7 +43,17 @@ class Placing:
         return self._known[key]
 
     def local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
-        """The local buffers of a segment at their addresses, or what does not fit."""
+        """The local buffers of a segment at their addresses, or what does not fit; equal segments share the answer."""
+        run, key = self.cells.run(segment.ops), (kind(self.cells, segment), budget)
+        if key not in self._places:
+            answer = self._local(index, segment, budget)
+            if isinstance(answer, LocalOverflow):
+                return answer
+            self._places[key] = run, answer
+        first, found = self._places[key]
+        return replace(found, buffers=renamed(found.buffers, first, run, index))
+
+    def _local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
         cell = self._busiest(segment)
         placed: dict[int, LocalBuffer] = {}
@@ -102,7 +114,7 @@ class Placing:
         if not segment.tiles:
             return None
         cells = (self.cells.cell(segment, 0, core) for core in range(count(segment.cores)))
-        return max(cells, key=weight_of)
+        return max(cells, key=lambda c: c.weight)
 
     def _conflicts(
         self, segment: Segment, cell: Cell | None, buffers: list[LocalBuffer], memory: Memory

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,7 @@ def offers(demand: Demand, leads: Sequence[float]) -> Offers:
     starts = np.concatenate([[0], np.cumsum(demand.cycles)])
     unit = LEAD / demand.rate
 
+    @cache
     def choose(i: int, k: int) -> Sequence[int]:
         item = demand.fetched[i]
         slot = item.uses[k].slot
@@ -141,6 +143,35 @@ class Excess:
     tensors: tuple[str, ...]
 
 
+class _Link:
+    """When the link has delivered what is issued up to each slot, if slots begin at ``starts``; loads may change.
+
+    Only what follows a change is computed again, and only when it is asked for.
+    """
+
+    def __init__(self, starts: NDArray[np.int64], load: NDArray[np.int64]) -> None:
+        self._starts = starts
+        self._load = load
+        self._done = np.zeros_like(load)
+        self._known = 0
+        """Slots for which this holds."""
+
+    def change(self, slot: int, by: int) -> None:
+        self._load[slot] += by
+        self._known = min(self._known, slot)
+
+    def delivered(self, last: int) -> NDArray[np.int64]:
+        """By slot, right up to ``last``."""
+        if self._known <= last:
+            part = slice(self._known, last + 1)
+            load = self._load[part]
+            moved = np.cumsum(load)
+            before = self._done[self._known - 1] if self._known else 0
+            self._done[part] = moved + np.maximum(np.maximum.accumulate(self._starts[part] - moved + load), before)
+            self._known = last + 1
+        return self._done
+
+
 class Greedy:
     """Builds decisions that fit into ``room`` (bytes by slot), one kind after the other."""
 
@@ -150,6 +181,12 @@ class Greedy:
         self.stay = [False] * len(demand.kept)
         self.fetch = [[use.slot for use in item.uses] for item in demand.fetched]
         self.ring: dict[tuple[str, int], int] = {}
+
+    def copy(self) -> Greedy:
+        """The same decisions, to go on from."""
+        other = Greedy(self.demand, self.room)
+        other.stay, other.fetch, other.ring = self.stay.copy(), [f.copy() for f in self.fetch], self.ring.copy()
+        return other
 
     def least(self) -> Excess | None:
         """Everything in main memory and fetched where it is used; rings where that is too much."""
@@ -230,7 +267,7 @@ class Greedy:
     def leads(self, offers: Offers, early: bool) -> None:
         """Fetch ahead, in the order of use: as ``early`` as offered, or just early enough not to be waited for."""
         starts = np.concatenate([[0], np.cumsum(self.demand.cycles)])[:-1]
-        load = self._load()
+        link = _Link(starts, self._load())
         wanted = sorted(
             ((use.slot, i, k) for i, item in enumerate(self.demand.fetched) for k, use in enumerate(item.uses)),
             key=lambda w: (w[0], w[1]),
@@ -246,14 +283,11 @@ class Greedy:
             fitting = [f for f in offered if f >= free]
             at = fitting[0]
             if not early:
-                load[slot] -= item.cycles
-                moved = np.cumsum(load)
-                done = np.maximum.accumulate(starts - moved + load) + moved + item.cycles
-                in_time = [f for f in fitting if done[f] <= starts[slot]]
+                link.change(slot, -item.cycles)
+                done = link.delivered(slot)
+                in_time = [f for f in fitting if done[f] + item.cycles <= starts[slot]]
                 at = in_time[-1] if in_time else min(fitting, key=lambda f: (done[f], -f))
-                load[slot] += item.cycles
-            load[slot] -= item.cycles
-            load[at] += item.cycles
+                link.change(at, item.cycles)
             self.fetch[i][k] = at
             self.room[at:slot] -= item.bytes
 

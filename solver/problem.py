@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from .candidates import RESERVE, Column
 from .cost import Rates
-from .crossing import Item, Residence, activations, demand, fit, items, least_moved, moved
+from .crossing import Item, Residence, Touching, activations, demand, fit, items, least_moved, moved
 from .fluid import Cuts, Flow, Path, Potentials, potentials, splices
 
 EXPOSED = 10
@@ -40,13 +41,15 @@ class Problem:
         self.capacity = machine.role("shared").capacity
         self.reserve = self.capacity // RESERVE
         self.known = activations(graph)
+        by_place = Touching(self.known, len(graph.ops))
         self.keepable = frozenset(a.name for a in self.known if a.reader)
         self.columns: list[Column] = []
         self.items: list[tuple[Item, ...]] = []
         self.least: list[int] = []
         for column in columns:
+            known = by_place.between(column.first, column.last)
             for versions in (2, 1):
-                of = items(column, self.known, versions)
+                of = items(column, known, versions)
                 least = least_moved(column, of, self.capacity, self.reserve)
                 if least is not None:
                     self.columns.append(column)
@@ -81,13 +84,21 @@ class Problem:
         """Every column with all activations that it can keep, and ``share`` of the weights that it can keep as well."""
         main: list[int] = []
         ahead: list[int] = []
-        for j, (column, of) in enumerate(zip(self.columns, self.items, strict=True)):
-            residence = fit([column], [of], self.keepable, self.capacity, self.reserve)
-            assert residence is not None
+        for j, (column, of, residence) in enumerate(zip(self.columns, self.items, self._alone, strict=True)):
             shares = int(residence.shares[0] * share)
             main.append(self.cycles(moved(column, of, residence.kept, shares)))
             ahead.append(self.room(j, demand(column, of, residence.kept, shares, 0)))
         return self._flow(main, ahead)
+
+    @cached_property
+    def _alone(self) -> list[Residence]:
+        """By column: as much as it can keep if it need not care for others."""
+        found: list[Residence] = []
+        for column, of in zip(self.columns, self.items, strict=True):
+            residence = fit([column], [of], self.keepable, self.capacity, self.reserve)
+            assert residence is not None
+            found.append(residence)
+        return found
 
     def _flow(self, main: Sequence[int], ahead: Sequence[int]) -> Flow:
         core = [c.cycles for c in self.columns]

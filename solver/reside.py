@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir.cell import Cells
 from ..ir.errors import InfeasibleError
@@ -85,20 +86,30 @@ def reside(
     if excess is not None:
         return _shortage(excess, segments, steps, int(room[excess.slot]))
     room = np.maximum(room - hand.room, (room * FILL).astype(np.int64))
-    starts: list[Decisions] = []
-    for reach, early, favour in product((1, 2, 8), (True, False), (1, 3)):
-        hand = Greedy(wanted, room)
-        hand.least()
-        if not everything_in_main:
-            hand.keeps(favour)
-            hand.leads(offers(wanted, [reach * n / 16 for n in range(17)]), early)
-        starts.append(hand.decisions())
-    start = min(starts, key=lambda d: evaluate(wanted, d).objective)
+    start = _by_hand(wanted, room, everything_in_main)
     if everything_in_main:
         answer = Improved(start, evaluate(wanted, start), "fixed", float(evaluate(wanted, start).objective))
     else:
         answer = improve(wanted, room, start, budget=budget, seed=seed, on_solution=on_solution)
     return residence(graph, machine, wanted, answer, budget=budget, seed=seed)
+
+
+def _by_hand(wanted: Demand, room: NDArray[np.int64], everything_in_main: bool) -> Decisions:
+    """The best of several greedy answers."""
+    least = Greedy(wanted, room)
+    least.least()
+    if everything_in_main:
+        return least.decisions()
+    kept = {favour: least.copy() for favour in (1, 3)}
+    for favour, hand in kept.items():
+        hand.keeps(favour)
+    leads = {reach: offers(wanted, [reach * n / 16 for n in range(17)]) for reach in (1, 2, 8)}
+    starts: list[Decisions] = []
+    for reach, early, favour in product(leads, (True, False), kept):
+        hand = kept[favour].copy()
+        hand.leads(leads[reach], early)
+        starts.append(hand.decisions())
+    return min(starts, key=lambda d: evaluate(wanted, d).objective)
 
 
 def _shortage(excess: Excess, segments: Sequence[Segment], steps: Sequence[Step], capacity: int) -> Shortage:

@@ -9,6 +9,7 @@ of 2).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import prod
 
@@ -31,11 +32,11 @@ class Cut:
     instances: Splits
     cores: Splits
 
-    @property
+    @cached_property
     def instance_count(self) -> int:
         return prod(s.parts for s in self.instances)
 
-    @property
+    @cached_property
     def core_count(self) -> int:
         return prod(s.parts for s in self.cores)
 

@@ -25,7 +25,7 @@ from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Prediction, Segment
 from .movement import Movement
 from .traffic import Area
-from .walk import Walk, Walks, weight_of
+from .walk import Walk, Walks
 from .weightring import Arrivals, WeightRing
 
 
@@ -76,7 +76,7 @@ class _Simulation:
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             cells = [self.cells.cell(segment, step.instance, c) for c in range(count(segment.cores))]
-            now = _Step(step.segment, cells, max(cells, key=weight_of))
+            now = _Step(step.segment, cells, max(cells, key=lambda c: c.weight))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()

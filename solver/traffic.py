@@ -94,10 +94,17 @@ class Space:
     """The lifetimes in one memory, so far."""
 
     areas: list[Area] = field(default_factory=list[Area])
+    top: int = 0
+    """Nothing was above."""
 
     def open(self, low: int, size: int) -> Area:
         """A new lifetime of these bytes, which waits for everything that used them."""
         high = low + size
+        if low >= self.top:
+            self.top = high
+            self.areas.append(Area(low, high, 0.0))
+            return self.areas[-1]
+        self.top = max(self.top, high)
         floor = 0.0
         left: list[Area] = []
         for old in self.areas:

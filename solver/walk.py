@@ -8,17 +8,18 @@ its inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from ..ir.box import Box, Span, full, is_empty, shape_of, volume
+from ..ir.box import Box, Span, full, is_empty, shape_of
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ..ir.cell import Cell, idle_stages, tile_boxes
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
+from ..ir.structure import Structures, names
 from .cycles import Layout, Run, Transfer, Transfers, matrix_run, vector_run
 
 
@@ -119,14 +120,16 @@ class Walks:
         self.graph = graph
         self.machine = machine
         self.transfers = Transfers(machine)
-        self._known: dict[tuple[object, ...], Walk] = {}
+        self._structures = Structures(graph).of
+        self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
+        self._renamed: dict[tuple[int, str], Walk] = {}
 
     def walk(self, op: Op, tile: Tile, cell: Cell) -> Walk:
-        """The walk of ``op`` (which must run in ``cell``)."""
+        """The walk of ``op`` (which must run in ``cell``); equal operators share it, but for the names in it."""
         box = cell.ops[op.name].tensors[op.output]
         shape = self.graph.tensor[op.output].shape
         key = (
-            op.name,
+            self._structures[op.name],
             (tile.sizes, tile.order, tile.reduce, tile.engine),
             tuple((s.size, s.lo == 0, s.hi == extent) for s, extent in zip(box, shape, strict=True)),
             tuple(shape_of(cell.room(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
@@ -134,8 +137,15 @@ class Walks:
             idle_stages(cell.ops[op.name]),
         )
         if key not in self._known:
-            self._known[key] = self._walk(op, tile, cell, box)
-        return self._known[key]
+            self._known[key] = op, self._walk(op, tile, cell, box)
+        first, walk = self._known[key]
+        if first is op:
+            return walk
+        mine = (id(walk), op.name)
+        if mine not in self._renamed:
+            name = dict(zip(names(first), names(op), strict=True))
+            self._renamed[mine] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
+        return self._renamed[mine]
 
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
         tiles = tile_walk(box, tile.sizes, tile.order)
@@ -255,9 +265,3 @@ def _inside(box: Box, outer: Box) -> Box:
 def _relative(boxes: Boxes, origin: Box) -> Boxes:
     lows = np.array([span.lo for span in origin], dtype=np.int64).reshape(1, -1, 1)
     return Boxes(boxes.spans - lows, boxes.present)
-
-
-def weight_of(cell: Cell) -> int:
-    """How much a cell has to do, roughly: points and elements; for telling which cell is the busiest."""
-    elements = sum(volume(box) for box in cell.tensors.values())
-    return elements + sum(volume(points) for boxes in cell.ops.values() for points in boxes.points)

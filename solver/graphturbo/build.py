@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from ...ir.cell import Cells
+from ...ir.cell import Cells, Run
 from ...ir.graph import Graph
 from ...ir.in_place import replaced
 from ...ir.machine import Machine, Role
 from ...ir.plan import LocalBuffer, Plan, Segment, Solved, Step
 from ...ir.plan_check import check_plan
+from ..alike import kind, renamed
 from ..buffers import local_requests
 from ..demand import demand
 from ..options import ModelRun
@@ -48,6 +49,7 @@ class Heuristics:
         self._segments = Segments(graph, machine, cells, level)
         self._tiles = Tiles(graph, machine, cells)
         self._walks = Walks(graph, machine)
+        self._places: dict[Hashable, tuple[Run, list[LocalBuffer]]] = {}
 
     def plan(self) -> Realised:
         """The plan. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits in no way at all."""
@@ -94,18 +96,31 @@ class Heuristics:
         return tuple(found)
 
     def _local(self, segments: Sequence[Segment]) -> tuple[LocalBuffer, ...] | Refusal:
-        """All buffers of the cores."""
+        """All buffers of the cores; equal segments share theirs."""
         found: list[LocalBuffer] = []
         for index, segment in enumerate(segments):
-            buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
-            before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
-            for memory in self.machine.memories:
-                mine = [b for b in buffers if b.memory == memory.name]
-                at = addresses(mine, before if memory.role == "local" else {}, memory)
-                if isinstance(at, int):
-                    return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
-                found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
+            run, key = self.cells.run(segment.ops), kind(self.cells, segment)
+            if key not in self._places:
+                placed = self._placed(index, segment)
+                if isinstance(placed, Refusal):
+                    return placed
+                self._places[key] = run, placed
+            first, buffers = self._places[key]
+            found += renamed(buffers, first, run, index)
         return tuple(found)
+
+    def _placed(self, index: int, segment: Segment) -> list[LocalBuffer] | Refusal:
+        """The buffers of one segment at their addresses."""
+        found: list[LocalBuffer] = []
+        buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
+        before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
+        for memory in self.machine.memories:
+            mine = [b for b in buffers if b.memory == memory.name]
+            at = addresses(mine, before if memory.role == "local" else {}, memory)
+            if isinstance(at, int):
+                return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
+            found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
+        return found
 
     def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Settled | Refusal:
         """What lives in the shared memory when, for one order."""
