@@ -8,7 +8,7 @@ import pytest
 
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound
+from girih.ir.lower_bound import lower_bound, unavoidable
 from girih.ir.machine import Machine
 from girih.tests import graphs
 
@@ -50,6 +50,12 @@ def test_special_functions_count_their_slowdown(machine: Machine) -> None:
         return lower_bound(net.graph(), machine)[0]
 
     assert only("exp") == machine.engine_for("vector").special * only("neg")
+
+
+def test_lanes_are_those_of_what_is_written(machine: Machine) -> None:
+    # The bias is added in single precision, of which 32 go side by side; the ReLU writes half precision.
+    vector = next(w for w in unavoidable(graphs.conv(batch=2, size=8, out=32), machine) if w.resource == "VME")
+    assert vector.cycles == 2 * 8 * 8 * 32 * (1 / 32 + 1 / 64) / machine.cores
 
 
 def test_movements_are_free(machine: Machine) -> None:
