@@ -121,7 +121,10 @@ def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce
 
 def _cut(span: Span, size: int) -> Int:
     lows = np.arange(span.lo, span.hi, size, dtype=np.int64)
-    return np.stack([lows, np.minimum(lows + size, span.hi)], axis=1)
+    cuts = np.empty((len(lows), 2), dtype=np.int64)
+    cuts[:, 0] = lows
+    np.minimum(lows + size, span.hi, out=cuts[:, 1])
+    return cuts
 
 
 def _non_empty(spans: Int) -> Bool:

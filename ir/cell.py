@@ -95,19 +95,37 @@ def leaving(graph: Graph, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     )
 
 
+class _Parts:
+    """What boxes of results need, each found once: segments that differ in length alone ask for the same."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._known: dict[tuple[str, Box], OpBoxes] = {}
+
+    def of(self, op: Op, target: Box) -> OpBoxes:
+        key = (op.name, target)
+        if key not in self._known:
+            self._known[key] = op_boxes(op, self.graph.tensor, target)
+        return self._known[key]
+
+
 def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
     """For each operator, the dimension of its result that shrinks when a dimension of the leader's result is halved.
 
     The first such dimension that no other dimension of the leader already took; ``None`` where none shrinks.
     """
-    leader = ops[-1]
+    return _followed(_Parts(graph), ops)
+
+
+def _followed(parts: _Parts, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
+    graph, leader = parts.graph, ops[-1]
     shape = graph.tensor[leader.output].shape
     found: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
     found[leader.name] = {d: d for d in range(len(shape))}
     for d, extent in enumerate(shape):
         half = list(full(shape))
         half[d] = part(extent, 2, 0) if extent > 1 else Span(0, 1)
-        boxes = _backwards(graph, ops, {leader.name: tuple(half)})
+        boxes = _backwards(parts, ops, {leader.name: tuple(half)})
         for op in ops[:-1]:
             mine = boxes.get(op.name)
             whole = graph.tensor[op.output].shape
@@ -121,7 +139,7 @@ def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int 
     return found
 
 
-def _backwards(graph: Graph, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
+def _backwards(parts: _Parts, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
     """The boxes of each operator that ``shares`` (by operator name) and their ancestors in ``ops`` need."""
     wanted: dict[str, Box] = {}
     boxes: dict[str, OpBoxes] = {}
@@ -129,7 +147,7 @@ def _backwards(graph: Graph, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> 
         target = hull(wanted.get(op.output), shares.get(op.name))
         if target is None or is_empty(target):
             continue
-        boxes[op.name] = op_boxes(op, graph.tensor, target)
+        boxes[op.name] = parts.of(op, target)
         for name in op.inputs:
             merged = hull(wanted.get(name), boxes[op.name].tensors.get(name))
             if merged is not None:
@@ -161,6 +179,7 @@ class Cells:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.structures = Structures(graph)
+        self._parts = _Parts(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], Run] = {}
         self._dims: dict[int, tuple[Run, dict[str, dict[int, int | None]]]] = {}
@@ -187,11 +206,11 @@ class Cells:
             self._runs[ops] = Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
         return self._runs[ops]
 
-    def _follow(self, ops: tuple[str, ...]) -> dict[str, dict[int, int | None]]:
+    def followed(self, ops: tuple[str, ...]) -> dict[str, dict[int, int | None]]:
         """See :func:`followed_dims`."""
         run = self.run(ops)
         if run.number not in self._dims:
-            self._dims[run.number] = run, followed_dims(self.graph, tuple(self.graph.op[n] for n in ops))
+            self._dims[run.number] = run, _followed(self._parts, tuple(self.graph.op[n] for n in ops))
         first, dims = self._dims[run.number]
         return {mine: dims[theirs] for mine, theirs in zip(ops, first.ops, strict=True)}
 
@@ -200,13 +219,13 @@ class Cells:
         ops = tuple(graph.op[n] for n in segment.ops)
         if core >= count(segment.cores) or ops[0].host is not None:
             return Cell({}, {}, {})
-        dims = self._follow(segment.ops)
+        dims = self.followed(segment.ops)
         shares = {
             op.name: share(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
             for op in dict.fromkeys((*leaving(graph, ops), ops[-1]))
         }
         shares = {name: box for name, box in shares.items() if not is_empty(box)}
-        boxes = _backwards(graph, ops, shares)
+        boxes = _backwards(self._parts, ops, shares)
         tensors: dict[str, Box] = {}
         for op in ops:
             if op.name not in boxes:

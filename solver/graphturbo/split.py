@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.box import Box, hull, volume
-from ...ir.cell import Cell, Cells, count, followed_dims
+from ...ir.cell import Cell, Cells, count
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.in_place import replaced
 from ...ir.machine import Machine
@@ -91,7 +91,7 @@ class Splitter:
         whole = SplitInfo(0, 1, len(ops), bind(shape, self.machine.cores))
         if peak <= room and self._fits(ops, whole):
             return whole
-        follow = followed_dims(self.graph, ops)
+        follow = self.cells.followed(tuple(op.name for op in ops))
         found: SplitInfo | None = None
         for dim, extent in enumerate(shape):
             for factor in factors(extent if most is None else min(extent, most)):
