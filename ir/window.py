@@ -10,8 +10,8 @@ nothing can be, any loop with a stride of its own can be a dimension. Strides ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import gcd, prod
 
@@ -143,18 +143,90 @@ class Found:
     window: Window
 
 
-def cheapest(
+@dataclass(frozen=True)
+class Part:
+    """The instructions for some values of a loop, which their nest counts from 0; without ``only``, for all loops."""
+
+    found: Found
+    only: tuple[int, Span] | None = None
+
+
+def cheapest_parts(
     engine: Engine,
     extents: tuple[int, ...],
     strides: tuple[tuple[int, ...], ...],
     guards: tuple[tuple[Guard, ...], ...],
     dtypes: Sequence[str],
     below: int,
-) -> Found | None:
-    """The cheapest way, if it takes fewer than ``below`` cycles.
+) -> tuple[Part, ...]:
+    """The cheapest way to do all loops, if it takes fewer than ``below`` cycles; empty if none does.
 
-    ``strides`` are those of what is written, and of each operand that is read; ``guards`` and ``dtypes`` are of these.
+    At once, or in three parts: the positions of one loop from which nothing out of bounds is seen, and those before and
+    behind them. The instructions of the former need not look after that dimension, so that the loop can be the one
+    along the lanes, of which the channels may fill a part alone. ``strides`` are those of what is written, and of each
+    operand that is read; ``guards`` and ``dtypes`` are of these.
     """
+    whole = cheapest(engine, extents, guards, strides, dtypes, below)
+    best: tuple[Part, ...] = ()
+    if whole is not None:
+        best, below = (Part(whole),), whole.window.busy
+    for loop, inner in _inner(extents, strides[0], guards):
+        spans = [s for s in (inner, Span(0, inner.lo), Span(inner.hi, extents[loop])) if s.size]
+        parts: list[Part] = []
+        left = below
+        for span in spans:
+            found = cheapest(engine, *_cut(extents, guards, loop, span), strides, dtypes, left)
+            if found is None:
+                break
+            left -= found.window.busy
+            parts.append(Part(found, (loop, span)))
+        if len(parts) == len(spans):
+            best, below = tuple(parts), below - left
+    return best
+
+
+def _inner(
+    extents: tuple[int, ...], target: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...]
+) -> Iterator[tuple[int, Span]]:
+    """Loops of the result that alone decide, with reduced ones, whether a dimension is in bounds; and where it is."""
+    for guard in (g for of_read in guards for g in of_read):
+        outs = [a for a in guard.loops if target[a]]
+        if len(outs) != 1 or guard.coeffs[outs[0]] < 0:
+            continue
+        (loop,) = outs
+        steps = [guard.coeffs[a] * (extents[a] - 1) for a in guard.loops if a != loop]
+        low = guard.const + sum(min(0, s) for s in steps)
+        high = guard.const + sum(max(0, s) for s in steps)
+        step = guard.coeffs[loop]
+        inner = Span(max(0, -(low // step)), min(extents[loop], (guard.bound - 1 - high) // step + 1))
+        if 1 < inner.size < extents[loop]:
+            yield loop, inner
+
+
+def _cut(
+    extents: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...], loop: int, span: Span
+) -> tuple[tuple[int, ...], tuple[tuple[Guard, ...], ...]]:
+    """Extents and guards for some values of a loop; without the guards that nothing is left for."""
+    kept = tuple(span.size if a == loop else e for a, e in enumerate(extents))
+    points = tuple(Span(0, e) for e in kept)
+    moved = tuple(tuple(replace(g, const=g.const + g.coeffs[loop] * span.lo) for g in gs) for gs in guards)
+
+    def needed(guard: Guard) -> bool:
+        reached = Affine(guard.coeffs, guard.const).over(points)
+        return reached.lo < 0 or reached.hi > guard.bound
+
+    return kept, tuple(tuple(g for g in gs if needed(g)) for gs in moved)
+
+
+def cheapest(
+    engine: Engine,
+    extents: tuple[int, ...],
+    guards: tuple[tuple[Guard, ...], ...],
+    strides: tuple[tuple[int, ...], ...],
+    dtypes: Sequence[str],
+    below: int,
+) -> Found | None:
+    """The cheapest instructions that do all loops, if they take fewer than ``below`` cycles."""
     best: Found | None = None
     target, *reads = strides
     for source, walk in enumerate(reads):

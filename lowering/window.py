@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.box import Affine, Span
 from ..ir.machine import Engine
-from ..ir.window import Found, Guard, Slot, cheapest, overwrites, visited, window_mnemonic
+from ..ir.window import Found, Guard, Part, Slot, cheapest_parts, overwrites, visited, window_mnemonic
 from .axes import ByteNest, Piece, Walk, collapse_except, pieces
 from .emit import Buffers, Emitted, Ref, byte_nest
 from .nest import Load, Nest
@@ -80,7 +80,7 @@ def windows(
     tight = inside.nest
     apart = {a for of_load in inside.guards for g in of_load for a in g.loops if tight.extents[a] > 1}
     flat, kept = collapse_except(ByteNest(tight.extents, tight.walks, ()), frozenset(apart))
-    found = cheapest(
+    parts = cheapest_parts(
         engine,
         flat.extents,
         tuple(w.strides for w in flat.walks),
@@ -88,10 +88,22 @@ def windows(
         [buffers[load.buffer].dtype for load in loads],
         below,
     )
-    if found is None:
+    if not parts:
         return None
-    replaces = inside.covered and not started and overwrites(found.nest, found.window, nest.combine or "")
-    return _instructions(mnemonic, flat, found, replaces), replaces
+    found = [part.found for part in parts]
+    replaces = inside.covered and not started
+    replaces &= all(overwrites(f.nest, f.window, nest.combine or "") for f in found)
+    return [e for p in parts for e in _instructions(mnemonic, _part(flat, p), p.found, replaces)], replaces
+
+
+def _part(flat: ByteNest, part: Part) -> ByteNest:
+    """The loops that a part does, each from its first point."""
+    if part.only is None:
+        return flat
+    loop, span = part.only
+    extents = tuple(span.size if a == loop else e for a, e in enumerate(flat.extents))
+    walks = tuple(replace(w, base=w.base + w.strides[loop] * span.lo) for w in flat.walks)
+    return replace(flat, extents=extents, walks=walks)
 
 
 def _renumbered(guard: Guard, kept: tuple[int, ...]) -> Guard:

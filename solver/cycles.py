@@ -20,7 +20,7 @@ from ..ir.elements import ELEMENTS
 from ..ir.graph import DTYPES, Access, Stage, contraction_axes
 from ..ir.machine import Engine, Machine, Role
 from ..ir.timing import burst_bytes, contiguous_runs, matrix_body, vector_body
-from ..ir.window import Guard, cheapest, overwrites, visited, window_mnemonic
+from ..ir.window import Guard, cheapest_parts, overwrites, visited, window_mnemonic
 
 Layout = Mapping[str, tuple[Box, str]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, and its dtype."""
@@ -204,12 +204,12 @@ def _window(
     combine = stage.combine or ""
     if window_mnemonic(stage.func, combine, len(reads)) is None or len(reads) != len(stage.operands):
         return None
-    found = cheapest(engine, loops.extents, loops.strides, loops.guards, reads, below)
-    if found is None:
+    parts = [p.found for p in cheapest_parts(engine, loops.extents, loops.strides, loops.guards, reads, below)]
+    if not parts:
         return None
-    replaces = stage.start is None and not loops.cut and overwrites(found.nest, found.window, combine)
+    replaces = stage.start is None and not loops.cut and all(overwrites(p.nest, p.window, combine) for p in parts)
     first = (0, 0) if replaces else fill
-    return _sum((found.window.instructions, found.window.busy), first)
+    return _sum((sum(p.window.instructions for p in parts), sum(p.window.busy for p in parts)), first)
 
 
 def _reduction(

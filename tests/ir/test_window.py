@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from girih.ir.box import Affine, Span
 from girih.ir.load_machine import load_machine
 from girih.ir.timing import vector_body
-from girih.ir.window import Combination, Found, Guard, Slot, Window, cheapest, overwrites, visited
+from girih.ir.window import Combination, Found, Guard, Part, Slot, Window, cheapest, cheapest_parts, overwrites, visited
 
 VME = load_machine("stcp920").engine["VME"]
 FOREVER = 1 << 60
@@ -40,7 +41,7 @@ def nests(draw: st.DrawFn) -> tuple[Combination, list[bool]]:
 def found(nest: Combination, below: int = FOREVER) -> Found | None:
     reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
     guards = (nest.guards, ())[: len(reads)]
-    return cheapest(VME, nest.extents, (nest.target, *reads), guards, ["float16"] * len(reads), below)
+    return cheapest(VME, nest.extents, guards, (nest.target, *reads), ["float16"] * len(reads), below)
 
 
 @settings(deadline=None)
@@ -130,3 +131,54 @@ def test_a_depthwise_convolution() -> None:
     assert answer is not None
     row, column = Slot(1, 4, 1, 1, 640, 0), Slot(2, 5, 1, 1, 64, 1)
     assert answer.window == Window(2 * (16 + 120 * 9), 2, row, column, 3)
+
+
+def parts_of(nest: Combination) -> tuple[Part, ...]:
+    reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
+    guards = (nest.guards, ())[: len(reads)]
+    return cheapest_parts(VME, nest.extents, (nest.target, *reads), guards, ["float16"] * len(reads), FOREVER)
+
+
+@settings(deadline=None)
+@given(nests())
+def test_parts_are_the_whole_and_cost_less(case: tuple[Combination, list[bool]]) -> None:
+    whole, parts = found(case[0]), parts_of(case[0])
+    if whole is None:
+        assert parts == () or len(parts) > 1
+        return
+    if len(parts) == 1:
+        assert parts == (Part(whole),)
+        return
+    assert sum(p.found.window.busy for p in parts) < whole.window.busy
+    loops = {p.only[0] for p in parts if p.only is not None}
+    spans = sorted(p.only[1] for p in parts if p.only is not None)
+    assert len(loops) == 1 and len(spans) == len(parts)
+    (loop,) = loops
+    assert [i for span in spans for i in range(*span)] == list(range(case[0].extents[loop]))
+    for part in parts:
+        assert part.only is not None
+        ranges = [range(e) for e in case[0].extents]
+        ranges[loop] = range(*part.only[1])
+        nest = part.found.nest
+        for point in product(*ranges):
+            here = tuple(v - part.only[1].lo * (a == loop) for a, v in enumerate(point))
+            assert all(inside(g, here) for g in nest.guards) == all(inside(g, point) for g in case[0].guards)
+
+
+def test_few_channels_leave_the_lanes_to_the_width() -> None:
+    """3 x 3 windows on 28 x 112 positions of 32 channels: half of the 64 lanes, or 55 of them."""
+    width, channels = 112, 32
+    nest = Combination(
+        (28, width, channels, 3, 3),
+        (width * channels, channels, 1, 0, 0),
+        (width * channels, channels, 1, width * channels, channels),
+        (0, 0, 1, 3 * channels, channels),
+        (Guard((1, 0, 0, 1, 0), -1, 28, width * channels), Guard((0, 1, 0, 0, 1), -1, width, channels)),
+    )
+    whole, parts = found(nest), parts_of(nest)
+    assert whole is not None and whole.window.lane == 2
+    assert (parts[0].only, parts[0].found.window.lane) == ((1, Span(1, 111)), 1)
+    assert sum(p.found.window.busy for p in parts) < 0.65 * whole.window.busy
+    # With as many channels as lanes there is nothing to gain.
+    wide = replace(nest, extents=(28, width, 64, 3, 3))
+    assert [p.only for p in parts_of(wide)] == [None]

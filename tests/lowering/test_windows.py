@@ -103,6 +103,30 @@ def uses_windows(mnemonics: Counter[str]) -> bool:
     return any(ROWS[m].latency == "window" for m in mnemonics)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_width_along_the_lanes(seed: int) -> None:
+    """Few channels, wide images: the middle of the rows goes along the lanes, what sees padding does not."""
+    rng = Random(f"wide {seed}")
+    machine = load_machine("stcp920")
+    m = Model(17, seed)
+    width, stride, channels = rng.randint(60, 90), rng.choice([1, 1, 2]), rng.choice([2, 8, 16])
+    x = m.input("x", 1, channels, rng.randint(20, 30), width)
+    padding = {"strides": [stride, stride], "pads": [1, rng.randint(0, 2), 1, rng.randint(1, 2)]}
+    if seed % 2:
+        y = m.node("Conv", x, m.weight("w", channels, 1, 3, 3), m.weight("b", channels), group=channels, **padding)
+    else:
+        y = m.node("MaxPool", x, kernel_shape=[3, 3], **padding)
+    model = m.build(m.node("Relu", y))
+    graph = import_onnx(model, precision="fp16")
+    op = next(op for op in graph.ops if any(s.combine for s in op.stages))
+    whole = full(graph.tensor[op.output].shape)
+    predicted, taken, mnemonics = emitted(graph, machine, op, whole)
+    count = sum(n for name, n in mnemonics.items() if ROWS[name].latency == "window")
+    assert taken == predicted and count > 1, mnemonics
+    inputs = inputs_of(graph, seed)
+    check(graph, machine, drawn(graph, machine, seed, longest=2, tiles=2), inputs, 1e-3)
+
+
 def test_prediction_and_emission_agree() -> None:
     """To the cycle where windows are used; elsewhere nothing takes longer than predicted."""
     found = 0
