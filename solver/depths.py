@@ -20,7 +20,7 @@ from ..ir.plan import Segment, Tile
 from .alike import kind
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .pipeline import Schedule, pipeline
-from .tileloop import NOTHING, Before, Body, Footprint, bodies, played
+from .tileloop import NOTHING, Before, Body, Footprint, Ring, bodies, played
 from .walk import Walk, Walks
 
 
@@ -58,6 +58,15 @@ class _Best:
     schedule: Schedule
 
 
+@dataclass(frozen=True)
+class _Made:
+    """A vector operator: its walk, the cycles that it takes, and the bytes of all versions of its scratch."""
+
+    walk: Walk
+    cycles: int
+    scratch: int
+
+
 class Pipelines:
     """Schedules of tile loops, each solved once."""
 
@@ -93,7 +102,7 @@ class Pipelines:
         there = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
         found: list[Pipelined] = []
         tiles: list[Tile] = []
-        made: dict[str, tuple[Walk, int]] = {}
+        made: dict[str, _Made] = {}
         for tile in segment.tiles:
             op = self.graph.op[tile.op]
             footprint = self._footprint(op, tile, targets(there, op))
@@ -106,12 +115,14 @@ class Pipelines:
                 continue
             cell = max(running, key=lambda c: c.weight)
             walk = self.walks.walk(op, tile, cell)
-            depths, pipelined = self._best(index, walk, op, segment, footprint, _before(op, walk, made))
+            before = _before(op, walk, made)
+            beside = _scratch(op, made) if before != NOTHING else 0
+            depths, pipelined = self._best(index, walk, op, segment, footprint, before, beside)
             found.append(pipelined)
             if tile.engine == "matrix":
                 made.clear()
             else:
-                made[op.output] = walk, pipelined.cycles
+                made[op.output] = _Made(walk, pipelined.cycles, depths[0] * footprint.scratch)
             tiles.append(replace(tile, depth=depths[0], weight_depth=depths[1]))
         return tuple(tiles), tuple(found)
 
@@ -136,24 +147,28 @@ class Pipelines:
         return None
 
     def _best(
-        self, index: int, walk: Walk, op: Op, segment: Segment, footprint: Footprint, before: Before
+        self, index: int, walk: Walk, op: Op, segment: Segment, footprint: Footprint, before: Before, beside: int
     ) -> tuple[tuple[int, int], Pipelined]:
         """The depths with the fewest cycles for all tiles of the walk, then the fewest bytes."""
         loads = self._loads(op, walk, segment)
-        key = (walk.kinds, walk.kind, walk.weights, tuple(loads.items()), footprint, before)
+        key = (walk.kinds, walk.kind, walk.weights, tuple(loads.items()), footprint, before, beside)
         if key not in self._known:
-            self._known[key] = self._solve(walk, loads, footprint, before)
+            self._known[key] = self._solve(walk, loads, footprint, before, beside)
         best = self._known[key]
         interval = -(-best.schedule.interval // best.body.tiles)
         latency = best.schedule.latency
         return best.depths, Pipelined(index, op.name, len(walk), interval, latency, best.cycles, best.schedule)
 
-    def _solve(self, walk: Walk, loads: dict[int, int], footprint: Footprint, before: Before) -> _Best:
-        """Play all depths; schedule the loop with the best ones."""
+    def _solve(self, walk: Walk, loads: dict[int, int], footprint: Footprint, before: Before, beside: int) -> _Best:
+        """Play all depths; schedule the loop with the best ones.
+
+        What runs ``before`` holds ``beside`` bytes where scratch lies. The two overlap only if they lie apart, as is
+        assumed in playing: depths for which there is no room count only if there is none at all.
+        """
         options: list[tuple[int, int, tuple[int, int], Body]] = []
         for body in bodies(walk, self.machine, footprint, loads):
             rings = {ring.name: ring for ring in body.rings}
-            shallow = rings["scratch"].fitting if "scratch" in rings else (1,)
+            shallow = _beside(rings["scratch"], beside) if "scratch" in rings else (1,)
             for depths in product(shallow, rings["weights"].fitting if "weights" in rings else (1,)):
                 size = depths[0] * footprint.scratch + depths[1] * footprint.weights
                 options.append((played(walk, self.machine, loads, *depths, before), size, depths, body))
@@ -188,13 +203,24 @@ class Pipelines:
         return loads
 
 
-def _before(op: Op, walk: Walk, made: Mapping[str, tuple[Walk, int]]) -> Before:
+def _scratch(op: Op, made: Mapping[str, _Made]) -> int:
+    """Bytes of scratch of what the vector engine is with when the matrix engine could begin with ``op``."""
+    left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
+    return (made.get(left) or list(made.values())[-1]).scratch
+
+
+def _beside(ring: Ring, size: int) -> tuple[int, ...]:
+    """The depths that fit beside so many bytes; if none does, all that fit."""
+    return tuple(d for d in ring.fitting if d * ring.bytes + size <= ring.capacity) or ring.fitting
+
+
+def _before(op: Op, walk: Walk, made: Mapping[str, _Made]) -> Before:
     """What the matrix engine waits for: ``made`` are the walks of vector operators since it last worked."""
     left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
     if not walk.weights or left not in walk.reads:
         return NOTHING
     if left not in made:
         # They make nothing for it, and yet the vector engine is with them first.
-        return Before(sum(cycles for _, cycles in made.values()), (0,) * len(walk)) if made else NOTHING
-    producer, cycles = made[left]
+        return Before(sum(m.cycles for m in made.values()), (0,) * len(walk)) if made else NOTHING
+    producer, cycles = made[left].walk, made[left].cycles
     return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.reach(left, producer)))

@@ -31,13 +31,14 @@ from .walk import last_tile
 class Lead:
     """A producer: the ``cycles`` that it takes for ``box`` of its result, in tiles of ``sizes`` in ``order``.
 
-    Without a box it is no producer: it only keeps the vector engine busy.
+    Without a box it is no producer: it only keeps the vector engine busy. ``scratch``: bytes of its private buffers.
     """
 
     cycles: int
     box: Box = ()
     sizes: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
+    scratch: int = 0
 
     def share(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the tiles, the share that is done when ``spans[i]`` (dimensions x (lo, hi)) is there, for each i."""

@@ -213,7 +213,8 @@ class Tiler:
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
                 before.clear()
             elif boxes and leads:
-                before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order)
+                scratch = self._scratch(op, choice.tile, boxes)
+                before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch)
         return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
 
     def tile(
@@ -248,6 +249,9 @@ class Tiler:
     ) -> Choice | Infeasible:
         """The best tile that fits in every tile of every box."""
         accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        if lead is not None and lead.scratch <= accumulator // 2:
+            # The two overlap only if their buffers lie apart.
+            accumulator -= lead.scratch
         weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
         excluded: set[Tile] = set()
         for attempt in range(ATTEMPTS):
@@ -338,14 +342,17 @@ class Tiler:
 
     def _fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
-        alignment = self.machine.role("accumulator").alignment
-        scratch = sum(round_up(s, alignment) for s in scratch_sizes(self.graph, op, tile, boxes).values())
-        if tile.depth * scratch > accumulator:
+        if self._scratch(op, tile, boxes) > accumulator:
             return False
         if tile.engine != "matrix":
             return True
         size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
         return tile.weight_depth * size <= weights
+
+    def _scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
+        """Bytes of all versions of the tile's private buffers."""
+        alignment = self.machine.role("accumulator").alignment
+        return tile.depth * sum(round_up(s, alignment) for s in scratch_sizes(self.graph, op, tile, boxes).values())
 
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
         one = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
@@ -424,7 +431,9 @@ def _lead(op: Op, before: Mapping[str, Lead]) -> Lead | None:
     if op.anchor is None or not before:
         return None
     left = op.stages[op.anchor].reads[0].tensor
-    return before.get(left) or Lead(sum(lead.cycles for lead in before.values()))
+    return before.get(left) or Lead(
+        sum(lead.cycles for lead in before.values()), scratch=list(before.values())[-1].scratch
+    )
 
 
 def _cap(capacity: int, limit: int | None) -> int:
