@@ -103,11 +103,9 @@ def uses_windows(mnemonics: Counter[str]) -> bool:
     return any(ROWS[m].latency == "window" for m in mnemonics)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 9])
-def test_width_along_the_lanes(seed: int) -> None:
-    """Few channels, wide images: the middle of the rows goes along the lanes, what sees padding does not."""
+def wide(seed: int) -> onnx.ModelProto:
+    """A depthwise convolution or a pool of few channels over a wide image."""
     rng = Random(f"wide {seed}")
-    machine = load_machine("stcp920")
     m = Model(17, seed)
     width, stride, channels = rng.randint(60, 90), rng.choice([1, 1, 2]), rng.choice([8, 12, 24])
     x = m.input("x", 1, channels, rng.randint(20, 30), width)
@@ -116,15 +114,20 @@ def test_width_along_the_lanes(seed: int) -> None:
         y = m.node("Conv", x, m.weight("w", channels, 1, 3, 3), m.weight("b", channels), group=channels, **padding)
     else:
         y = m.node("MaxPool", x, kernel_shape=[3, 3], **padding)
-    model = m.build(m.node("Relu", y))
-    graph = import_onnx(model, precision="fp16")
-    op = next(op for op in graph.ops if any(s.combine for s in op.stages))
-    whole = full(graph.tensor[op.output].shape)
-    predicted, taken, mnemonics = emitted(graph, machine, op, whole)
-    count = sum(n for name, n in mnemonics.items() if ROWS[name].latency == "window")
-    assert taken == predicted and count > 1, mnemonics
-    inputs = inputs_of(graph, seed)
-    check(graph, machine, drawn(graph, machine, seed, longest=2, tiles=2), inputs, 1e-3)
+    return m.build(m.node("Relu", y))
+
+
+def test_positions_along_the_lanes() -> None:
+    """The middle of the rows goes along the lanes, what sees padding does not; to the cycle as predicted."""
+    machine, several = load_machine("stcp920"), 0
+    for seed in range(8):
+        graph = import_onnx(wide(seed), precision="fp16")
+        op = next(op for op in graph.ops if any(s.combine for s in op.stages))
+        predicted, taken, mnemonics = emitted(graph, machine, op, full(graph.tensor[op.output].shape))
+        assert taken == predicted if uses_windows(mnemonics) else taken <= predicted
+        several += sum(n for name, n in mnemonics.items() if ROWS[name].latency == "window") > 2
+        check(graph, machine, drawn(graph, machine, seed, longest=2, tiles=2), inputs_of(graph, seed), 1e-3)
+    assert several >= 4
 
 
 def test_prediction_and_emission_agree() -> None:
