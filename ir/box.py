@@ -6,7 +6,6 @@ Every interval in this project is half-open: ``Span(2, 5)`` holds 2, 3 and 4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 
@@ -36,11 +35,20 @@ def shape_of(box: Box) -> tuple[int, ...]:
 
 def volume(box: Box) -> int:
     """How many points the box holds (1 for the box of a scalar)."""
-    return prod(span.size for span in box)
+    # Boxes are looked at millions of times: plain loops take a third of the time of expressions over generators.
+    points = 1
+    for lo, hi in box:
+        if hi <= lo:
+            return 0
+        points *= hi - lo
+    return points
 
 
 def is_empty(box: Box) -> bool:
-    return any(span.hi <= span.lo for span in box)
+    for lo, hi in box:  # noqa: SIM110
+        if hi <= lo:
+            return True
+    return False
 
 
 def intersect(a: Box, b: Box) -> Box:
@@ -59,11 +67,17 @@ def hull(a: Box | None, b: Box | None) -> Box | None:
 def contains(outer: Box, inner: Box) -> bool:
     if is_empty(inner):
         return True
-    return all(o.lo <= i.lo and i.hi <= o.hi for o, i in zip(outer, inner, strict=True))
+    for (low, high), (lo, hi) in zip(outer, inner, strict=True):  # noqa: SIM110
+        if lo < low or high < hi:
+            return False
+    return True
 
 
 def overlap(a: Box, b: Box) -> bool:
-    return not is_empty(intersect(a, b))
+    for (low, high), (lo, hi) in zip(a, b, strict=True):  # noqa: SIM110
+        if min(high, hi) <= max(low, lo):
+            return False
+    return True
 
 
 def part(extent: int, parts: int, index: int) -> Span:

@@ -252,11 +252,6 @@ def without(boxes: OpBoxes, stages: Collection[int]) -> OpBoxes:
     return replace(boxes, points=points)
 
 
-def idle_stages(boxes: OpBoxes) -> frozenset[int]:
-    """The stages of an operator that have no points in a cell, and so none in its tiles."""
-    return frozenset(i for i, points in enumerate(boxes.points) if is_empty(points))
-
-
 def _renamed(cell: Cell, old: Run, new: Run) -> Cell:
     """The same cell in another run of equal structure."""
     op = dict(zip(old.ops, new.ops, strict=True))

@@ -278,7 +278,11 @@ def make(mnemonic: str, op: int, fields: Mapping[str, int | float]) -> Instructi
     if not fields.keys() <= row.position.keys():
         unknown = sorted(fields.keys() - row.position.keys())
         raise UsageError(f"{mnemonic} has no field {unknown[0]!r}; its fields are {', '.join(row.position)}")
-    return Instruction(mnemonic, op, tuple(_checked(row, f, fields.get(f.name, 0)) for f in row.fields))
+    values: list[int | float] = []
+    for spec, low, high in row.ranges:
+        value = fields.get(spec.name, 0)
+        values.append(value if type(value) is int and low <= value < high else _checked(row, spec, value))
+    return Instruction(mnemonic, op, tuple(values))
 
 
 def field(instruction: Instruction, name: str) -> int | float:
@@ -303,7 +307,7 @@ def _checked(row: Row, spec: Field, value: int | float) -> int | float:
         if not hasattr(value, "__index__"):
             raise UsageError(f"{row.mnemonic}: field {spec.name} takes an integer, not {value!r}")
         value = value.__index__()  # type: ignore[union-attr]
-    low, high = (0, 1 << spec.bits) if spec.number == "unsigned" else (-1 << spec.bits - 1, 1 << spec.bits - 1)
+    low, high = spec.range
     if not low <= value < high:
         raise UsageError(f"{row.mnemonic}: field {spec.name} holds {low} to {high - 1}, and {value} is outside")
     return value

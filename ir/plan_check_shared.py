@@ -117,8 +117,12 @@ class _Contents:
                 if buffer.store:
                     self._check_store(buffer)
         for name, reads in self.facts.reads.items():
+            # What several cores read alike is looked at for the first of them.
+            first: dict[tuple[int, Box], int] = {}
             for r in reads:
-                self._check_read(name, r.box, r.slot, r.core)
+                first.setdefault((r.slot, r.box), r.core)
+            for (slot, box), core in first.items():
+                self._check_read(name, box, slot, core)
         for name, streams in self.facts.streams.items():
             for stream in streams:
                 self._check_stream(name, stream)

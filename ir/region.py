@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from .box import Box, Span, full, hull, intersect, is_empty, volume
 from .graph import Access, Op, Stage, Tensor
@@ -52,6 +53,11 @@ class OpBoxes:
 
     points: tuple[Box, ...]
     tensors: Mapping[str, Box]
+
+    @cached_property
+    def idle(self) -> frozenset[int]:
+        """The stages that have no points."""
+        return frozenset(i for i, points in enumerate(self.points) if is_empty(points))
 
 
 def op_boxes(op: Op, tensors: Mapping[str, Tensor], target: Box) -> OpBoxes:

@@ -21,6 +21,11 @@ class Field:
     bits: int
     number: Number = "unsigned"
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The integers that it holds: ``low <= value < high``."""
+        return (0, 1 << self.bits) if self.number == "unsigned" else (-1 << self.bits - 1, 1 << self.bits - 1)
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -60,6 +65,12 @@ class Row:
     def position(self) -> dict[str, int]:
         """Where each field is in :attr:`Instruction.values`."""
         return {f.name: i for i, f in enumerate(self.fields)}
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[Field, int, int], ...]:
+        """Each field with the integers ``low <= value < high`` that it holds as they are: none if it holds floats."""
+        bounds = [(0, 0) if f.number == "float" else f.range for f in self.fields]
+        return tuple((f, low, high) for f, (low, high) in zip(self.fields, bounds, strict=True))
 
     @cached_property
     def family(self) -> str:

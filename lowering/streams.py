@@ -40,6 +40,10 @@ class Area:
     bytes: int
     floor: dict[int, int] = field(default_factory=dict[int, int])
     records: list[_Record] = field(default_factory=list[_Record])
+    end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end = self.address + self.bytes
 
 
 _CROWDED = 96
@@ -68,18 +72,17 @@ class Streams:
         """A new lifetime of these bytes; what used them before must retire before the first use."""
         mine = self._areas.setdefault((memory, core), [])
         new = Area(memory, core, address, size)
-        left: list[Area] = []
-        for old in mine:
-            if old.address >= address + size or address >= old.address + old.bytes:
-                left.append(old)
-                continue
+        end = address + size
+        met = [old for old in mine if old.address < end and address < old.end]
+        for old in met:
             for queue, index in old.floor.items():
                 new.floor[queue] = max(new.floor.get(queue, -1), index)
             for record in old.records:
                 new.floor[record.queue] = max(new.floor.get(record.queue, -1), record.index)
-            if not (address <= old.address and old.address + old.bytes <= address + size):
-                left.append(old)
-        self._areas[(memory, core)] = [*left, new]
+        gone = {id(old) for old in met if address <= old.address and old.end <= end}
+        if gone:
+            mine[:] = [old for old in mine if id(old) not in gone]
+        mine.append(new)
         return new
 
     def barrier(self) -> None:
@@ -166,7 +169,7 @@ class Streams:
             ):
                 continue
             self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))
-            known[:] = [max(a, b) for a, b in zip(known, clocks[q], strict=True)]
+            known[:] = map(max, known, clocks[q])
             known[q] = max(known[q], count)
         for q, count in sorted(open_needs.items()):
             # A need that another's clock covered is known by now, unless two covered one another.

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..ir.box import Box, Span
-from ..ir.cell import Cell, idle_stages
+from ..ir.cell import Cell
 from ..ir.graph import Op
 from ..ir.plan import SharedBuffer, Tile
 from ..ir.structure import names
@@ -82,7 +82,7 @@ class OpWalk:
             held = tuple(cell.room(name) if name in cell.tensors else None for name in self._names)
             reduce = tile.reduce if self._stationary is not None else None
             part = cell.ops[op.name]
-            tiles = kernels.walk(op, part.tensors[op.output], tile, held, idle_stages(part), reduce)
+            tiles = kernels.walk(op, part.tensors[op.output], tile, held, part.idle, reduce)
             self._running.append(_Running(core, cell, tiles, ring))
 
     def prefetch(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir.box import Box, Span, full, is_empty, shape_of
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cell, idle_stages, tile_boxes
+from ..ir.cell import Cell, tile_boxes
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
@@ -134,7 +134,7 @@ class Walks:
             tuple((s.size, s.lo == 0, s.hi == extent) for s, extent in zip(box, shape, strict=True)),
             tuple(shape_of(cell.room(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
             _offsets(op, cell),
-            idle_stages(cell.ops[op.name]),
+            cell.ops[op.name].idle,
         )
         if key not in self._known:
             self._known[key] = op, self._walk(op, tile, cell, box)
@@ -150,7 +150,7 @@ class Walks:
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
         tiles = tile_walk(box, tile.sizes, tile.order)
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
-        for stage in idle_stages(cell.ops[op.name]):
+        for stage in cell.ops[op.name].idle:
             points[stage] = Boxes(points[stage].spans, np.zeros(len(tiles), dtype=np.bool_))
         # Windows at a border see less, and tiles that read less of a tensor are others.
         guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
