@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..ir.cell import Cell, Cells, Run, count
+from ..ir.cell import Cell, Cells, Run, count, leaving
 from ..ir.graph import Graph
 from ..ir.in_place import replaced
 from ..ir.inside import inside, wholes
@@ -89,7 +89,8 @@ class Placing:
         What the first operator reads can be loaded for the next instance during the last one's work, and what it makes
         be made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for
         them to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart,
-        nor for data, or at least constants, that could be loaded while the operator before works.
+        nor for data, or at least constants, that could be loaded while the operator before works, nor for results that
+        are still being stored.
         """
         apart = [[b] for b in buffers]
         if memory.role != "local":
@@ -104,11 +105,14 @@ class Placing:
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
         loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
+        whole = wholes(self.graph, segment)
+        stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         known = {(last, first): None, (last, first & loaded): None} if count(segment.instances) > 1 else {}
         for again, of in (*known, (-1, frozenset[str]())):
             for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
                 for groups in ways:
-                    yield _Wish(groups, again, of, early=early)
+                    for late in dict.fromkeys((stored, frozenset[str]())):
+                        yield _Wish(groups, again, of, early=early, late=late)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -152,13 +156,14 @@ class Placing:
 class _Wish:
     """Groups of buffers that share an address, in order; the position ``again`` at which the tensors ``first``, that
     live from the first one on, live as well (-1: none); positions of which the buffers live one position ``longer``;
-    tensors that live from one position ``early``."""
+    tensors that live from one position ``early``, or until one ``late``."""
 
     groups: list[list[LocalBuffer]]
     again: int = -1
     first: frozenset[str] = frozenset()
     longer: frozenset[int] = frozenset()
     early: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
 
 
 def _requests(wish: _Wish) -> tuple[Request, ...]:
@@ -176,7 +181,8 @@ def _requests(wish: _Wish) -> tuple[Request, ...]:
 
 def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:
     first, last = group[0].live[0], group[-1].live[1]
-    return max(0, first - (group[0].name in wish.early)), last + (last - 1 in wish.longer)
+    later = last - 1 in wish.longer or any(b.name in wish.late for b in group)
+    return max(0, first - (group[0].name in wish.early)), last + later
 
 
 def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:

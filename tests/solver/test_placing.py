@@ -65,3 +65,18 @@ def test_the_next_instance_is_loaded_during_the_last_operator() -> None:
         there = [data[name] for name in ("softmax", "v", "mixed")]
         assert all(apart(data[name], b) for name in "qk" for b in there)
         assert scores == all(apart(data["scores"], b) for b in there)
+
+
+def test_a_result_that_leaves_has_time_to_be_stored() -> None:
+    """Nothing is made in its place by the next operator, unless there is no room elsewhere."""
+    net = graphs.Net()
+    x = net.elementwise("out", "exp", net.input("x", 2, 64, 64))
+    y = net.elementwise("y", "exp", x)
+    z = net.elementwise("z", "exp", y)
+    net.elementwise("last", "exp", z)
+    graph = net.graph("out", "last")
+    size = graph.tensor["x"].bytes
+    for capacity, free in ((4 * size, True), (3 * size, True), (2 * size, False)):
+        data = {b.name: b for b in placed(graph, capacity=capacity)}
+        assert data["out"].live == (0, 2)
+        assert apart(data["out"], data["z"]) == free
