@@ -31,7 +31,7 @@ from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from ..ir.structure import Structures
-from .align import aligned
+from .recut import aligned, bare, coarser
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
@@ -218,6 +218,7 @@ class _Loop:
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
         self._align(len(asked) + 1, first)
+        self._coarsen(len(asked) + 1, first)
         self._polish(len(asked) + 1)
 
     def _align(self, number: int, now: Round) -> None:
@@ -227,6 +228,19 @@ class _Loop:
         before, after = (tuple((s.instances, s.cores) for s in of) for of in (self.best.segments, segments))
         if before != after and not self._over():
             self._below(number, segments, now)
+
+    def _coarsen(self, number: int, now: Round) -> None:
+        """Once more with fewer instances, where the prediction says that they take the cores less time."""
+        assert self.best is not None
+        segments = bare(self.graph, self.best.segments)
+        also = coarser(self.graph, self._candidates, segments)
+        if also == segments or self._over():
+            return
+        made = self._chosen(segments, now, also)
+        if not isinstance(made, Refusal) and any(
+            of[0].instances != s.instances for of, s in zip(made, segments, strict=True)
+        ):
+            self._realised(number, made, now)
 
     def _polish(self, number: int) -> None:
         """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
@@ -308,23 +322,34 @@ class _Loop:
 
     def _below(self, number: int, segments: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Tiles and everything below; a plan that comes out is remembered if it is the best."""
-        tiled = self._tiled(segments, now, leads=False)
-        if isinstance(tiled, Refusal):
-            return tiled
-        others = self._others(segments, now) if self.options.strategy != "layerwise" else ()
-        made = self._better(tiled, others, now)
-        choices = [c for of in made for c in of[1]]
-        solved = together(choices)
-        # Equal operators share an answer, and the time that it took.
-        answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
-        self._log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers), "")
+        made = self._chosen(segments, now)
+        if isinstance(made, Refusal):
+            return made
+        answer = self._realised(number, made, now, *above)
         chosen = tuple(of[0] for of in made)
-        answer = self._ordered(number, chosen, now, *above, solved)
         if isinstance(answer, Refusal) and answer.role == "local" and chosen[answer.segment].inside:
             # It may fit with every tensor in a buffer of its own.
             self._apart.add(_cut(chosen[answer.segment]))
             return self._below(number, segments, now, *above)
         return answer
+
+    def _chosen(
+        self, segments: tuple[Segment, ...], now: Round, also: tuple[Segment, ...] = ()
+    ) -> list[_Tiled] | Refusal:
+        """For each segment, or the one in its place in ``also``, the best of the ways to tile it."""
+        tiled = self._tiled(segments, now, leads=False)
+        if isinstance(tiled, Refusal) or self.options.strategy == "layerwise":
+            return tiled
+        return self._better(tiled, (way for of in (segments, also) if of for way in self._others(of, now)), now)
+
+    def _realised(self, number: int, made: list[_Tiled], now: Round, *above: Solved) -> Realised | Refusal:
+        """Everything below these tiles."""
+        choices = [c for of in made for c in of[1]]
+        solved = together(choices)
+        # Equal operators share an answer, and the time that it took.
+        answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
+        self._log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers), "")
+        return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:
         """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`.lead`)."""

@@ -1,14 +1,18 @@
-"""Segments cut like those that read their results, where a result passed through main memory for want of that.
+"""Other cuts for the segments of a plan, which only a plan can tell to be worth it.
+
+Cut like those that read their results, where a result passed through main memory for want of that:
 
     a1 a2 a3 a4  b1 b2        b1 needs a part of each a: all of a's result has to wait for b
 
     a1 a2 b1  a3 a4 b2        a cut first like b, then on: half of it has to wait, and shared memory has room for that
 
-Segmentation prices segments by themselves and cannot know; a plan shows where it happens.
+Segmentation prices segments by themselves and cannot know. And into fewer instances: a price takes it that what an
+instance loads and stores overlaps with others alone, while tiles of a larger one may overlap among themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir.box import Box, hull
@@ -22,8 +26,8 @@ from .splits import MOST_INSTANCES, Cut, core_splits, instance_splits
 def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> tuple[Segment, ...]:
     """The segments of ``plan`` without tiles; those of which a reader needed everything at once are cut like it."""
     spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
+    segments = list(bare(graph, plan.segments))
     place = {op.name: number for number, op in enumerate(graph.ops)}
-    segments = [replace(s, ops=tuple(sorted(s.ops, key=place.__getitem__)), tiles=()) for s in plan.segments]
     of = {name: number for number, s in enumerate(segments) for name in s.ops}
     for number, segment in enumerate(segments):
         leader = graph.op[segment.ops[-1]]
@@ -34,6 +38,37 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
             if cut is not None:
                 segments[number] = replace(segment, instances=cut.instances, cores=cut.cores)
     return tuple(segments)
+
+
+def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments without tiles, with their operators in the order of the graph."""
+    place = {op.name: number for number, op in enumerate(graph.ops)}
+    return tuple(replace(s, ops=tuple(sorted(s.ops, key=place.__getitem__)), tiles=()) for s in segments)
+
+
+def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments (in the order of the graph) with the cheapest of their cuts into fewer instances, if any fits."""
+    place = {op.name: number for number, op in enumerate(graph.ops)}
+    found: list[Segment] = []
+    for segment in segments:
+        most = count(segment.instances)
+        cut: Cut | None = None
+        if most > 1:
+            shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
+            fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
+            ways = tuple(Cut(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
+            column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], ways)
+            cut = column.cut if column is not None else None
+        found.append(segment if cut is None else replace(segment, instances=cut.instances))
+    return tuple(found)
+
+
+def _possible(shape: tuple[int, ...], splits: Sequence[Split]) -> bool:
+    """Whether no part is empty."""
+    parts = [1] * len(shape)
+    for split in splits:
+        parts[split.dim] *= split.parts
+    return all(p <= extent for p, extent in zip(parts, shape, strict=True))
 
 
 def _like(graph: Graph, cells: Cells, tensor: str, segment: Segment, reader: Segment) -> tuple[Split, ...]:
@@ -58,10 +93,7 @@ def _cheapest(
     ways: list[Cut] = []
     for cores in core_splits(shape, candidates.machine.cores):
         for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
-            parts = [1] * len(shape)
-            for split in (*like, *more, *cores):
-                parts[split.dim] *= split.parts
-            if all(p <= extent for p, extent in zip(parts, shape, strict=True)):
+            if _possible(shape, (*like, *more, *cores)):
                 ways.append(Cut((*like, *more), cores))
     found = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(ways))
     return found.cut if found is not None else None

@@ -1,4 +1,4 @@
-"""Segments that are cut like their readers."""
+"""Other cuts for the segments of a plan."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import graphs
 
-from girih.ir.cell import Cells
+from girih.ir.cell import Cells, count
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.solver import loop
-from girih.solver.align import aligned
+from girih.solver.recut import aligned, coarser
 from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
@@ -76,3 +76,33 @@ def test_the_loop_tries_it() -> None:
     made._align(2, now)  # pyright: ignore[reportPrivateUsage]
     assert made.best.cycles_predicted < spilled.cycles_predicted
     assert not any(b.store for b in made.best.shared if b.tensor == MADE)
+
+
+def test_fewer_instances_if_they_fit() -> None:
+    candidates = Candidates(GRAPH, MACHINE)
+    four = Segment((A, B), (Split(1, 4),), (Split(0, 2),), ())
+    (found,) = coarser(GRAPH, candidates, [four])
+    assert count(found.instances) < 4 and (found.ops, found.cores) == (four.ops, four.cores)
+    one = replace(four, instances=())
+    assert coarser(GRAPH, candidates, [one]) == (one,)
+    # Two rows of two images on two cores: 32 columns of 32 channels, in and out, and as many weights.
+    small = replace(
+        MACHINE, memories=tuple(replace(m, capacity=1 << 15) if m.role == "local" else m for m in MACHINE.memories)
+    )
+    many = Segment((A, B), (Split(1, 32),), (Split(0, 2),), ())
+    fewest = many
+    while (fewer := coarser(GRAPH, Candidates(GRAPH, small), [fewest])[0]) != fewest:
+        fewest = fewer
+    assert 1 < count(fewest.instances) < 32
+
+
+def test_the_loop_tries_fewer_instances() -> None:
+    """A chain in as many instances as there are rows: each takes its issue and its latency, and has little to do."""
+    made = loop._Loop(GRAPH, MACHINE, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    now = loop.rounds(20.0, 2, 2)[0]
+    made._below(1, (Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()),), now)  # pyright: ignore[reportPrivateUsage]
+    assert made.best is not None
+    before = made.best
+    made._coarsen(2, now)  # pyright: ignore[reportPrivateUsage]
+    assert made.best.cycles_predicted < before.cycles_predicted
+    assert count(made.best.segments[0].instances) < 32
