@@ -52,7 +52,7 @@ def is_empty(box: Box) -> bool:
 
 
 def intersect(a: Box, b: Box) -> Box:
-    return tuple(Span(max(x.lo, y.lo), min(x.hi, y.hi)) for x, y in zip(a, b, strict=True))
+    return tuple([Span(max(low, lo), min(high, hi)) for (low, high), (lo, hi) in zip(a, b, strict=True)])
 
 
 def hull(a: Box | None, b: Box | None) -> Box | None:
@@ -61,7 +61,7 @@ def hull(a: Box | None, b: Box | None) -> Box | None:
         return b
     if b is None or is_empty(b):
         return a
-    return tuple(Span(min(x.lo, y.lo), max(x.hi, y.hi)) for x, y in zip(a, b, strict=True))
+    return tuple([Span(min(low, lo), max(high, hi)) for (low, high), (lo, hi) in zip(a, b, strict=True)])
 
 
 def contains(outer: Box, inner: Box) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,20 @@ def lowest_first(items: Sequence[Item], near: Sequence[Sequence[int]]) -> list[i
     """Always the item that can start lowest, the larger of equals; nothing is put below what is there."""
     at = [-1] * len(items)
     floor = [0] * len(items)
-    left = set(range(len(items)))
-    while left:
-        i = min(left, key=lambda i: (floor[i], -items[i].area, i))
-        left.remove(i)
-        at[i] = floor[i]
+    # Floors only rise: an item is in the queue once for each that it had, and the lower ones are passed over.
+    queue = [(0, -item.area, i) for i, item in enumerate(items)]
+    heapify(queue)
+    while queue:
+        low, _, i = heappop(queue)
+        if at[i] >= 0 or low < floor[i]:
+            continue
+        at[i] = low
+        top = low + items[i].size
         for j in near[i]:
-            floor[j] = max(floor[j], at[i] + items[i].size)
+            if floor[j] < top:
+                floor[j] = top
+                if at[j] < 0:
+                    heappush(queue, (top, -items[j].area, j))
     return at
 
 

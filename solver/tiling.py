@@ -186,6 +186,7 @@ class Tiler:
         self.seed = seed
         self._costs: dict[int, OpCost] = {}
         self._known: dict[tuple[object, ...], Choice | Infeasible] = {}
+        self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
 
     def segment(
         self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True
@@ -350,9 +351,13 @@ class Tiler:
         return tile.weight_depth * size <= weights
 
     def _scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
-        """Bytes of all versions of the tile's private buffers."""
-        alignment = self.machine.role("accumulator").alignment
-        return tile.depth * sum(round_up(s, alignment) for s in scratch_sizes(self.graph, op, tile, boxes).values())
+        """Bytes of all versions of the tile's private buffers; equal operators need as much."""
+        key = (self.structures.of[op.name], replace(tile, op=""), tuple(boxes))
+        if key not in self._sizes:
+            alignment = self.machine.role("accumulator").alignment
+            sizes = scratch_sizes(self.graph, op, tile, boxes).values()
+            self._sizes[key] = tile.depth * sum(round_up(size, alignment) for size in sizes)
+        return self._sizes[key]
 
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
         one = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
