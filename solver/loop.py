@@ -31,7 +31,6 @@ from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved, Step
 from ..ir.structure import Structures
-from .recut import aligned, bare, coarser
 from .candidates import Candidates
 from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
@@ -42,6 +41,7 @@ from .options import Listener, ModelRun, Options, Planned
 from .order import orders, segment_by_segment
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
+from .recut import aligned, bare, coarser
 from .segmentation import ColumnCut, Segmentation, segment
 from .smallest import check_smallest
 from .tiling import Caps, Choice, Infeasible, Tiler, together

@@ -10,11 +10,11 @@ from girih.ir.cell import Cells, count
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.solver import loop
-from girih.solver.recut import aligned, coarser
 from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
+from girih.solver.recut import aligned, coarser
 
 MACHINE = load_machine("stcp920")
 GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)
