@@ -41,7 +41,7 @@ from .options import Listener, ModelRun, Options, Planned
 from .order import orders, segment_by_segment
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
-from .recut import aligned, bare, coarser
+from .recut import aligned, bare, coarser, shifted
 from .segmentation import ColumnCut, Segmentation, segment
 from .smallest import check_smallest
 from .tiling import Caps, Choice, Infeasible, Tiler, together
@@ -217,17 +217,18 @@ class _Loop:
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
-        self._align(len(asked) + 1, first)
+        self._recut(len(asked) + 1, first)
         self._coarsen(len(asked) + 1, first)
         self._polish(len(asked) + 1)
 
-    def _align(self, number: int, now: Round) -> None:
-        """Once more with segments that are cut like their readers, if a result of the best plan was spilled."""
+    def _recut(self, number: int, now: Round) -> None:
+        """Once more with other segments for results of the best plan that were spilled; with each way to have them."""
         assert self.best is not None
-        segments = aligned(self.graph, self.cells, self._candidates, self.best)
-        before, after = (tuple((s.instances, s.cores) for s in of) for of in (self.best.segments, segments))
-        if before != after and not self._over():
-            self._below(number, segments, now)
+        best = self.best
+        aside = (aligned(self.graph, self.cells, self._candidates, best), shifted(self.graph, best))
+        for segments in dict.fromkeys(aside):
+            if segments != bare(self.graph, best.segments) and not self._over():
+                self._below(number, segments, now)
 
     def _coarsen(self, number: int, now: Round) -> None:
         """Once more with fewer instances, where the prediction says that they take the cores less time."""

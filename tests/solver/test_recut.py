@@ -14,7 +14,7 @@ from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
-from girih.solver.recut import aligned, coarser
+from girih.solver.recut import aligned, coarser, shifted
 
 MACHINE = load_machine("stcp920")
 GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)
@@ -55,6 +55,25 @@ def test_what_need_not_change_does_not() -> None:
     assert cuts_of(plan_of(columns, (), spilled=True)) == [columns, ()]
 
 
+def test_what_follows_a_spilled_result_moves_on() -> None:
+    """c reads a's result and b's: b can be made where c is, instead of being kept beside a."""
+    net = graphs.Net()
+    a = net.conv("a", net.input("x", 2, 16, 16, 32), 32)
+    b = net.conv("b", a, 32)
+    net.conv("c", b, 32, add=a)
+    graph = net.graph()
+    cut = ((Split(1, 2),), (Split(0, 2),))
+    segments = (Segment(("a", "b"), *cut, ()), Segment(("c",), *cut, ()))
+    shared = (SharedBuffer(a, BOX, "LLB", 0, 64, (0, 1), store=True),)
+    plan = replace(plan_of((), (), spilled=False), segments=segments, shared=shared)
+    assert shifted(graph, plan) == (Segment(("a",), *cut, ()), Segment(("b", "c"), *cut, ()))
+    assert shifted(graph, replace(plan, shared=())) == segments
+    # Not if b has other readers, or the cut is none of a's result.
+    net.elementwise("d", "neg", b)
+    more = (*segments, Segment(("d",), (), (), ()))
+    assert shifted(net.graph("c", "d"), replace(plan, segments=more)) == more
+
+
 def test_operators_are_in_the_order_of_the_graph_again() -> None:
     plan = plan_of((), (), spilled=False)
     turned = replace(plan, segments=(Segment((A, B)[::-1], (), (), ()),))
@@ -73,7 +92,7 @@ def test_the_loop_tries_it() -> None:
     made._below(1, segments, now)  # pyright: ignore[reportPrivateUsage]
     assert made.best is not None
     spilled = made.best
-    made._align(2, now)  # pyright: ignore[reportPrivateUsage]
+    made._recut(2, now)  # pyright: ignore[reportPrivateUsage]
     assert made.best.cycles_predicted < spilled.cycles_predicted
     assert not any(b.store for b in made.best.shared if b.tensor == MADE)
 
