@@ -1,0 +1,50 @@
+"""What equal segments share is what each of them would have by itself."""
+
+from __future__ import annotations
+
+import graphs
+import pytest
+
+from girih.ir.cell import Cells
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Segment, Split
+from girih.solver.cp import Budget
+from girih.solver.depths import Pipelines
+from girih.solver.placing import LocalPlaces, Placing
+from girih.solver.tiling import Infeasible, Tiler
+from girih.solver.walk import Walks
+
+MACHINE = load_machine("stcp920")
+BUDGET = Budget(1.0, 0.1)
+
+
+def _segments(graph: Graph, cells: Cells, length: int, instances: tuple[Split, ...]) -> list[Segment]:
+    """Runs of ``length`` operators, tiled."""
+    ops = [op.name for op in graph.ops]
+    runs = [tuple(ops[i : i + length]) for i in range(0, len(ops), length)]
+    tiler = Tiler(graph, MACHINE)
+    found: list[Segment] = []
+    for run in runs:
+        tiled = tiler.segment(Segment(run, instances, (), ()), cells)
+        assert not isinstance(tiled, Infeasible)
+        found.append(tiled[0])
+    return found
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("instances", [(), (Split(1, 2),)])
+def test_shared_answers_are_those_of_each_alone(length: int, instances: tuple[Split, ...]) -> None:
+    graph = graphs.chain(12)
+    cells = Cells(graph)
+    walks = Walks(graph, MACHINE)
+    pipelines, placing = Pipelines(graph, cells, MACHINE, walks, 0), Placing(graph, cells, MACHINE, walks, 0)
+    for index, segment in enumerate(_segments(graph, cells, length, instances)):
+        alone = Walks(graph, MACHINE)
+        deep = pipelines.segment(index, segment)
+        assert isinstance(deep, tuple) and deep == Pipelines(graph, cells, MACHINE, alone, 0).segment(index, segment)
+        places = placing.local(index, deep[0], BUDGET)
+        fresh = Placing(graph, cells, MACHINE, alone, 0).local(index, deep[0], BUDGET)
+        assert isinstance(places, LocalPlaces) and isinstance(fresh, LocalPlaces)
+        assert (places.buffers, places.solved) == (fresh.buffers, fresh.solved)
+        assert {b.op for b in places.buffers} <= set(segment.ops)
