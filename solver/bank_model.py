@@ -1,7 +1,7 @@
 """Model 5: an address for every buffer of one memory.
 
 Sets and data: requests r with size z_r (bytes, whole alignments) and life [f_r, l_r) (slots or positions; what the next
-instance loads early lives at the last position as well); capacity C,
+instance loads early lives at the last positions as well); capacity C,
 banks of C / B bytes each, one after the other (memories that interleave banks finely have no bank to choose); pairs
 (i, j) that engines are predicted to use at the same time, with a weight w_ij (cycles lost if they share a bank).
 
@@ -50,7 +50,7 @@ PAIRS = 60
 
 @dataclass(frozen=True)
 class Request:
-    """``bytes`` in the memory during ``live`` and, unless that is negative, at ``again``.
+    """``bytes`` in the memory during ``live`` and, unless that is negative, from ``again`` on.
 
     ``name`` is for messages, ``at`` an address known to do (-1: none).
     """

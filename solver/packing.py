@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 @dataclass(frozen=True)
 class Item:
-    """``size`` units, wanted during ``first <= t < last`` and, unless that is negative, at ``again``."""
+    """``size`` units, wanted during ``first <= t < last`` and, unless that is negative, from ``again`` on."""
 
     size: int
     first: int
@@ -28,7 +28,8 @@ class Item:
 def _spans(items: Sequence[Item]) -> list[tuple[int, int, int]]:
     """(first, last, item) for each time in a row that an item is wanted, in order of time."""
     found = [(item.first, item.last, i) for i, item in enumerate(items)]
-    found += [(item.again, item.again + 1, i) for i, item in enumerate(items) if item.again >= 0]
+    end = max((max(item.last, item.again + 1) for item in items), default=0)
+    found += [(item.again, end, i) for i, item in enumerate(items) if item.again >= 0]
     return sorted(found, key=lambda span: span[0])
 
 

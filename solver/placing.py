@@ -19,6 +19,8 @@ from .cp import Budget
 from .walk import Walks
 
 Conflict = tuple[int, int, float]
+AHEAD = 2
+"""Operators before the last one of a segment during which the next instance may be loaded."""
 
 
 class Placing:
@@ -86,7 +88,7 @@ class Placing:
     def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
-        What the first operator reads can be loaded for the next instance during the last one's work, and what it makes
+        What the first operator reads can be loaded for the next instance while the last ones work, and what it makes
         be made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for
         them to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart,
         nor for data, or at least constants, that could be loaded while the operator before works, nor for results that
@@ -107,12 +109,14 @@ class Placing:
         loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
         whole = wholes(self.graph, segment)
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
-        known = {(last, first): None, (last, first & loaded): None} if count(segment.instances) > 1 else {}
-        for again, of in (*known, (-1, frozenset[str]())):
+        soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
+        known = dict.fromkeys((again, of) for again in soon for of in (first, first & loaded))
+        for nexts in (tuple(known), ((-1, frozenset[str]()),)):
             for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
                 for groups in ways:
-                    for late in dict.fromkeys((stored, frozenset[str]())):
-                        yield _Wish(groups, again, of, early=early, late=late)
+                    for again, of in nexts:
+                        for late in dict.fromkeys((stored, frozenset[str]())):
+                            yield _Wish(groups, again, of, early=early, late=late)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -154,9 +158,9 @@ class Placing:
 
 @dataclass(frozen=True)
 class _Wish:
-    """Groups of buffers that share an address, in order; the position ``again`` at which the tensors ``first``, that
-    live from the first one on, live as well (-1: none); positions of which the buffers live one position ``longer``;
-    tensors that live from one position ``early``, or until one ``late``."""
+    """Groups of buffers that share an address, in order; the position ``again`` from which on the tensors ``first``,
+    that live from the first one on, live as well (-1: none); positions of which the buffers live one position
+    ``longer``; tensors that live from one position ``early``, or until one ``late``."""
 
     groups: list[list[LocalBuffer]]
     again: int = -1
@@ -168,15 +172,22 @@ class _Wish:
 
 def _requests(wish: _Wish) -> tuple[Request, ...]:
     """One request for each group."""
+    last = max((b.live[1] for group in wish.groups for b in group), default=0) - 1
     return tuple(
         Request(
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
             _life(group, wish),
-            again=wish.again if group[0].name in wish.first and group[-1].live[1] <= wish.again else -1,
+            again=_again(group, wish, last),
         )
         for group in wish.groups
     )
+
+
+def _again(group: list[LocalBuffer], wish: _Wish, last: int) -> int:
+    """From where on there is room for the group as the next instance has it: not before this one is done with it."""
+    free = group[-1].live[1]
+    return max(free, wish.again) if wish.again >= 0 and group[0].name in wish.first and free <= last else -1
 
 
 def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:

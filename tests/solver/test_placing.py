@@ -80,3 +80,21 @@ def test_a_result_that_leaves_has_time_to_be_stored() -> None:
         data = {b.name: b for b in placed(graph, capacity=capacity)}
         assert data["out"].live == (0, 2)
         assert apart(data["out"], data["z"]) == free
+
+
+def test_the_next_instance_is_loaded_as_early_as_there_is_room() -> None:
+    """During the last three operators, or fewer of them."""
+    net = graphs.Net()
+    x = net.input("x", 2, 64, 64)
+    for i in range(6):
+        x = net.elementwise(f"e{i}", "exp", x)
+    graph = net.graph()
+    size = graph.tensor["x"].bytes // 2
+    found: list[int] = []
+    for capacity in (4 * size, 3 * size, 2 * size):
+        data = {b.name: b for b in placed(graph, (Split(0, 2),), capacity)}
+        free = [p for p in range(1, 6) if all(apart(data["x"], b) for b in data.values() if b.live[0] <= p < b.live[1])]
+        assert free == list(range(6 - len(free), 6))
+        found.append(len(free))
+    assert found[0] >= 3 and found[1] >= 3 and found[2] == 0
+    assert all(b.live[1] <= 6 for b in data.values())
