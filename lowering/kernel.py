@@ -72,7 +72,9 @@ def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
                 started.add(item.buffer)
         else:
             if item.buffer == on_matrix and _reads(item, staged):
-                emitted, overwrites = contraction(item, buffers, item.buffer in started, starts.get(item.buffer))
+                emitted, overwrites = contraction(
+                    item, buffers, machine.engine_for("matrix"), item.buffer in started, starts.get(item.buffer)
+                )
             else:
                 emitted, overwrites = reduction(item, buffers, vector, item.buffer in started)
             if emitted:
