@@ -29,6 +29,7 @@ from .precision import to_float16, widen_accumulators, wrap_hosts
 from .prepare import Network, prepare
 from .products import sum_products
 from .rewrite import rewrite
+from .shrink import shrink
 from .weights import lay_out_constants
 
 Precision = Literal["as-is", "fp16"]
@@ -81,7 +82,8 @@ def import_onnx(
     names = (*network.inputs, *network.outputs)
     found = tuple(port(name, tensor) for name, tensor in zip(names, ports(net), strict=True))
     count = len(network.inputs)
-    return to_graph(net, name_of(source, model), found[:count], found[count:], part.replicas, part.batch)
+    graph = to_graph(net, name_of(source, model), found[:count], found[count:], part.replicas, part.batch)
+    return shrink(graph)
 
 
 def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int]) -> tuple[Network, Net]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import graphs
+import numpy as np
+import pytest
 
 from girih import models
 from girih.api.exact import evaluate

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from random import Random
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import graphs
 import numpy as np
+import pytest
 
 from girih.ir.cell import Cells
 from girih.ir.graph import Graph

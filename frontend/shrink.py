@@ -1,0 +1,88 @@
+"""Results of which only a part is read become that part.
+
+The last block of a vision transformer computes all tokens, and the head reads one. What a segment computes follows from
+what is read inside of it, but what it hands on is whole; so the graph says how much that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.box import Affine, Box, Span, full, hull, is_empty, shape_of, volume
+from ..ir.graph import Access, Graph, Op, Stage, Tensor
+from ..ir.region import OpBoxes, op_boxes
+
+WORTH = 2
+"""A result is made smaller if it has at least so many times the elements that are read."""
+
+
+def shrink(graph: Graph) -> Graph:
+    """The graph with the parts of results that are needed; the same graph if that is nearly everything of each."""
+    boxes = _needed(graph)
+    small = {
+        op.output: boxes[op.name].tensors[op.output]
+        for op in graph.ops
+        if op.name in boxes and op.output not in graph.output_tensors
+    }
+    small = {name: box for name, box in small.items() if box != full(graph.tensor[name].shape)}
+    if not small:
+        return graph
+    ops = tuple(_moved(op, boxes[op.name], small) if op.name in boxes else op for op in graph.ops)
+    tensors = tuple(replace(t, shape=shape_of(small[t.name])) if t.name in small else t for t in graph.tensors)
+    return replace(graph, ops=ops, tensors=tensors)
+
+
+def _needed(graph: Graph) -> dict[str, OpBoxes]:
+    """By operator of the NPU: what it computes and touches for what is read of its result."""
+    read: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
+    found: dict[str, OpBoxes] = {}
+    for op in reversed(graph.ops):
+        if op.host is not None:
+            read |= {name: full(graph.tensor[name].shape) for name in op.inputs}
+            continue
+        whole = full(graph.tensor[op.output].shape)
+        target = read.get(op.output, whole)
+        if is_empty(target) or WORTH * volume(target) > volume(whole):
+            target = whole
+        found[op.name] = op_boxes(op, graph.tensor, target)
+        for name in op.inputs:
+            merged = hull(read.get(name), found[op.name].tensors.get(name))
+            if merged is not None:
+                read[name] = merged
+    return found
+
+
+def _moved(op: Op, boxes: OpBoxes, small: dict[str, Box]) -> Op:
+    """The operator on smaller tensors; the same one if none that it touches is smaller."""
+    if small.keys().isdisjoint((*op.inputs, op.output)):
+        return op
+    private = {b.name: boxes.tensors[b.name] for b in op.buffers if b.name in boxes.tensors}
+    places = {name: small[name] for name in (*op.inputs, op.output) if name in small} | private
+    stages = tuple(
+        _stage(stage, points, places)
+        for stage, points in zip(op.stages, boxes.points, strict=True)
+        if not is_empty(points)
+    )
+    buffers = tuple(Tensor(b.name, shape_of(private[b.name]), b.dtype) for b in op.buffers if b.name in private)
+    used = {r.tensor for s in stages for r in s.reads}
+    return replace(op, stages=stages, buffers=buffers, inputs=tuple(n for n in op.inputs if n in used))
+
+
+def _stage(stage: Stage, points: Box, places: dict[str, Box]) -> Stage:
+    """The points of a stage, counted from the first, on tensors that begin where ``places`` say."""
+
+    def moved(access: Access) -> Access:
+        corner = places.get(access.tensor, tuple(Span(0, 0) for _ in access.index))
+        index = tuple(
+            Affine(i.coeffs, i.const + sum(c * p.lo for c, p in zip(i.coeffs, points, strict=True)) - span.lo)
+            for i, span in zip(access.index, corner, strict=True)
+        )
+        return replace(access, index=index)
+
+    return replace(
+        stage,
+        axes=tuple(replace(a, extent=p.size) for a, p in zip(stage.axes, points, strict=True)),
+        write=moved(stage.write),
+        operands=tuple(moved(o) if isinstance(o, Access) else o for o in stage.operands),
+        start=None if stage.start is None else moved(stage.start),
+    )

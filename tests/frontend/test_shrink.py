@@ -1,0 +1,66 @@
+"""Results of which only a part is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from grown import grown
+from judge import inputs_of
+
+from girih import models
+from girih.api.exact import evaluate
+from girih.frontend import import_onnx
+from girih.frontend.shrink import shrink
+from girih.ir.box import Affine
+from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
+from girih.ir.graph_check import check_graph
+
+
+def picked(graph: Graph, rng: Random) -> Graph:
+    """The graph with a part of its last result as its output."""
+    source = graph.tensor[graph.ops[-1].output]
+    spans = [(lo := rng.randrange(n), rng.randint(1, n - lo)) for n in source.shape]
+    shape = tuple(size for _, size in spans)
+    rank = len(shape)
+    here = tuple(Affine(tuple(int(a == d) for a in range(rank)), 0) for d in range(rank))
+    there = tuple(Affine(i.coeffs, lo) for i, (lo, _) in zip(here, spans, strict=True))
+    axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(shape))
+    stage = Stage(axes, Access("part", here), "copy", (Access(source.name, there),))
+    op = Op("pick", ("pick",), (source.name,), ("part",), (), (stage,))
+    tensors = (*graph.tensors, Tensor("part", shape, source.dtype))
+    port = Port("part", "part", shape, source.dtype)
+    inputs = tuple(replace(p, batch_axis=None) for p in graph.inputs)
+    return replace(graph, tensors=tensors, ops=(*graph.ops, op), inputs=inputs, outputs=(port,), batch=None)
+
+
+def test_parts_have_the_same_values() -> None:
+    """To the last bit, on random graphs; and most of them become smaller."""
+    smaller = 0
+    for seed in range(80):
+        graph = picked(grown(seed, "float16", 4), Random(seed))
+        made = shrink(graph)
+        check_graph(made)
+        given = inputs_of(graph, seed)
+        before, after = (evaluate(g, given)["part"] for g in (graph, made))
+        assert before.tobytes() == after.tobytes(), seed
+        sizes = [sum(t.elements for t in g.tensors) for g in (graph, made)]
+        assert (made is graph) == (sizes[0] == sizes[1]) and sizes[1] <= sizes[0]
+        smaller += sizes[1] < sizes[0]
+    assert smaller >= 20
+
+
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+def test_the_last_block_of_a_vision_transformer_makes_one_token(precision: str) -> None:
+    model = models.build("vit-b16", size=64, layers=2, hidden=32, heads=2, ffn=64, classes=10)
+    graph = import_onnx(model, batch=2, precision=precision)  # type: ignore[arg-type]
+    rows = {op.name: graph.tensor[op.output].shape[1:] for op in graph.ops}
+    assert rows["encoder.0.mlp.fc1.matmul"] == (17, 64) and rows["encoder.1.mlp.fc1.matmul"] == (1, 64)
+    assert rows["encoder.1.attention.key.matmul"][-2:] != (1, 32) and np.prod(rows["encoder.1.attention.scores"]) == 34
+
+
+def test_nothing_changes_where_all_is_read() -> None:
+    graph = import_onnx(models.build("tiny-cnn"), batch=1)
+    assert shrink(graph) is graph
