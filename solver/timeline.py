@@ -212,7 +212,7 @@ class _Simulation:
         for name in (*op.inputs, op.output):
             if name in now.local:
                 now.local[name].use(stop)
-        return first or 0.0, stop
+        return stop if first is None else first, stop
 
     def _producers(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""

@@ -102,6 +102,7 @@ def test_the_matrix_engine_waits_for_what_lies_in_its_place() -> None:
     by_op = {p.op: p for p in timeline.predictions}
     assert by_op["last"].start >= by_op["b1"].start + (by_op["b1"].stop - by_op["b1"].start) // 2
     assert by_op["concat1"].stop >= by_op["b1"].stop
+    assert by_op["concat1"].start == by_op["concat1"].stop
 
 
 def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
