@@ -31,8 +31,8 @@ def small(local: int, shared: int) -> Machine:
     return replace(STCP, memories=tuple(replace(m, capacity=sizes.get(m.role, m.capacity)) for m in STCP.memories))
 
 
-def vit(precision: str = "fp16", layers: int = 1) -> Graph:
-    """65 tokens of 64, and 1,024 between."""
+def vit(precision: str = "fp16", layers: int = 2) -> Graph:
+    """65 tokens of 64, and 1,024 between; of the last block one token is needed."""
     model = models.build("vit-b16", size=128, layers=layers, hidden=64, heads=2, ffn=1024, classes=10)
     return import_onnx(model, batch=8, precision=precision)  # type: ignore[arg-type]
 
@@ -48,11 +48,11 @@ def inputs(graph: Graph) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("precision", ["as-is", "fp16"])
 def test_parts_compute_what_the_whole_did(precision: str) -> None:
-    graph = vit(precision, layers=2)
+    graph = vit(precision)
     made = divide(graph, MACHINE)
     check_graph(made)
     parts = [op.name for op in made.ops if op.name.startswith("encoder.0.mlp.fc2.matmul.part")]
-    assert len(parts) >= 2 and len(made.ops) == len(graph.ops) + 4 * (len(parts) - 1)
+    assert len(parts) >= 2 and len(made.ops) == len(graph.ops) + 2 * (len(parts) - 1)
     assert made.digest != graph.digest and set(made.data) == made.constant_names
     given = inputs(graph)
     whole, other = (next(iter(evaluate(g, given, None).values())).astype(np.float64) for g in (graph, made))
