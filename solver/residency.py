@@ -197,12 +197,13 @@ class ResidencyModel:
                     self.load[piece.made[0][0] + 1].plus(piece.part.cycles, stay)
 
     def _times(self, horizon: int) -> None:
-        """Slots before the first that anything is decided for begin when they did."""
+        """Slots before the first that anything is decided for begin when they did; those after the last follow."""
         m, first = self.model, 0
         if self.window is not None:
             first = next((s for s, load in enumerate(self.load) if load.terms), self.window.slots.start)
             first = min(first, self.window.slots.start)
-        for s in range(self.slots + 1):
+        self.stop = min(self.slots, self._changes() + 1)
+        for s in range(self.stop + 1):
             early = self.window is not None and s <= first
             self.v.begin.append(
                 m.constant(self.window.outcome.begin[s])
@@ -217,6 +218,19 @@ class ResidencyModel:
             )
         self.v.ends.append(m.int(0, horizon, "end"))
         self.first = first
+
+    def _changes(self) -> int:
+        """The last slot whose times anything that is decided here can change by itself."""
+        if self.window is None:
+            return self.slots
+        loads = (s for s, load in enumerate(self.load) if load.terms)
+        uses = (
+            use.slot + 1
+            for i, item in enumerate(self.demand.fetched)
+            for k, use in enumerate(item.uses)
+            if self.fixed(i, k) is None
+        )
+        return max((self.window.slots.stop, *loads, *uses))
 
     def _served(self) -> None:
         """(1) and (2)."""
@@ -246,14 +260,57 @@ class ResidencyModel:
 
     def _link(self) -> None:
         """(4); the last entry is what the last slot stores."""
-        for s, load in enumerate(self.load):
+        for s, load in enumerate(self.load[: self.stop + 1]):
             if s < self.first:
                 continue
             self.model.add(self.v.done[s] >= self.v.begin[s] + load.expr)
             if s:
                 self.model.add(self.v.done[s] >= self.v.done[s - 1] + load.expr)
-        self.model.add(self.v.end >= self.v.begin[-1])
-        self.model.add(self.v.end >= self.v.done[-1])
+        self._tail()
+
+    def _tail(self) -> None:
+        """What is decided already after the last slot that can change: its longest ways to the end."""
+        stop, slots = self.stop, self.slots
+        waits, inline = self._decided_after(stop)
+        load = [x.constant for x in self.load]
+        # From the begin of each slot, and from when the link has done what was issued up to it.
+        begin, done = [0] * (slots + 1), [0] * (slots + 1)
+        begin[slots] = load[slots] if stop < slots else 0
+        for s in range(slots - 1, stop - 1, -1):
+            for f, wait in waits[s]:
+                done[f] = max(done[f], begin[s + 1] + wait)
+            done[s] = max(done[s], load[s + 1] + done[s + 1])
+            begin[s] = max(begin[s + 1] + max(self.demand.cycles[s], inline[s]), load[s] + done[s])
+        self.model.add(self.v.end >= self.v.begin[stop] + begin[stop])
+        self.model.add(self.v.end >= self.v.done[stop] + done[stop])
+        for f in range(stop):
+            if done[f]:
+                self.model.add(self.v.end >= self.v.done[f] + done[f])
+
+    def _decided_after(self, stop: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+        """(5) and (6) of the slots from ``stop`` on: (slot, wait) of each fetch that is waited for, and what fetches in
+        the slot of their use take with the work after them."""
+        d, window = self.demand, self.window
+        waits: list[list[tuple[int, int]]] = [[] for _ in range(self.slots)]
+        moved, inline = [0] * self.slots, [0] * self.slots
+        if window is None or stop == self.slots:
+            return waits, inline
+        least = least_wait(d)
+        for item, row in zip(d.fetched, window.decided.fetch, strict=True):
+            for use, f in zip(item.uses, row, strict=True):
+                if use.slot >= stop and f >= 0:
+                    wait = use.wait if item.stream is None else least[item.stream, use.slot]
+                    waits[use.slot].append((f, wait))
+                    if f == use.slot:
+                        moved[f] += item.cycles
+                        inline[f] = max(inline[f], moved[f] + use.wait)
+        for (tensor, slot), option in window.decided.ring.items():
+            if slot >= stop:
+                made = d.rings[tensor, slot][option]
+                waits[slot].append((slot, d.cycles[slot] // made.phases))
+                moved[slot] += int(made.ahead / d.rate)
+                inline[slot] = max(inline[slot], moved[slot] + d.cycles[slot])
+        return waits, inline
 
     def _computation(self) -> None:
         """(5)"""
@@ -275,11 +332,11 @@ class ResidencyModel:
                     waits.setdefault(key, []).append(self.v.ring[tensor, slot][o])
                 elif self.window is not None and self.window.decided.ring.get((tensor, slot)) == o:
                     always.add(key)
-        for s, cycles in enumerate(self.demand.cycles):
+        for s, cycles in enumerate(self.demand.cycles[: self.stop]):
             if s >= self.first:
                 self.model.add(self.v.begin[s + 1] >= self.v.begin[s] + cycles)
         for s, f, wait in sorted(always):
-            if s >= self.first:
+            if self.first <= s < self.stop:
                 self.model.add(self.v.begin[s + 1] >= self.v.done[f] + wait)
         for (s, f, wait), any_of in waits.items():
             if (s, f, wait) in always:
@@ -309,5 +366,5 @@ class ResidencyModel:
                     self._arrives(slot, here[slot], self.demand.cycles[slot], z)
 
     def _arrives(self, slot: int, moved: Sum, wait: int, when: Var | None) -> None:
-        if slot >= self.first:
+        if self.first <= slot < self.stop:
             self.model.add(self.v.begin[slot + 1] >= self.v.begin[slot] + moved.expr + wait, when=when)

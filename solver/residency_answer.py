@@ -30,11 +30,10 @@ def hint(built: ResidencyModel, decisions: Decisions, outcome: Outcome) -> None:
                 true.add(z.index)
     for need, any_of in v.any_of:
         m.hint(need, int(any(x.index in true for x in any_of)))
-    for s in range(built.first, built.slots + 1):
+    for s in range(built.first, built.stop + 1):
         m.hint(v.begin[s], outcome.begin[s])
-    for s in range(built.first, built.slots):
-        m.hint(v.done[s], outcome.done[s])
-    m.hint(v.done[-1], outcome.end)
+    for s in range(built.first, built.stop + 1):
+        m.hint(v.done[s], outcome.done[s] if s < built.slots else outcome.end)
     m.hint(v.end, outcome.end)
 
 
