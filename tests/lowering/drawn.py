@@ -84,7 +84,8 @@ class _Drawing:
         found: list[Op] = []
         while left:
             waiting = {name for op in left for name in op.outputs}
-            op = self.rng.choice([o for o in left if not waiting.intersection(o.inputs)])
+            ready = [o for o in left if not waiting.intersection(o.inputs)]
+            op = ready[0] if len(ready) == 1 else self.rng.choice(ready)
             left.remove(op)
             found.append(op)
         return tuple(found)
