@@ -20,7 +20,6 @@ size of the graph, so that the same inputs give the same plan. The wall clock on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -29,25 +28,33 @@ from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
-from ..ir.plan import Plan, Segment, Solved, Step
+from ..ir.plan import Plan, Segment, Solved
 from ..ir.structure import Structures
 from .candidates import Candidates
-from .cp import Budget
 from .graphturbo import LEVELS, Heuristics, Level, without_tiles
-from .inside import with_inside
-from .interleave import interleaved
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
-from .order import orders, segment_by_segment
+from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
 from .recut import aligned, bare, coarser, shifted
+from .rounds import (
+    ENUMERATION_SECONDS,
+    EXPOSURES,
+    HEURISTIC_SECONDS,
+    LONGEST_SEARCH,
+    PATIENCE,
+    ROUND_SECONDS,
+    Round,
+    affords,
+    budget,
+    rounds,
+)
 from .segmentation import ColumnCut, Segmentation, segment
 from .smallest import check_smallest
-from .tiling import Caps, Choice, Infeasible, Tiler, together
+from .tiling import Caps, together
+from .ways import Tiled, Ways
 
-_Tiled = tuple[Segment, tuple[Choice, ...]]
-"""A segment with its tiles, and how each was chosen."""
 MOST_CUTS = 64
 """Refusals in one round before it is given up."""
 SHRINK = 4
@@ -56,66 +63,12 @@ LEAST_CAP = 4096
 """Bytes below which smaller tiles are no answer."""
 MOST_MARGINS = 8
 """Attempts at segments of one operator each."""
-DETERMINISTIC = 0.1
-"""Deterministic seconds of a search that take about a second of wall clock."""
-SLACK = 2.0
-"""Seconds that loading a model may take."""
-MOST_ROUNDS = 6
-HEURISTIC_SECONDS = 0.05
-"""What the published heuristics take for each kind of operator, about."""
-ENUMERATION_SECONDS = 0.2
-"""What the columns of segmentation take for each kind of operator, about, with the first plans."""
-FREE_KINDS = 16
-"""Kinds of operators for which no timeout is too short."""
-PLAN_SECONDS = 0.05
-"""What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check."""
-FREE_OPS = 500
-"""Operators for which no timeout is too short."""
-LONGEST_SEARCH = 60.0
-"""Seconds for one search of one model at most, so that any timeout ends: rounds look elsewhere instead."""
-ROUND_SECONDS = 0.2
-"""What a round takes for each operator, about: searches, prediction and check."""
-EXPOSURES = (10, 40, 4)
-"""How much of all work is thought to count as time, one part in so many, from round to round: see segmentation."""
-PATIENCE = 3.0
-"""The wall clock ends the search after so many times the timeout: a safety net for busy machines.
-
-It is never less than so many times the first round: that should run in any case, whatever the load.
-"""
 POLISH = 0.5
 """The share of the timeout that residency may search once more for the best plan, about."""
 OPEN_GAP = 0.01
 """A gap of residency that is worth it."""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another round."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation."""
-
-    exposed: int
-    segmentation: float
-    tiling: float
-    residency: float
-    banks: float
-
-
-def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
-    """The rounds that a timeout pays for in a graph of so many operators of so many kinds.
-
-    The estimate, not the clock, decides, so that a busy machine comes to the same plan.
-    """
-    if timeout < 5:
-        return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
-    share = min(0.1 * timeout, LONGEST_SEARCH)
-    return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
-
-
-def _budget(seconds: float) -> Budget:
-    """About so many seconds, counted in deterministic time; the wall clock strikes only long after."""
-    return Budget(SLACK + 4 * seconds, DETERMINISTIC * seconds)
 
 
 def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
@@ -159,11 +112,6 @@ def _under(above: tuple[Solved, ...], found: Realised) -> Realised:
     return replace(found, plan=replace(found.plan, solved=(*above, *found.plan.solved)))
 
 
-def _cut(segment: Segment) -> Segment:
-    """The segment alone: its operators and how they are cut."""
-    return Segment(segment.ops, segment.instances, segment.cores, ())
-
-
 class _Loop:
     def __init__(self, graph: Graph, machine: Machine, options: Options, record: Record) -> None:
         self.graph = graph
@@ -174,20 +122,18 @@ class _Loop:
         self._kinds = len(set(Structures(graph).of.values()))
         self.cells = Cells(graph)
         self.realiser = Realiser(graph, machine, self.cells, options.seed, self._note)
+        self._is_layerwise = options.strategy == "layerwise"
+        self.ways = Ways(graph, machine, self.cells, self.realiser, options.seed, layerwise=self._is_layerwise)
         self.best: Plan | None = None
         self._asked: Request | None = None
         """What the best plan is the answer to, if the models made it."""
         self.cuts: list[ColumnCut] = []
-        self._caps: dict[str, Caps] = {}
-        self._apart: set[Segment] = set()
-        """Segments without tiles in which no tensor may lie inside another."""
         self._tried: set[tuple[Segment, ...]] = set()
         self._candidates = Candidates(graph, machine)
-        self._tilers: dict[float, Tiler] = {}
 
     def run(self) -> None:
         """All rounds."""
-        if self.options.strategy == "layerwise":
+        if self._is_layerwise:
             self._layerwise()
             return
         if self.options.strategy in LEVELS:
@@ -237,7 +183,7 @@ class _Loop:
         also = coarser(self.graph, self._candidates, segments)
         if also == segments or self._over():
             return
-        made = self._chosen(segments, now, also)
+        made = self.ways.chosen(segments, now, also)
         if not isinstance(made, Refusal) and any(
             of[0].instances != s.instances for of, s in zip(made, segments, strict=True)
         ):
@@ -250,7 +196,7 @@ class _Loop:
         closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN_GAP) * (gap.bound or 0.0)
         if self._asked is None or closed or self._over() or self.best.cycles_predicted <= self.bound:
             return
-        asked = replace(self._asked, residency=_budget(min(POLISH * self.options.timeout, LONGEST_SEARCH)))
+        asked = replace(self._asked, residency=budget(min(POLISH * self.options.timeout, LONGEST_SEARCH)))
         if asked.residency.limit <= self._asked.residency.limit:
             return
         found = self.realiser.realise(asked)
@@ -273,10 +219,8 @@ class _Loop:
                 self._below(0, without_tiles(found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:
-        """Whether the timeout has so many seconds for each kind of operator beyond :data:`FREE_KINDS`, and those that
-        another plan of more than :data:`FREE_OPS` operators takes."""
-        need = seconds * max(0, self._kinds - FREE_KINDS) + PLAN_SECONDS * max(0, len(self.graph.ops) - FREE_OPS)
-        return self.options.timeout >= need
+        """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self._kinds)
 
     # One round.
 
@@ -308,42 +252,27 @@ class _Loop:
 
     def _segmentation(self, now: Round) -> Segmentation:
         made = segment(
-            self.graph, self.machine, cuts=tuple(self.cuts), budget=_budget(now.segmentation),
+            self.graph, self.machine, cuts=tuple(self.cuts), budget=budget(now.segmentation),
             seed=self.options.seed, candidates=self._candidates, exposed=now.exposed,
         )  # fmt: skip
         note = f"{len(made.segments)} segments" + (f", {len(self.cuts)} cuts" if self.cuts else "")
         self._log(made.solved, made.seconds, made.deterministic_seconds, "; ".join(filter(None, (note, made.note))))
         return made
 
-    def _request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], now: Round) -> Request:
-        return Request(
-            segments, steps, self.options.strategy == "layerwise",
-            _budget(now.banks), _budget(now.residency), _budget(now.residency / 4),
-        )  # fmt: skip
-
     def _below(self, number: int, segments: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Tiles and everything below; a plan that comes out is remembered if it is the best."""
-        made = self._chosen(segments, now)
+        made = self.ways.chosen(segments, now)
         if isinstance(made, Refusal):
             return made
         answer = self._realised(number, made, now, *above)
         chosen = tuple(of[0] for of in made)
         if isinstance(answer, Refusal) and answer.role == "local" and chosen[answer.segment].inside:
             # It may fit with every tensor in a buffer of its own.
-            self._apart.add(_cut(chosen[answer.segment]))
+            self.ways.keep_apart(chosen[answer.segment])
             return self._below(number, segments, now, *above)
         return answer
 
-    def _chosen(
-        self, segments: tuple[Segment, ...], now: Round, also: tuple[Segment, ...] = ()
-    ) -> list[_Tiled] | Refusal:
-        """For each segment, or the one in its place in ``also``, the best of the ways to tile it."""
-        tiled = self._tiled(segments, now, leads=False)
-        if isinstance(tiled, Refusal) or self.options.strategy == "layerwise":
-            return tiled
-        return self._better(tiled, (way for of in (segments, also) if of for way in self._others(of, now)), now)
-
-    def _realised(self, number: int, made: list[_Tiled], now: Round, *above: Solved) -> Realised | Refusal:
+    def _realised(self, number: int, made: list[Tiled], now: Round, *above: Solved) -> Realised | Refusal:
         """Everything below these tiles."""
         choices = [c for of in made for c in of[1]]
         solved = together(choices)
@@ -352,67 +281,17 @@ class _Loop:
         self._log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers), "")
         return self._ordered(number, tuple(of[0] for of in made), now, *above, solved)
 
-    def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[_Tiled] | Refusal:
-        """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`.lead`)."""
-        if now.tiling not in self._tilers:
-            budget = _budget(min(5.0, now.tiling))
-            self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget, seed=self.options.seed)
-        found: list[_Tiled] = []
-        for index, made in enumerate(segments):
-            answer = self._tilers[now.tiling].segment(made, self.cells, self._caps, leads=leads)
-            if isinstance(answer, Infeasible):
-                role = self.machine.memory[answer.memory].role
-                return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
-            tiled, choices = answer
-            if self.options.strategy != "layerwise" and _cut(tiled) not in self._apart:
-                tiled = with_inside(self.graph, self.cells, self.machine, tiled)
-            found.append((tiled, choices))
-        return found
-
-    def _others(self, segments: tuple[Segment, ...], now: Round) -> Iterator[list[_Tiled]]:
-        """Other tiles, and other orders of the operators of a segment: small tiles wait less, and load more; for orders
-        see :mod:`.interleave`."""
-        turned = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
-        for of in dict.fromkeys((segments, turned)):
-            other = self._tiled(of, now, leads=True)
-            if not isinstance(other, Refusal):
-                yield other
-
-    def _better(self, safe: list[_Tiled], others: Iterable[list[_Tiled]], now: Round) -> list[_Tiled]:
-        """For each segment that of the ways with which it takes the cores the least time."""
-        others = [way for way in others if way != safe]
-        told = self._on_cores(safe, safe, now) if others else None
-        if told is None:
-            return safe
-        options = [(safe, told)]
-        for way in others:
-            told = self._on_cores(way, safe, now)
-            if told is not None:
-                options.append((way, told))
-        return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(safe))]
-
-    def _on_cores(self, way: list[_Tiled], safe: list[_Tiled], now: Round) -> tuple[int, ...] | None:
-        """What each segment takes; those that cannot be are replaced by the ``safe`` ones."""
-        while True:
-            segments = tuple(of[0] for of in way)
-            told = self.realiser.on_cores(self._request(segments, segment_by_segment(segments), now))
-            if not isinstance(told, Refusal):
-                return told
-            if way[told.segment] == safe[told.segment]:
-                return None
-            way[told.segment] = safe[told.segment]
-
     def _ordered(self, number: int, tiled: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Everything below the tiles, for each order of the instances; the better plan, or the first refusal."""
         tried = orders(self.graph, self.cells, tiled)
-        if self.options.strategy == "layerwise":
+        if self._is_layerwise:
             tried = tried[:1]
         best: Realised | None = None
         refusal: Refusal | None = None
         for steps in tried:
             if self.best is not None and best is not None and self._over():
                 break
-            asked = self._request(tiled, steps, now)
+            asked = now.request(tiled, steps, layerwise=self._is_layerwise)
             found = self.realiser.realise(asked)
             if isinstance(found, Refusal):
                 refusal = refusal or found
@@ -439,7 +318,7 @@ class _Loop:
 
         Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
         """
-        old = self._caps.get(refusal.op, Caps())
+        old = self.ways.caps.get(refusal.op, Caps())
         if refusal.role == "accumulator":
             cap = (old.accumulator or self.machine.role("accumulator").capacity) // SHRINK
             new = replace(old, accumulator=cap)
@@ -451,7 +330,7 @@ class _Loop:
             return False
         if cap < LEAST_CAP:
             return False
-        self._caps[refusal.op] = new
+        self.ways.caps[refusal.op] = new
         return True
 
     def _streams(self, name: str) -> bool:

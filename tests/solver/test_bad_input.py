@@ -23,8 +23,8 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.graphturbo.group import LONGEST
-from girih.solver.loop import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
 from girih.solver.options import Options, Strategy
+from girih.solver.rounds import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
 from girih.tests import graphs
 
 TINY = load_machine("tiny")

@@ -25,11 +25,18 @@ from girih.simulator import simulate
 from girih.solver import loop, plan
 from girih.solver.banks import Overflow
 from girih.solver.cp import Budget
-from girih.solver.loop import ENUMERATION_SECONDS, PATIENCE, ROUND_SECONDS
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
 from girih.solver.realise import Realised, Realiser, Refusal, Request
 from girih.solver.record import Record
+from girih.solver.rounds import (
+    DETERMINISTIC,
+    ENUMERATION_SECONDS,
+    LONGEST_SEARCH,
+    PATIENCE,
+    ROUND_SECONDS,
+    rounds,
+)
 
 GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),
@@ -193,11 +200,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[Reque
     return found, plan(graphs.residual(), load_machine("stcp920"), options)
 
 
-@pytest.mark.parametrize(("timeout", "seconds"), [(30.0, 15.0), (300.0, loop.LONGEST_SEARCH)])
+@pytest.mark.parametrize(("timeout", "seconds"), [(30.0, 15.0), (300.0, LONGEST_SEARCH)])
 def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, timeout: float, seconds: float) -> None:
     found, planned = asked(monkeypatch, Options(timeout=timeout))
     last = found[-1]
-    assert last.residency.limit == pytest.approx(loop.DETERMINISTIC * seconds)
+    assert last.residency.limit == pytest.approx(DETERMINISTIC * seconds)
     assert any(
         (r.segments, r.steps) == (last.segments, last.steps) and r.residency.limit < last.residency.limit
         for r in found[:-1]
@@ -215,9 +222,9 @@ def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.Mo
     parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
     eager = [(replace(p, tiles=(Tile(p.ops[0], (1,), (0,)),)), ()) for p in parts]
     patient = [(replace(p, tiles=(Tile(p.ops[0], (2,), (0,)),)), ()) for p in parts]
-    now = loop.rounds(1.0, 5, 5)[0]
-    better = made._better(patient, [patient, eager], now)  # pyright: ignore[reportPrivateUsage]
+    now = rounds(1.0, 5, 5)[0]
+    better = made.ways.better(patient, [patient, eager], now)
     assert better == [patient[0], eager[1], *patient[2:]]
     # Where a segment cannot be like this, it is as it was.
-    better = made._better(patient, [eager], now)  # pyright: ignore[reportPrivateUsage]
+    better = made.ways.better(patient, [eager], now)
     assert better == [*patient[:2], eager[2], *patient[3:]]

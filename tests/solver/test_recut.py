@@ -15,6 +15,7 @@ from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
 from girih.solver.recut import aligned, coarser, shifted
+from girih.solver.rounds import rounds
 
 MACHINE = load_machine("stcp920")
 GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)
@@ -87,7 +88,7 @@ def test_the_loop_tries_it() -> None:
     memories = tuple(replace(m, capacity=size) if m.role == "shared" else m for m in MACHINE.memories)
     machine = replace(MACHINE, memories=memories)
     made = loop._Loop(GRAPH, machine, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
-    now = loop.rounds(20.0, 2, 2)[0]
+    now = rounds(20.0, 2, 2)[0]
     segments = plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
     made._below(1, segments, now)  # pyright: ignore[reportPrivateUsage]
     assert made.best is not None
@@ -118,7 +119,7 @@ def test_fewer_instances_if_they_fit() -> None:
 def test_the_loop_tries_fewer_instances() -> None:
     """A chain in as many instances as there are rows: each takes its issue and its latency, and has little to do."""
     made = loop._Loop(GRAPH, MACHINE, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
-    now = loop.rounds(20.0, 2, 2)[0]
+    now = rounds(20.0, 2, 2)[0]
     made._below(1, (Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()),), now)  # pyright: ignore[reportPrivateUsage]
     assert made.best is not None
     before = made.best
