@@ -6,11 +6,11 @@ becomes, with the columns of W and b and the rows of V in parts,
 
     h0 = f(x·W0 + b0); y0 = z + (h0·V0 + c); h1 = f(x·W1 + b1); y1 = y0 + h1·V1; ...
 
-Where h is larger than the memories of all cores and than the shared memory, and W with V larger than the shared memory,
-every plan of the first form moves h through main memory, or W and V more than once. In the second, a part of h needs no
-more room than the cores have, W and V are fetched once, and each y takes the place of the one before it. What it costs
-is a pass of the vector engine over y for each part, and its rounding, to the dtype of y: the order of summation, which
-this is a choice of, is the graph's (decision 0008).
+Where x, h and y do not fit together into the local memories of all cores, nor z with h into the shared memory, nor z
+with W and V, plans of the first form move h through main memory, or W and V more than once. In the second, a part of h
+needs no more room than the cores have, W and V are fetched once, and each y takes the place of the one before it. What
+it costs is a pass of the vector engine over y for each part, and its rounding, to the dtype of y: the order of
+summation, which this is a choice of, is the graph's (decision 0008).
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _pair(graph: Graph, second: Op) -> _Pair | None:
     if first is None or first.anchor != 0 or inner in graph.output_tensors or graph.consumers[inner] != (second,):
         return None
     added = [r for r in total.reads if r.tensor != product.write.tensor]
-    if total.func != "add" or len(added) != 1 or len(total.reads) != 2 or added[0].tensor in graph.constant_names:
+    if total.func != "add" or len(added) != 1 or len(total.reads) != 2:
+        return None
+    if added[0].tensor == inner or added[0].tensor in graph.constant_names:
         return None
     same = {r.index for r in (*total.reads, total.write)}
     reduced, columns = contraction_axes(product).k, contraction_axes(first.stages[0]).n
@@ -180,7 +182,7 @@ class _Made:
             column = _column(stage)
             assert column is not None
             names |= {
-                read.tensor: self._constant(read.tensor, dim, number, span)
+                read.tensor: self._constant(read.tensor, dim, span)
                 for read in stage.reads
                 if read.tensor in self.graph.constant_names and (dim := _dim(read, column)) is not None
             }
@@ -196,7 +198,7 @@ class _Made:
         dim = _dim(product.factors[1], reduced)
         assert dim is not None
         names = names | {b.name: _named(b.name, number) for b in op.buffers} | {op.output: outer}
-        names[pair.weights[1]] = self._constant(pair.weights[1], dim, number, span)
+        names[pair.weights[1]] = self._constant(pair.weights[1], dim, span)
         product = _shortened(product, reduced, span)
         if number:
             product = replace(product, start=None)
@@ -211,9 +213,9 @@ class _Made:
         self.tensors[_named(name, number)] = Tensor(_named(name, number), shape, old.dtype)
         return _named(name, number)
 
-    def _constant(self, name: str, dim: int, number: int, span: Span) -> str:
+    def _constant(self, name: str, dim: int, span: Span) -> str:
         """A part of a constant along one of its dimensions; two readers of the same part share it."""
-        made = f"{_named(name, number)}:{dim}"
+        made = f"{name}:{dim}.{span.lo}-{span.hi}"
         if made not in self.tensors:
             old = self.graph.tensor[name]
             shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))

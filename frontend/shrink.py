@@ -13,27 +13,35 @@ from ..ir.graph import Access, Graph, Op, Stage, Tensor
 from ..ir.region import OpBoxes, op_boxes
 
 WORTH = 2
-"""A result is made smaller if it has at least so many times the elements that are read."""
+"""A result is made smaller if it has at least so many times the elements that are read, or if stages become idle."""
 
 
 def shrink(graph: Graph) -> Graph:
     """The graph with the parts of results that are needed; the same graph if that is nearly everything of each."""
     boxes = _needed(graph)
+    kept = [op for op in graph.ops if op.host is not None or op.name in boxes]
     small = {
         op.output: boxes[op.name].tensors[op.output]
-        for op in graph.ops
-        if op.name in boxes and op.output not in graph.output_tensors
+        for op in kept
+        if op.host is None and op.output not in graph.output_tensors
     }
     small = {name: box for name, box in small.items() if box != full(graph.tensor[name].shape)}
     if not small:
         return graph
-    ops = tuple(_moved(op, boxes[op.name], small) if op.name in boxes else op for op in graph.ops)
-    tensors = tuple(replace(t, shape=shape_of(small[t.name])) if t.name in small else t for t in graph.tensors)
-    return replace(graph, ops=ops, tensors=tensors)
+    ops = tuple(op if op.host is not None else _moved(op, boxes[op.name], small) for op in kept)
+    used = {n for op in ops for n in (*op.inputs, *op.outputs)} | graph.input_tensors | graph.output_tensors
+    shapes = {t.name: shape_of(small[t.name]) if t.name in small else t.shape for t in graph.tensors}
+    return replace(
+        graph,
+        ops=ops,
+        tensors=tuple(replace(t, shape=shapes[t.name]) for t in graph.tensors if t.name in used),
+        constants=tuple(c for c in graph.constants if c.tensor in used),
+        data={name: array for name, array in graph.data.items() if name in used},
+    )
 
 
 def _needed(graph: Graph) -> dict[str, OpBoxes]:
-    """By operator of the NPU: what it computes and touches for what is read of its result."""
+    """By operator of the NPU: what it computes and touches for what is read of its result; none of unread ones."""
     read: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
     found: dict[str, OpBoxes] = {}
     for op in reversed(graph.ops):
@@ -41,10 +49,12 @@ def _needed(graph: Graph) -> dict[str, OpBoxes]:
             read |= {name: full(graph.tensor[name].shape) for name in op.inputs}
             continue
         whole = full(graph.tensor[op.output].shape)
-        target = read.get(op.output, whole)
-        if is_empty(target) or WORTH * volume(target) > volume(whole):
-            target = whole
+        target = read.get(op.output)
+        if target is None or is_empty(target):
+            continue
         found[op.name] = op_boxes(op, graph.tensor, target)
+        if not found[op.name].idle and WORTH * volume(target) > volume(whole):
+            found[op.name] = op_boxes(op, graph.tensor, whole)
         for name in op.inputs:
             merged = hull(read.get(name), found[op.name].tensors.get(name))
             if merged is not None:

@@ -67,6 +67,11 @@ class Segment:
     def tile(self) -> dict[str, Tile]:
         return {t.op: t for t in self.tiles}
 
+    @property
+    def bare(self) -> Segment:
+        """The operators and how they are cut, nothing else."""
+        return Segment(self.ops, self.instances, self.cores, ())
+
 
 @dataclass(frozen=True)
 class Step:
@@ -81,13 +86,12 @@ class LocalBuffer:
     """A place in a core-scoped memory, at the same address on every core, for every step of one segment.
 
     ``use`` is "data" (``name`` is a graph tensor: this cell's box of it, row-major, in local memory, or the room of all
-    that lies inside it), "scratch" (a
-    private buffer or unconverted result of ``op``, one tile of it, ``depth`` versions one after the other, in
-    accumulator memory) or "weights" (a tile of the stationary operand ``name`` of ``op``, ``depth`` versions, in
-    weight memory). ``bytes`` is for all versions, each a multiple of the memory's alignment. ``live`` is the span of
-    positions in the segment's operator list during which the contents matter. No two share bytes while they live, but
-    for a result at the address of an input that it replaces element by element (see :mod:`girih.ir.in_place`), where
-    the life of the one ends.
+    that lies inside it), "scratch" (a private buffer or unconverted result of ``op``, one tile of it, ``depth``
+    versions one after the other, in accumulator memory) or "weights" (a tile of the stationary operand ``name`` of
+    ``op``, ``depth`` versions, in weight memory). ``bytes`` is for all versions, each a multiple of the memory's
+    alignment. ``live`` is the span of positions in the segment's operator list during which the contents matter. No two
+    share bytes while they live, but for a result at the address of an input that it replaces element by element (see
+    :mod:`girih.ir.in_place`), where the life of the one ends.
     """
 
     segment: int

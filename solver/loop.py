@@ -31,7 +31,7 @@ from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved
 from ..ir.structure import Structures
 from .candidates import Candidates
-from .graphturbo import LEVELS, Heuristics, Level, without_tiles
+from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
 from .options import Listener, ModelRun, Options, Planned
 from .order import orders
@@ -45,6 +45,7 @@ from .rounds import (
     LONGEST_SEARCH,
     PATIENCE,
     ROUND_SECONDS,
+    SHORT,
     Round,
     affords,
     budget,
@@ -171,14 +172,20 @@ class _Loop:
         """Once more with other segments for results of the best plan that were spilled; with each way to have them."""
         assert self.best is not None
         best = self.best
+        if best.cycles_predicted <= self.bound or self.options.timeout < SHORT:
+            return
+        above = tuple(s for s in best.solved if s.model == "segmentation")
         aside = (aligned(self.graph, self.cells, self._candidates, best), shifted(self.graph, best))
         for segments in dict.fromkeys(aside):
             if segments != bare(self.graph, best.segments) and not self._over():
-                self._below(number, segments, now)
+                self._below(number, segments, now, *above)
 
     def _coarsen(self, number: int, now: Round) -> None:
         """Once more with fewer instances, where the prediction says that they take the cores less time."""
         assert self.best is not None
+        if self.best.cycles_predicted <= self.bound or self.options.timeout < SHORT:
+            return
+        above = tuple(s for s in self.best.solved if s.model == "segmentation")
         segments = bare(self.graph, self.best.segments)
         also = coarser(self.graph, self._candidates, segments)
         if also == segments or self._over():
@@ -187,7 +194,7 @@ class _Loop:
         if not isinstance(made, Refusal) and any(
             of[0].instances != s.instances for of, s in zip(made, segments, strict=True)
         ):
-            self._realised(number, made, now)
+            self._realised(number, made, now, *above)
 
     def _polish(self, number: int) -> None:
         """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
@@ -216,7 +223,7 @@ class _Loop:
         with suppress(InfeasibleError):
             found = self._graphturbo(LEVELS["graphturbo"])
             if below and self._affords(HEURISTIC_SECONDS) and not self._over():
-                self._below(0, without_tiles(found.plan.segments), now)
+                self._below(0, tuple(s.bare for s in found.plan.segments), now)
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""

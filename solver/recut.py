@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
-from ..ir.box import Box, hull
+from ..ir.box import Box, hull, part
 from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Plan, Segment, Split
 from .candidates import Candidates
 from .splits import MOST_INSTANCES, Cut, core_splits, instance_splits
+
+HALO = 8
+"""Positions more than its share that a part may read and still be said to be cut like that."""
 
 
 def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> tuple[Segment, ...]:
@@ -31,7 +33,8 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
     segments = list(bare(graph, plan.segments))
     place = {op.name: number for number, op in enumerate(graph.ops)}
     of = {name: number for number, s in enumerate(segments) for name in s.ops}
-    for number, segment in enumerate(segments):
+    # From the last to the first: a reader may be cut anew itself.
+    for number, segment in reversed(list(enumerate(segments))):
         leader = graph.op[segment.ops[-1]]
         readers = [of[c.name] for c in graph.consumers[leader.output]]
         if leader.host is None and leader.output in spilled and readers:
@@ -49,27 +52,28 @@ def shifted(graph: Graph, plan: Plan) -> tuple[Segment, ...]:
     """
     spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
     segments = list(bare(graph, plan.segments))
-    for number, (segment, after) in enumerate(pairwise(segments)):
+    for number in range(len(segments) - 1):
+        segment, after = segments[number : number + 2]
         made = [place for place, name in enumerate(segment.ops) if graph.op[name].output in spilled]
         if not made or made[-1] == len(segment.ops) - 1 or graph.op[after.ops[0]].host is not None:
             continue
         head, tail = segment.ops[: made[-1] + 1], segment.ops[made[-1] + 1 :]
-        ours = {*tail, *segments[number + 1].ops}
+        ours = {*tail, *after.ops}
         outputs = {graph.op[name].output for name in tail}
-        inside = outputs.isdisjoint(graph.output_tensors) and all(
+        private = outputs.isdisjoint(graph.output_tensors) and all(
             c.name in ours for o in outputs for c in graph.consumers[o]
         )
         shape = graph.tensor[graph.op[head[-1]].output].shape
-        if inside and _possible(shape, (*segment.instances, *segment.cores)):
+        if private and _possible(shape, (*segment.instances, *segment.cores)):
             segments[number] = replace(segment, ops=head)
-            segments[number + 1] = replace(segments[number + 1], ops=(*tail, *segments[number + 1].ops))
+            segments[number + 1] = replace(after, ops=(*tail, *after.ops))
     return tuple(segments)
 
 
 def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """The segments without tiles, with their operators in the order of the graph."""
     place = {op.name: number for number, op in enumerate(graph.ops)}
-    return tuple(replace(s, ops=tuple(sorted(s.ops, key=place.__getitem__)), tiles=()) for s in segments)
+    return tuple(replace(s.bare, ops=tuple(sorted(s.ops, key=place.__getitem__))) for s in segments)
 
 
 def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -> tuple[Segment, ...]:
@@ -110,7 +114,9 @@ def _like(graph: Graph, cells: Cells, tensor: str, segment: Segment, reader: Seg
     dims = [d for d, (span, extent) in enumerate(zip(first, shape, strict=True)) if span.size < extent]
     splits = sorted(reader.instances, key=lambda s: s.dim)
     like = tuple(Split(d, s.parts) for d, s in zip(dims, splits, strict=False))
-    return like if len(dims) == len(splits) and segment.instances[: len(like)] != like else ()
+    # A reader that turns dimensions, or reads more than its share, has other parts.
+    same = all(abs(first[s.dim].size - part(shape[s.dim], s.parts, 0).size) <= HALO for s in like)
+    return like if len(dims) == len(splits) and same and segment.instances[: len(like)] != like else ()
 
 
 def _cheapest(

@@ -16,6 +16,8 @@ DETERMINISTIC = 0.1
 """Deterministic seconds of a search that take about a second of wall clock."""
 SLACK = 2.0
 """Seconds that loading a model may take."""
+SHORT = 5.0
+"""Seconds below which a timeout pays for one round alone."""
 MOST_ROUNDS = 6
 HEURISTIC_SECONDS = 0.05
 """What the published heuristics take for each kind of operator, about."""
@@ -61,7 +63,7 @@ def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
 
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
-    if timeout < 5:
+    if timeout < SHORT:
         return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
     number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
     share = min(0.1 * timeout, LONGEST_SEARCH)

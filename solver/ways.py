@@ -69,7 +69,7 @@ class Ways:
 
     def keep_apart(self, segment: Segment) -> None:
         """From now on, no tensor of this segment may lie inside another."""
-        self._apart.add(_cut(segment))
+        self._apart.add(segment.bare)
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[Tiled] | Refusal:
         """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`.lead`)."""
@@ -78,12 +78,12 @@ class Ways:
             self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget(seconds), seed=self.seed)
         found: list[Tiled] = []
         for index, made in enumerate(segments):
-            answer = self._tilers[now.tiling].segment(made, self.cells, self.caps, leads=leads)
+            answer = self._tilers[now.tiling].segment(made.bare, self.cells, self.caps, leads=leads)
             if isinstance(answer, Infeasible):
                 role = self.machine.memory[answer.memory].role
                 return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
             tiled, choices = answer
-            if not self.layerwise and _cut(tiled) not in self._apart:
+            if not self.layerwise and tiled.bare not in self._apart:
                 tiled = with_inside(self.graph, self.cells, self.machine, tiled)
             found.append((tiled, choices))
         return found
@@ -107,8 +107,3 @@ class Ways:
             if way[told.segment] == safe[told.segment]:
                 return None
             way[told.segment] = safe[told.segment]
-
-
-def _cut(segment: Segment) -> Segment:
-    """The segment alone: its operators and how they are cut."""
-    return Segment(segment.ops, segment.instances, segment.cores, ())

@@ -21,6 +21,6 @@ from __future__ import annotations
 
 from .build import Heuristics
 from .level import LEVELS, Level
-from .segments import Segments, without_tiles
+from .segments import Segments
 
-__all__ = ["LEVELS", "Heuristics", "Level", "Segments", "without_tiles"]
+__all__ = ["LEVELS", "Heuristics", "Level", "Segments"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...ir.cell import Cells
 from ...ir.graph import Graph, Op
@@ -100,8 +99,3 @@ class Segments:
     def _streams(self, op: Op) -> bool:
         """Whether an operator could have a constant as its stationary operand."""
         return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names
-
-
-def without_tiles(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    """As the models expect segments that are to be tiled."""
-    return tuple(replace(s, tiles=()) for s in segments)

@@ -12,7 +12,8 @@ from girih import models
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.frontend.divide import divide
-from girih.ir.graph import Graph
+from girih.ir.box import Affine
+from girih.ir.graph import Access, Graph, Op, Stage
 from girih.ir.graph_check import check_graph
 from girih.ir.load_machine import load_machine
 from girih.ir.lower_bound import lower_bound
@@ -95,14 +96,91 @@ def test_nothing_changes_where_it_would_not_help(local: int, shared: int, why: s
     assert divide(graph, small(local, shared)) is graph, why
 
 
-def test_other_forms_stay_as_they_are() -> None:
-    """h is read twice, or is an output; y is no sum; something else than columns goes in between."""
-    for form in range(4):
-        net = graphs.Net("other", "float16")
-        x = net.input("x", 8, 64, 64)
-        h = net.matmul("first", x, 1024, relu=True)
-        h = net.softmax("between", h) if form == 2 else h
-        y = net.matmul("second", h, 64, add="" if form == 1 else x)
-        more = [net.elementwise("more", "neg", h)] if form == 0 else [h] if form == 3 else []
-        graph = net.graph(y, *more)
-        assert divide(graph, MACHINE) is graph, form
+def started(graph: Graph) -> Graph:
+    """Sums of products start from their biases, as those of the frontend do."""
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.anchor is None:
+            ops.append(op)
+            continue
+        product, biased, *rest = op.stages
+        total, bias = biased.operands
+        assert isinstance(total, Access) and isinstance(bias, Access)
+        rank = len(product.axes)
+        start = Access(bias.tensor, (Affine(tuple(int(a == rank - 2) for a in range(rank)), 0),))
+        first, *others = rest
+        operands = tuple(
+            replace(o, tensor=total.tensor) if isinstance(o, Access) and o.tensor == biased.write.tensor else o
+            for o in first.operands
+        )
+        stages = (replace(product, start=start), replace(first, operands=operands), *others)
+        buffers = tuple(b for b in op.buffers if b.name != biased.write.tensor)
+        ops.append(replace(op, stages=stages, buffers=buffers))
+    return replace(graph, ops=tuple(ops))
+
+
+def form(kind: str, rows: int = 17) -> Graph:
+    """x, h and y of 8 times so many rows."""
+    net = graphs.Net("other", "float16")
+    x = net.input("x", 8, rows, 256)
+    h = net.matmul("first", x, 2048, relu=True)
+    between = net.softmax("between", h) if kind == "something in between" else h
+    width = 2048 if kind == "h is z" else 256
+    y = net.matmul("second", between, width, add=h if kind == "h is z" else x, relu=kind == "more than a sum")
+    more = [net.elementwise("more", "neg", h)] if kind == "h is read twice" else [h] if kind == "h is an output" else []
+    return started(net.graph(y, *more))
+
+
+KINDS = ("h is read twice", "h is an output", "h is z", "something in between", "more than a sum")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_forms_stay_as_they_are(kind: str) -> None:
+    plain = form("plain")
+    check_graph(plain)
+    assert len(divide(plain, MACHINE).ops) > len(plain.ops)
+    graph = form(kind)
+    check_graph(graph)
+    assert divide(graph, MACHINE) is graph
+
+
+def beside(graph: Graph, other: Graph) -> Graph:
+    """Both graphs in one, with the constants of the first; what is the second's own is called so."""
+    own = {t: f"other.{t}" for t in other.tensor if t not in other.constant_names}
+    own |= {b.name: f"other.{b.name}" for op in other.ops for b in op.buffers}
+
+    def stage(old: Stage) -> Stage:
+        read, write = (
+            [replace(o, tensor=own.get(o.tensor, o.tensor)) if isinstance(o, Access) else o for o in of]
+            for of in (old.operands, (old.write,))
+        )
+        assert isinstance(write[0], Access)
+        return replace(old, operands=tuple(read), write=write[0])
+
+    def op(old: Op) -> Op:
+        names = (tuple(own.get(n, n) for n in of) for of in (old.inputs, old.outputs))
+        buffers = tuple(replace(b, name=own[b.name]) for b in old.buffers)
+        return Op(f"other.{old.name}", old.origin, *names, buffers, tuple(map(stage, old.stages)))
+
+    ports = ((replace(p, name=own[p.tensor], tensor=own[p.tensor]) for p in of) for of in (other.inputs, other.outputs))
+    taken, given = ports
+    return replace(
+        graph,
+        tensors=(*graph.tensors, *(replace(t, name=own[t.name]) for t in other.tensors if t.name in own)),
+        ops=(*graph.ops, *map(op, other.ops)),
+        inputs=(*graph.inputs, *taken),
+        outputs=(*graph.outputs, *given),
+    )
+
+
+def test_pairs_that_share_weights_may_have_other_parts() -> None:
+    """Two lengths of tokens, one MLP."""
+    graph = beside(form("plain"), form("plain", rows=13))
+    made = divide(graph, small(40_000, 1 << 18))
+    check_graph(made)
+    parts = [sum(op.name.startswith(f"{name}second") for op in made.ops) for name in ("", "other.")]
+    assert parts[0] != parts[1] and min(parts) > 1
+    arrays = inputs(graph)
+    before, after = (evaluate(g, arrays) for g in (graph, made))
+    for name, whole in before.items():
+        assert np.abs(after[name].astype(np.float64) - whole).max() < 1e-2 * np.abs(whole).max(), name

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from grown import grown
 from judge import inputs_of
+from support import Model
 
 from girih import models
 from girih.api.exact import evaluate
@@ -59,6 +60,19 @@ def test_the_last_block_of_a_vision_transformer_makes_one_token(precision: str) 
     rows = {op.name: graph.tensor[op.output].shape[1:] for op in graph.ops}
     assert rows["encoder.0.mlp.fc1.matmul"] == (17, 64) and rows["encoder.1.mlp.fc1.matmul"] == (1, 64)
     assert rows["encoder.1.attention.key.matmul"][-2:] != (1, 32) and np.prod(rows["encoder.1.attention.scores"]) == 34
+
+
+def test_what_nobody_reads_is_not_made() -> None:
+    """Columns of one operand of a concatenation alone, be they few or nearly all of the result."""
+    for columns in (9, 12):
+        m = Model(17, 0)
+        x = m.input("x", 8, 16)
+        parts = [m.node("MatMul", x, m.weight(f"w{n}", 16, n)) for n in (12, 8)]
+        both = m.node("Concat", *parts, axis=1)
+        cut = (m.constant(name, [value], "int64") for name, value in (("from", 0), ("to", columns), ("axis", 1)))
+        graph = import_onnx(m.build(m.node("Relu", m.node("Slice", both, *cut))))
+        check_graph(graph)
+        assert len(graph.constants) == 1 and sum(op.anchor is not None for op in graph.ops) == 1, graph
 
 
 def test_nothing_changes_where_all_is_read() -> None:

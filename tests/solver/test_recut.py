@@ -14,7 +14,7 @@ from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
-from girih.solver.recut import aligned, coarser, shifted
+from girih.solver.recut import aligned, bare, coarser, shifted
 from girih.solver.rounds import rounds
 
 MACHINE = load_machine("stcp920")
@@ -73,6 +73,41 @@ def test_what_follows_a_spilled_result_moves_on() -> None:
     net.elementwise("d", "neg", b)
     more = (*segments, Segment(("d",), (), (), ()))
     assert shifted(net.graph("c", "d"), replace(plan, segments=more)) == more
+
+
+def test_neighbours_that_both_shift_lose_nothing() -> None:
+    graph = graphs.chain(7, batch=2, size=16, channels=32, kernel=1)
+    names = tuple(op.name for op in graph.ops)
+    cut = ((Split(1, 2),), (Split(0, 2),))
+    segments = (Segment(names[:2], *cut, ()), Segment(names[2:5], *cut, ()), Segment(names[5:], *cut, ()))
+    stored = (graph.ops[1 - 1].output, graph.ops[4 - 1].output)
+    shared = tuple(SharedBuffer(t, BOX, "LLB", 0, 64, (0, 1), store=True) for t in stored)
+    plan = replace(plan_of((), (), spilled=False), segments=segments, shared=shared)
+    found = shifted(graph, plan)
+    assert tuple(name for s in found for name in s.ops) == names
+    assert [len(s.ops) for s in found] == [1, 3, 3]
+
+
+def test_nothing_of_tiles_is_left() -> None:
+    """Not even what lay inside something else."""
+    plan = plan_of((), (), spilled=False)
+    whole = Segment((A, B), (), (), (), inside=(MADE,))
+    assert bare(GRAPH, (whole,)) == (Segment((A, B), (), (), ()),)
+    assert shifted(GRAPH, replace(plan, segments=(whole,))) == (Segment((A, B), (), (), ()),)
+
+
+def test_a_chain_is_cut_from_its_end() -> None:
+    """Each like its reader, be the reader cut anew or not."""
+    graph = graphs.chain(3, batch=2, size=32, channels=32, kernel=1)
+    a, b, c = (
+        Segment((op.name,), (Split(d, 4),), (Split(0, 2),), ()) for op, d in zip(graph.ops, (3, 2, 1), strict=True)
+    )
+    shared = tuple(SharedBuffer(op.output, BOX, "LLB", 0, 64, (0, 1), store=True) for op in graph.ops[:2])
+    plan = replace(plan_of((), (), spilled=False), segments=(a, b, c), shared=shared)
+    found = aligned(graph, Cells(graph), Candidates(graph, MACHINE), plan)
+    assert (
+        found[1].instances[0] == c.instances[0] and found[0].instances[: len(found[1].instances)] == found[1].instances
+    )
 
 
 def test_operators_are_in_the_order_of_the_graph_again() -> None:
