@@ -20,6 +20,7 @@ size of the graph, so that the same inputs give the same plan. The wall clock on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -37,7 +38,7 @@ from .options import Listener, ModelRun, Options, Planned
 from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
 from .record import Record
-from .recut import aligned, bare, coarser, shifted
+from .recut import aligned, bare, coarser, shifted, uniform
 from .rounds import (
     ENUMERATION_SECONDS,
     EXPOSURES,
@@ -169,15 +170,19 @@ class _Loop:
         self._polish(len(asked) + 1)
 
     def _recut(self, number: int, now: Round) -> None:
-        """Once more with other segments for results of the best plan that were spilled; with each way to have them."""
-        assert self.best is not None
-        best = self.best
-        if best.cycles_predicted <= self.bound or self.options.timeout < SHORT:
-            return
-        above = tuple(s for s in best.solved if s.model == "segmentation")
-        aside = (aligned(self.graph, self.cells, self._candidates, best), shifted(self.graph, best))
-        for segments in dict.fromkeys(aside):
-            if segments != bare(self.graph, best.segments) and not self._over():
+        """Once more with each way to cut the segments of the best plan otherwise (see :mod:`.recut`)."""
+        changes: tuple[Callable[[Plan], tuple[Segment, ...]], ...] = (
+            lambda best: aligned(self.graph, self.cells, self._candidates, best),
+            lambda best: shifted(self.graph, best),
+            lambda best: uniform(self.graph, self.cells, bare(self.graph, best.segments)),
+        )
+        for change in changes:
+            assert self.best is not None
+            if self.best.cycles_predicted <= self.bound or self.options.timeout < SHORT or self._over():
+                return
+            segments = change(self.best)
+            if segments != bare(self.graph, self.best.segments):
+                above = tuple(s for s in self.best.solved if s.model == "segmentation")
                 self._below(number, segments, now, *above)
 
     def _coarsen(self, number: int, now: Round) -> None:

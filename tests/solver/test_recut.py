@@ -14,7 +14,7 @@ from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
-from girih.solver.recut import aligned, bare, coarser, shifted
+from girih.solver.recut import aligned, bare, coarser, shifted, uniform
 from girih.solver.rounds import rounds
 
 MACHINE = load_machine("stcp920")
@@ -108,6 +108,28 @@ def test_a_chain_is_cut_from_its_end() -> None:
     assert (
         found[1].instances[0] == c.instances[0] and found[0].instances[: len(found[1].instances)] == found[1].instances
     )
+
+
+def test_layers_are_cut_like_others_of_their_kind() -> None:
+    graph = graphs.chain(12, batch=2, size=16, channels=16, kernel=1)
+    names = tuple(op.name for op in graph.ops)
+    cut, other = ((Split(1, 2),), (Split(0, 2),)), ((), (Split(1, 4),))
+
+    def segments(*runs: tuple[int, int], odd: int = -1) -> list[Segment]:
+        return [Segment(names[a:b], *(other if n == odd else cut), ()) for n, (a, b) in enumerate(runs)]
+
+    pairs = ((0, 2), (2, 4), (4, 6), (6, 8), (8, 10), (10, 12))
+    same = tuple(segments(*pairs))
+    cells = Cells(graph)
+    assert uniform(graph, cells, same) == same
+    assert uniform(graph, cells, segments(*pairs[:4], (8, 9), (9, 10), (10, 12))) == same
+    assert uniform(graph, cells, segments(*pairs, odd=5)) == same
+    # Two are no pattern, and where others are of another kind there is nothing to follow.
+    few = tuple(segments((0, 3), (3, 6), (6, 7), (7, 12)))
+    assert uniform(graph, cells, few) == few
+    mixed = graphs.residual(blocks=4)
+    runs = tuple(Segment((op.name,), (), (), ()) for op in mixed.ops)
+    assert uniform(mixed, Cells(mixed), runs) == runs
 
 
 def test_operators_are_in_the_order_of_the_graph_again() -> None:
