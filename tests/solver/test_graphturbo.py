@@ -23,7 +23,7 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, SharedBuffer, Split
 from girih.ir.plan_check import check_plan
 from girih.models import build
-from girih.solver import cp, loop, plan
+from girih.solver import cp, plan, rounds
 from girih.solver.demand import Demand, Fetched, Kept, Part, Use
 from girih.solver.graphturbo.binding import bind
 from girih.solver.graphturbo.fit import Item, first_fit
@@ -345,7 +345,7 @@ def test_the_search_begins_with_a_plan_of_these_segments() -> None:
 
 
 def test_without_time_the_heuristics_are_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "FREE_KINDS", 0)
+    monkeypatch.setattr(rounds, "FREE_KINDS", 0)
     graph, machine = graphs.residual(), load_machine("stcp920")
     found = plan(graph, machine, Options(timeout=0.0)).plan
     assert found.strategy == "solver" and found.cycles_predicted == planned(graph, machine).cycles_predicted
