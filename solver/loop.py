@@ -13,6 +13,8 @@ An upper model decides with relaxed costs of the lower ones. What a lower model 
 - banks of the local memories cannot be packed                → segmentation: this column is forbidden
 - timeline: a segment takes longer than it was promised to     → segmentation: this column is as dear as it is
 
+After the rounds, the best plan is tried with other cuts for its segments (:mod:`.recut`), and residency once more.
+
 Each cut excludes what caused it, so no answer comes twice. The best plan so far is kept; each round can only improve
 it. How many rounds there are, and how long each model may search in deterministic time, depends on the timeout and the
 size of the graph, so that the same inputs give the same plan. The wall clock only ends what takes far longer than that.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import product
 from math import prod
 from random import Random
 
@@ -138,15 +137,6 @@ def test_no_boxes_cover_with_fewer_blocks(seed: int) -> None:
     for _ in range(20):
         boxes = cut(full((*rows, *columns)), rng, rng.randint(0, 6))
         assert in_blocks(boxes, len(rows), engine) >= least - 1e-9
-
-
-def test_cunning_boxes() -> None:
-    """Where what boxes pick lies apart on both sides, a product of two roundings would be too much."""
-    pairs = [{0, 1}, {1, 2}, {0, 2}]
-    assert {(m, n) for pair in pairs for m, n in product(pair, pair)} == set(product(range(3), range(3)))
-    blocks = -(-3 // 2) * -(-3 // 2)
-    assert len(pairs) < blocks
-    assert len(pairs) >= max(3 * 2 / 2, 2 * 3 / 2)
 
 
 # No tiles and no plans do ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import pytest
 
@@ -38,6 +39,12 @@ def test_a_stamp_is_what_is_made(mnemonic: str) -> None:
         assert found.stamp(7, bases) == wanted
         for touch, base, array in zip(found.touches, bases, reach(wanted), strict=True):
             assert (base + touch.low, base + touch.high, touch.writes) == (array.low, array.high, array.writes)
+            if touch.pitch and not touch.empty:
+                # Whole rows at that pitch, nothing else.
+                steps = [[abs(s) * i for i in range(e)] for s, e in zip(array.strides, array.extents, strict=True)]
+                firsts = [sum(point) for point in product(*steps)]
+                covered = {(first + byte) % touch.pitch for first in firsts for byte in range(array.itemsize)}
+                assert covered == set(range(touch.width)) and touch.width <= touch.pitch
 
 
 @pytest.mark.parametrize("base", [-1, 1 << 40])

@@ -39,7 +39,8 @@ def test_shared_answers_are_those_of_each_alone(length: int, instances: tuple[Sp
     cells = Cells(graph)
     walks = Walks(graph, MACHINE)
     pipelines, placing = Pipelines(graph, cells, MACHINE, walks, 0), Placing(graph, cells, MACHINE, walks, 0)
-    for index, segment in enumerate(_segments(graph, cells, length, instances)):
+    segments = _segments(graph, cells, length, instances)
+    for index, segment in enumerate(segments):
         alone = Walks(graph, MACHINE)
         deep = pipelines.segment(index, segment)
         assert isinstance(deep, tuple) and deep == Pipelines(graph, cells, MACHINE, alone, 0).segment(index, segment)
@@ -48,3 +49,5 @@ def test_shared_answers_are_those_of_each_alone(length: int, instances: tuple[Sp
         assert isinstance(places, LocalPlaces) and isinstance(fresh, LocalPlaces)
         assert (places.buffers, places.solved) == (fresh.buffers, fresh.solved)
         assert {b.op for b in places.buffers} <= set(segment.ops)
+    shared = placing._places, pipelines._segments  # pyright: ignore[reportPrivateUsage]
+    assert all(len(answers) < len(segments) for answers in shared)
