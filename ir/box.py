@@ -5,8 +5,11 @@ Every interval in this project is half-open: ``Span(2, 5)`` holds 2, 3 and 4.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Room = TypeVar("Room")
 
 
 class Span(NamedTuple):
@@ -78,6 +81,25 @@ def overlap(a: Box, b: Box) -> bool:
         if min(high, hi) <= max(low, lo):
             return False
     return True
+
+
+def spread(box: Box, rooms: Iterable[tuple[Room, Box]]) -> list[tuple[Room, Box]] | None:
+    """Which part of ``box`` each of the ``rooms`` holds; ``None`` if they do not hold all of it.
+
+    The first room that holds the whole holds all of it. Otherwise, in their order, each room that touches the box
+    holds what they share, if none before it holds a part of that.
+    """
+    parts: list[tuple[Room, Box]] = []
+    for room, held in rooms:
+        if contains(held, box):
+            return [(room, box)]
+        if overlap(held, box):
+            parts.append((room, intersect(held, box)))
+    taken: list[tuple[Room, Box]] = []
+    for room, piece in parts:
+        if not any(overlap(piece, other) for _, other in taken):
+            taken.append((room, piece))
+    return taken if sum(volume(piece) for _, piece in taken) == volume(box) else None
 
 
 def part(extent: int, parts: int, index: int) -> Span:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
 
-from .box import Box, contains, full, intersect, is_empty, volume
+from .box import Box, contains, full, intersect, is_empty, spread, volume
 from .boxes import Boxes
 from .errors import CheckError
 from .graph import DTYPES
@@ -99,17 +100,18 @@ class _Contents:
             self.here.setdefault(buffer.tensor, []).append(buffer)
         self.written: dict[int, list[Made]] = {}
         """By the identity of a buffer: what is stored into it."""
-        self.target: dict[tuple[str, int, int], SharedBuffer] = {}
-        """By tensor, slot and core: where the share goes."""
+        self.targets: dict[tuple[str, int, int], list[tuple[SharedBuffer, Box]]] = {}
+        """By tensor, slot and core: where the parts of the share go."""
 
     def check(self) -> None:
         for name, made in self.facts.made.items():
             for m in made:
-                buffer = self._holding(name, m.box, m.slot, f"core {m.core} stores")
-                if buffer.fetch:
-                    _fail(f"core {m.core} stores {name} in slot {m.slot} into {_name(buffer)}, which is fetched")
-                self.target[name, m.slot, m.core] = buffer
-                self.written.setdefault(id(buffer), []).append(m)
+                targets = self._holding(name, m.box, m.slot, f"core {m.core} stores")
+                for buffer, part in targets:
+                    if buffer.fetch:
+                        _fail(f"core {m.core} stores {name} in slot {m.slot} into {_name(buffer)}, which is fetched")
+                    self.written.setdefault(id(buffer), []).append(replace(m, box=part))
+                self.targets[name, m.slot, m.core] = targets
         for buffers in self.here.values():
             for buffer in buffers:
                 if buffer.fetch:
@@ -129,11 +131,12 @@ class _Contents:
             self._check_rings(name, streams)
         self._check_ports()
 
-    def _holding(self, name: str, box: Box, slot: int, who: str) -> SharedBuffer:
-        for buffer in self.here.get(name, ()):
-            if buffer.live[0] <= slot < buffer.live[1] and contains(buffer.box, box):
-                return buffer
-        _fail(f"{who} {box} of {name} in slot {slot}, and no buffer of the shared memory holds it then")
+    def _holding(self, name: str, box: Box, slot: int, who: str) -> list[tuple[SharedBuffer, Box]]:
+        live = (b for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1])
+        found = spread(box, ((b, b.box) for b in live))
+        if found is None:
+            _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
+        return found
 
     def _check_fetch(self, buffer: SharedBuffer) -> None:
         """What is fetched lies in main memory by then."""
@@ -152,13 +155,15 @@ class _Contents:
                 _fail(f"{who} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
             return
         for m in self.facts.made.get(name, ()):
-            if is_empty(intersect(m.box, box)):
-                continue
-            buffer = self.target[name, m.slot, m.core]
-            if not buffer.store:
-                _fail(f"{who}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory")
-            if m.slot >= slot:
-                _fail(f"{who} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+            for buffer, part in self.targets[name, m.slot, m.core]:
+                if is_empty(intersect(part, box)):
+                    continue
+                if not buffer.store:
+                    _fail(
+                        f"{who}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory"
+                    )
+                if m.slot >= slot:
+                    _fail(f"{who} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
 
     def _check_store(self, buffer: SharedBuffer) -> None:
         """A stored buffer is written in one slot, as a whole: each slot that writes it copies all of it."""
@@ -174,15 +179,15 @@ class _Contents:
 
     def _check_read(self, name: str, box: Box, slot: int, core: int) -> None:
         """What a core loads is in the buffer: fetched, or written there by those who made it."""
-        buffer = self._holding(name, box, slot, f"core {core} reads")
-        if buffer.fetch:
-            return
-        there = sum(volume(intersect(m.box, box)) for m in self.written.get(id(buffer), []) if m.slot < slot)
-        if there < volume(box):
-            _fail(
-                f"core {core} reads {volume(box)} elements of {name} in slot {slot} from {_name(buffer)}, "
-                f"and {there} of them were written there before"
-            )
+        for buffer, part in self._holding(name, box, slot, f"core {core} reads"):
+            if buffer.fetch:
+                continue
+            there = sum(volume(intersect(m.box, part)) for m in self.written.get(id(buffer), []) if m.slot < slot)
+            if there < volume(part):
+                _fail(
+                    f"core {core} reads {volume(part)} elements of {name} in slot {slot} from {_name(buffer)}, "
+                    f"and {there} of them were written there before"
+                )
 
     def _check_stream(self, name: str, stream: Stream) -> None:
         """Each tile of weights lies in one buffer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ir.box import Box, contains, shape_of
+from ..ir.box import Box, shape_of, spread
 from ..ir.errors import GirihError, UsageError
 from ..ir.graph import DTYPES, Graph
 from ..ir.machine import Machine
@@ -98,12 +98,13 @@ class Layout:
                 found.setdefault(buffer.tensor, []).append(buffer)
         return {tensor: tuple(buffers) for tensor, buffers in found.items()}
 
-    def holding(self, tensor: str, box: Box, slot: int) -> SharedBuffer:
-        """The shared buffer that holds ``box`` in ``slot``; the checker guarantees one."""
-        for buffer in self.shared.get(tensor, ()):
-            if buffer.live[0] <= slot < buffer.live[1] and contains(buffer.box, box):
-                return buffer
-        raise GirihError(f"no buffer of {tensor} holds {box} in slot {slot}")
+    def holding(self, tensor: str, box: Box, slot: int) -> list[tuple[SharedBuffer, Box]]:
+        """The shared buffers that hold ``box`` in ``slot``, and what of it; the checker guarantees them."""
+        live = (b for b in self.shared.get(tensor, ()) if b.live[0] <= slot < b.live[1])
+        found = spread(box, ((b, b.box) for b in live))
+        if found is None:
+            raise GirihError(f"no buffer of {tensor} holds {box} in slot {slot}")
+        return found
 
     def strides(self, tensor: str, box: Box) -> tuple[int, ...]:
         """Byte strides of a box of a tensor, row-major."""

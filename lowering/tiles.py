@@ -172,7 +172,7 @@ class OpWalk:
 
     def _chunk(self, name: str, box: Box) -> SharedBuffer:
         """The shared buffer with ``box``; reaching a phase of a ring fetches the next one."""
-        held = self._build.layout.holding(name, box, self._slot)
+        held, _ = self._build.layout.holding(name, box, self._slot)[0]
         for buffer in self._build.layout.shared[name]:
             live = buffer.live[0] <= self._slot < buffer.live[1]
             if live and 2 <= buffer.phase <= held.phase + 1 and buffer not in self._build.shared_areas:

@@ -9,6 +9,7 @@ from ..ir.inside import wholes
 from ..ir.isa import make
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
+from ..ir.portions import in_turn, portions
 from .build import Builder, Held
 from .tilekernel import TileKernels
 from .tiles import OpWalk
@@ -69,26 +70,36 @@ class Walker:
             # Loads of a new segment wait for the last one's stores; its weights need not queue behind them.
             tiles.prefetch()
         produced = {self.build.graph.op[n].output for n in segment.ops}
-        for buffer in opening:
-            if buffer.use == "data" and buffer.name not in produced:
-                self._load(buffer, slot, self._numbers[op.name], cells)
+        loaded = [b for b in opening if b.use == "data" and b.name not in produced]
+        self._load(loaded, slot, self._numbers[op.name], cells)
         tiles.run()
         self._store(slot, op, cells)
 
-    def _load(self, buffer: LocalBuffer, slot: int, op: int, cells: list[Cell]) -> None:
-        """Bring what each core needs of a tensor from the shared memory; what several need alike is broadcast."""
+    def _load(self, buffers: list[LocalBuffer], slot: int, op: int, cells: list[Cell]) -> None:
+        """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""
+        loads = [self._wanted(buffer.name, cells) for buffer in buffers]
+        for number, turn in in_turn([max((len(parts) for *_, parts in of), default=0) for of in loads]):
+            name = buffers[number].name
+            for cores, target, parts in loads[number]:
+                if turn < len(parts):
+                    kind, mask = "broadcast" if len(cores) > 1 else "copy", sum(1 << core for core in cores)
+                    for source, part in self.build.layout.holding(name, parts[turn], slot):
+                        there = self.build.resident(source)
+                        self.build.copy(kind, op, name, part, self.build.turn(cores), there, target, mask)
+
+    def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], Held, list[Box]]]:
+        """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
         wanted: dict[Box, list[int]] = {}
         for core, cell in enumerate(cells):
-            box = cell.tensors.get(buffer.name)
+            box = cell.tensors.get(name)
             if box is not None and not is_empty(box):
                 wanted.setdefault(box, []).append(core)
+        found: list[tuple[list[int], Held, list[Box]]] = []
         for box, cores in wanted.items():
-            source = self.build.resident(self.build.layout.holding(buffer.name, box, slot))
-            held = [self.build.data(buffer.name, core, box) for core in cores]
+            held = [self.build.data(name, core, box) for core in cores]
             target = Held(held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides)
-            kind = "broadcast" if len(cores) > 1 else "copy"
-            mask = sum(1 << core for core in cores)
-            self.build.copy(kind, op, buffer.name, box, self.build.turn(cores), source, target, mask)
+            found.append((cores, target, portions(box, self.build.layout.itemsize(name))))
+        return found
 
     def _store(self, slot: int, op: Op, cells: list[Cell]) -> None:
         """Bring each core's share of a result that leaves the segment to the shared memory, and on if planned."""
@@ -99,10 +110,11 @@ class Walker:
         for core, cell in enumerate(cells):
             if name not in cell.owned:
                 continue
-            target = self.build.layout.holding(name, cell.owned[name], slot)
-            used[target] = None
             source = self.build.data(name, core, cell.room(name))
-            self.build.copy("copy", number, name, cell.owned[name], core, source, self.build.resident(target))
+            for portion in portions(cell.owned[name], self.build.layout.itemsize(name)):
+                for target, part in self.build.layout.holding(name, portion, slot):
+                    used[target] = None
+                    self.build.copy("copy", number, name, part, core, source, self.build.resident(target))
         for buffer in used:
             if buffer.store:
                 self.build.copy(

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 
-from ..ir.box import Box, overlap, volume
+from ..ir.box import Box, intersect, overlap, volume
 from ..ir.cell import Cells, count, leaving
 from ..ir.graph import DTYPES, Graph, Tensor
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Step
 from .buffers import is_streamed, lives, round_up, stationary
-from .pieces import disjoint, grouped, hull_of
+from .pieces import disjoint, divided, grouped, hull_of
 from .streams import Ring, Walk, Walks, chunks, first_use, ring
 
 CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
@@ -247,10 +247,12 @@ class _Maker:
     def _made(self, name: str, seen: _Seen) -> None:
         """A result: one piece for each group of writes and reads that overlap."""
         must = name in self.graph.output_tensors or bool(seen.host_reads)
-        boxes = disjoint([box for _, box in (*seen.writes, *seen.reads)])
+        fine = () if must else divided([b for _, b in seen.writes], [b for _, b in seen.reads])
+        small = any(volume(b) * DTYPES[self.graph.tensor[name].dtype] < BUNDLE for b in fine)
+        boxes = fine if fine and not small else disjoint([box for _, box in (*seen.writes, *seen.reads)])
         for box in boxes:
-            writes = [(s, b) for s, b in seen.writes if overlap(b, box)]
-            reads = [(s, b) for s, b in seen.reads if overlap(b, box)]
+            writes = [(s, intersect(b, box)) for s, b in seen.writes if overlap(b, box)]
+            reads = [(s, intersect(b, box)) for s, b in seen.reads if overlap(b, box)]
             if not writes:
                 continue
             first, last = min(s for s, _ in writes), max(s for s, _ in (*writes, *reads))

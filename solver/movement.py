@@ -5,13 +5,16 @@ Queues issue in order, links are shared, and nothing is written before all that 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-from ..ir.box import Box, contains, hull, overlap, volume
+from ..ir.box import Box, contains, overlap, spread, volume
 from ..ir.cell import Cell
-from ..ir.graph import Graph
+from ..ir.graph import DTYPES, Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, SharedBuffer
+from ..ir.portions import in_turn, portions
 from .cycles import Transfer, Transfers
 from .traffic import Area, Links, Space
 
@@ -128,9 +131,11 @@ class Movement:
 
     # Between shared memory and the cores.
 
-    def holding(self, tensor: str, box: Box) -> Shared:
-        """The buffer that holds ``box``; the plan promises one."""
-        return next(s for s in self._live[tensor] if contains(s.buffer.box, box))
+    def holding(self, tensor: str, box: Box) -> list[tuple[Shared, Box]]:
+        """The buffers that hold ``box``, and what of it; the plan promises them."""
+        found = spread(box, ((s, s.buffer.box) for s in self._live[tensor]))
+        assert found is not None
+        return found
 
     def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
         """The buffer of a constant that holds ``box``; reaching a phase of a ring fetches the next one."""
@@ -158,45 +163,73 @@ class Movement:
             self.busy["copy in"] += self.copy_in[issuer] - start
         return self.over(self.copy_in[issuer] + move.latency)
 
-    def load(self, cells: list[Cell], name: str, area: Area) -> None:
-        """Bring a tensor from shared to local memory, its ``area`` on each core; equal boxes are one broadcast."""
-        groups: dict[Box, list[int]] = {}
-        for core, cell in enumerate(cells):
-            if name in cell.tensors:
-                groups.setdefault(cell.tensors[name], []).append(core)
-        dtype = self.graph.tensor[name].dtype
-        for box, cores in groups.items():
-            shared = self.holding(name, box)
-            move = self.transfers.transfer(("shared", "local"), box, (shared.buffer.box, box), dtype)
-            arrived = self.copy(cores, max(shared.ready(box), area.floor), move)
+    def load(self, cells: list[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
+        """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.
+
+        Equal boxes are one broadcast; portions come in turn.
+        """
+        loads: list[tuple[str, dict[Box, list[int]], dict[Box, list[Box]]]] = []
+        for name in areas:
+            groups: dict[Box, list[int]] = {}
+            for core, cell in enumerate(cells):
+                if name in cell.tensors:
+                    groups.setdefault(cell.tensors[name], []).append(core)
+            loads.append((name, groups, {box: portions(box, self._itemsize(name)) for box in groups}))
+        counts = [max(map(len, parts.values()), default=0) for *_, parts in loads]
+        arrivals = {name: [0.0] * number for (name, *_), number in zip(loads, counts, strict=True)}
+        for number, turn in in_turn(counts):
+            name, groups, parts = loads[number]
+            for box, cores in groups.items():
+                if turn < len(parts[box]):
+                    arrived = self._portion(name, cores, box, parts[box][turn], areas[name])
+                    arrivals[name][turn] = max(arrivals[name][turn], arrived)
+        for name, times in arrivals.items():
+            arrivals[name] = list(accumulate(times, max))
+        return arrivals
+
+    def _itemsize(self, name: str) -> int:
+        return DTYPES[self.graph.tensor[name].dtype]
+
+    def _portion(self, name: str, cores: list[int], box: Box, portion: Box, area: Area) -> float:
+        """Bring a portion of a box to its cores; when it has arrived."""
+        arrived = 0.0
+        for shared, part in self.holding(name, portion):
+            boxes = (shared.buffer.box, box)
+            move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
+            arrived = self.copy(cores, max(shared.ready(part), area.floor), move)
             area.ready = max(area.ready, arrived)
             area.use(arrived)
             shared.area.use(arrived)
+        return arrived
 
-    def store(self, cells: list[Cell], name: str, ready: float, area: Area) -> None:
-        """Bring each core's share of a result to shared memory, and from there to main memory if planned."""
+    def store(self, cells: list[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area) -> None:
+        """Bring each core's share of a result to shared memory, and from there to main memory if planned.
+
+        ``ready``: when a portion of a cell's share has been made.
+        """
         owners = [c for c in cells if name in c.owned]
         if not owners or name not in self._live:
             return
-        used: dict[int, Shared] = {}
-        whole: dict[int, Box | None] = {}
-        for cell in owners:
-            shared = self.holding(name, cell.owned[name])
-            used[id(shared)] = shared
-            whole[id(shared)] = hull(whole.get(id(shared)), cell.owned[name])
-            ready = max(ready, shared.area.floor)
-        largest = max(owners, key=lambda c: volume(c.owned[name]))
-        boxes = (largest.room(name), next(iter(used.values())).buffer.box)
-        move = self.transfers.transfer(("local", "shared"), largest.owned[name], boxes, self.graph.tensor[name].dtype)
-        start = max(self.copy_out, ready)
-        self.copy_out = self.links.body(start + move.issue, move, len(owners))
-        self.busy["copy out"] += self.copy_out - start
-        stop = self.over(self.copy_out + move.latency)
-        area.use(stop)
-        for key, shared in used.items():
-            box = whole[key]
-            assert box is not None
-            shared.written.append((box, stop))
-            shared.area.use(stop)
+        shares = [(cell, portions(cell.owned[name], self._itemsize(name))) for cell in owners]
+        largest, turns = max(shares, key=lambda share: volume(share[0].owned[name]))
+        used: dict[int, tuple[Shared, float]] = {}
+        for turn, portion in enumerate(turns):
+            # All owners store their portions side by side.
+            there = [held for _, parts in shares for held in self.holding(name, parts[min(turn, len(parts) - 1)])]
+            begin = max(ready(largest, portion), *(shared.area.floor for shared, _ in there))
+            stop = begin
+            for shared, part in self.holding(name, portion):
+                boxes = (largest.room(name), shared.buffer.box)
+                move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
+                start = max(self.copy_out, begin)
+                self.copy_out = self.links.body(start + move.issue, move, len(owners))
+                self.busy["copy out"] += self.copy_out - start
+                stop = self.over(self.copy_out + move.latency)
+            area.use(stop)
+            for shared, part in there:
+                shared.written.append((part, stop))
+                shared.area.use(stop)
+                used[id(shared)] = shared, stop
+        for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
-from ..ir.box import Box, hull, is_empty, overlap, volume
+from ..ir.box import Box, hull, intersect, is_empty, overlap, volume
 
 
 def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
@@ -17,6 +18,23 @@ def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
         else:
             found.extend((box, [s for s, b in inside if b == box]) for box in dict.fromkeys(b for _, b in inside))
     return found
+
+
+MOST_PARTS = 32
+"""Parts of a tensor that are decided one by one."""
+
+
+def divided(writes: Sequence[Box], reads: Sequence[Box]) -> list[Box]:
+    """The parts that one of ``writes`` makes and one of ``reads`` takes; empty if that does not divide the tensor.
+
+    It does if neither writes nor reads overlap among themselves, and everything that is written is read.
+    """
+    made, taken = list(dict.fromkeys(writes)), list(dict.fromkeys(reads))
+    if any(overlap(a, b) for of in (made, taken) for a, b in combinations(of, 2)):
+        return []
+    found = [intersect(w, r) for w in made for r in taken if overlap(w, r)]
+    whole = sum(map(volume, found)) == sum(map(volume, made))
+    return found if whole and len(found) <= MOST_PARTS else []
 
 
 def disjoint(boxes: Sequence[Box]) -> list[Box]:

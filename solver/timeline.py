@@ -17,15 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.box import Box, full, shape_of
 from ..ir.cell import Cell, Cells, count
-from ..ir.graph import Graph, Op
+from ..ir.graph import DTYPES, Graph, Op
 from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Prediction, Segment
+from ..ir.portions import portion_sizes
 from .movement import Movement
 from .traffic import Area
-from .walk import Walk, Walks
+from .walk import Walk, Walks, last_tile
 from .weightring import Arrivals, WeightRing
 
 
@@ -52,6 +58,8 @@ class _Step:
     cell: Cell
     local: dict[str, Area] = field(default_factory=dict[str, Area])
     made: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
+    arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Of the tensors that were loaded: when each portion has arrived."""
 
 
 class _Simulation:
@@ -69,6 +77,7 @@ class _Simulation:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
         self._reaches: dict[tuple[int, int, str], list[int]] = {}
+        self._portions: dict[tuple[int, tuple[int, ...], str], NDArray[np.int64]] = {}
 
     def run(self) -> Timeline:
         predictions: list[Prediction] = []
@@ -128,17 +137,40 @@ class _Simulation:
             if position == 0:
                 ring.prefetch()
         made = {self.graph.op[n].output for n in segment.ops}
-        for b in opening:
-            if b.use == "data" and b.name not in made:
-                self.movement.load(now.cells, b.name, now.local[b.name])
+        loaded = {b.name: now.local[b.name] for b in opening if b.use == "data" and b.name not in made}
+        now.arrived |= self.movement.load(now.cells, loaded)
         start = stop = max(self.matrix, self.vector)
         if walk is not None:
             scratch = [versions[b.name] for b in op.buffers if b.name in versions]
             start, stop = self._tiles(now, op, walk, ring, scratch, segment.tile[op.name].depth)
         if op.output in now.local:
-            ready = now.made[op.output][1][-1] if op.output in now.made else self.movement.end
-            self.movement.store(now.cells, op.output, ready, now.local[op.output])
+            self.movement.store(now.cells, op.output, partial(self._made, now, op.output), now.local[op.output])
         return start, stop
+
+    def _made(self, now: _Step, name: str, cell: Cell, box: Box) -> float:
+        """When ``box`` of a result has been made; ``cell`` has it."""
+        if name not in now.made:
+            return self.movement.end
+        walk, times = now.made[name]
+        spans = np.array([[(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True)]])
+        return times[int(last_tile(spans, walk.box, walk.tile.sizes, walk.tile.order)[0])]
+
+    def _arrivals(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of loaded tensors has arrived."""
+        ready = np.zeros(len(walk))
+        for name in names:
+            times = now.arrived.get(name)
+            if times and name in walk.reads:
+                box = now.cell.tensors[name]
+                key = (id(walk), shape_of(box), name)
+                if key not in self._portions:
+                    sizes = portion_sizes(box, DTYPES[self.graph.tensor[name].dtype])
+                    boxes = walk.reads[name]
+                    last = last_tile(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
+                    self._portions[key] = np.where(boxes.present, last, -1)
+                # Nothing is read before time 0: what is not read is there.
+                ready = np.maximum(ready, np.array([*times, 0.0])[self._portions[key]])
+        return ready.tolist()
 
     def _inside(self, number: int) -> dict[str, list[str]]:
         """The tensors that lie in the buffer of another one, by its name."""
@@ -158,10 +190,9 @@ class _Simulation:
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.kinds)
         sources = self._producers(now, walk, op.inputs) if idle else []
-        matrix_ready = max((now.local[n].ready for n in early if n in now.local), default=0.0)
-        vector_ready = max((now.local[n].ready for n in late if n in now.local), default=0.0)
-        if op.output in now.local:
-            vector_ready = max(vector_ready, now.local[op.output].floor)
+        matrix_ready = self._arrivals(now, walk, early)
+        vector_ready = self._arrivals(now, walk, late)
+        target = now.local[op.output].floor if op.output in now.local else 0.0
         free = [max((versions[v].floor for versions in scratch), default=0.0) for v in range(depth)]
         matrix_latency = self.machine.engine_for("matrix").latency
         vector_latency = self.machine.engine_for("vector").latency
@@ -173,12 +204,12 @@ class _Simulation:
             version = index % depth
             result = 0.0
             if kind.before:
-                vector = max(vector, vector_ready, free[version])
+                vector = max(vector, vector_ready[index], target, free[version])
                 first = vector if first is None else first
                 vector += kind.before
                 result = vector + vector_latency
             if ring is not None and kind.matrix:
-                ready = max(result, matrix_ready, free[version])
+                ready = max(result, matrix_ready[index], free[version])
                 for reach, times in producers:
                     last = reach[index]
                     if last >= 0 and times[last] > ready:
@@ -191,7 +222,7 @@ class _Simulation:
                 result = matrix + matrix_latency
                 free[version] = result
             if kind.drain or kind.finish:
-                vector = max(vector, vector_ready, result)
+                vector = max(vector, vector_ready[index], target, result)
                 first = vector if first is None else first
                 vector += kind.drain
                 if kind.drain:
