@@ -3,12 +3,13 @@
 A matrix operator can begin when the input of its first tile is there, and must not run ahead of the rest. Its producer,
 alone on the vector engine, delivers tile by tile in its own order, and only after its last tile does the vector engine
 turn to the results of the consumer: until then, there is room for ``d`` of them. With L cycles of the producer, the
-share h of its tiles that the first tile of the consumer reads, and a consumer that takes T cycles, V of the vector
-engine, for n tiles in c passes over all rows (one for each set of columns):
+share h_i of its tiles that must be done before tile i of the consumer, and a consumer that takes T cycles, V of the
+vector engine, for n tiles:
 
-    wait = max(L h, L - T d / n, L - T (1 - h) / c, L + V - T)
+    wait = max(L h_i - T i / n for each i, L - T d / n, L + V - T)
 
-An operator between them that makes nothing for the consumer only keeps the vector engine: h is 0, and c does not count.
+Not every tile is looked at, but those with which something new is read, see :func:`_milestones`. An operator between
+them that makes nothing for the consumer only keeps the vector engine: all h_i are 0.
 """
 
 from __future__ import annotations
@@ -48,39 +49,66 @@ class Lead:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How a consumer overlaps with a producer that takes ``cycles``. By shape of the consumer's tiles: ``head``, the
-    share of the producer that the first tile needs; ``early``, that of the consumer that needs no more than what is
-    there before the producer's last tile; ``tiles``; ``vector``, busy cycles."""
+    """How a consumer overlaps with a producer that takes ``cycles``.
+
+    By shape of the consumer's tiles (rows) and for some of them (columns): ``need``, the share of the producer that has
+    to be done, and ``place``, that of the consumer which comes before. By shape: ``tiles``; ``vector``, busy cycles.
+    """
 
     cycles: int
-    head: NDArray[np.float64]
-    early: NDArray[np.float64]
+    need: NDArray[np.float64]
+    place: NDArray[np.float64]
     tiles: NDArray[np.float64]
     vector: NDArray[np.float64]
 
     def wait(self, time: NDArray[np.float64], depth: int) -> NDArray[np.float64]:
         """Cycles that the consumer waits if it takes ``time`` with each of the shapes."""
-        ahead = time * np.minimum(depth / self.tiles, self.early)
-        return np.maximum.reduce([self.cycles * self.head, self.cycles - ahead, self.cycles + self.vector - time])
+        needed = (self.cycles * self.need - time[:, np.newaxis] * self.place).max(axis=1)
+        room = self.cycles - time * np.minimum(depth / self.tiles, 1.0)
+        return np.maximum.reduce([needed, room, self.cycles + self.vector - time])
 
 
-def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape], chosen: set[int]) -> Overlap:
-    """Of ``op``, for ``box`` of its result; ``chosen``: dimensions that choose columns of the stationary operand."""
+def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape]) -> Overlap:
+    """Of ``op``, for ``box`` of its result."""
     assert op.anchor is not None
     tiles = np.array([shape.tiles for shape in shapes], dtype=np.float64)
     vector = np.array([shape.work.vector for shape in shapes], dtype=np.float64)
     if not lead.box:
-        return Overlap(lead.cycles, np.zeros(len(shapes)), np.ones(len(shapes)), tiles, vector)
-    first = [tuple(Span(s.lo, min(s.lo + n, s.hi)) for s, n in zip(box, shape.sizes, strict=True)) for shape in shapes]
-    _, parts = op_boxes_many(op, graph.tensor, stack(first, len(box)))
+        return Overlap(lead.cycles, np.zeros((len(shapes), 1)), np.zeros((len(shapes), 1)), tiles, vector)
+    looked = [_milestones(box, shape) for shape in shapes]
+    boxes = [_tile(box, shape, i) for shape, of in zip(shapes, looked, strict=True) for i in of]
+    _, parts = op_boxes_many(op, graph.tensor, stack(boxes, len(box)))
     read = parts[op.stages[op.anchor].reads[0].tensor]
-    head = np.where(read.present, lead.share(read.spans), 0.0)
-    passes = np.array([_passes(box, shape, chosen) for shape in shapes], dtype=np.float64)
-    return Overlap(lead.cycles, head, (1 - head) / passes, tiles, vector)
+    shares = np.where(read.present, lead.share(read.spans), 0.0).tolist()
+    most = max(map(len, looked))
+    need, place = np.zeros((len(shapes), most)), np.zeros((len(shapes), most))
+    done = 0
+    for row, (shape, of) in enumerate(zip(shapes, looked, strict=True)):
+        need[row, : len(of)] = shares[done : done + len(of)]
+        place[row, : len(of)] = [i / shape.tiles for i in of]
+        done += len(of)
+    return Overlap(lead.cycles, need, place, tiles, vector)
 
 
-def _passes(box: Box, shape: Shape, chosen: set[int]) -> int:
-    """How often a shape's walk goes over all rows."""
-    counts = [-(-span.size // size) for span, size in zip(box, shape.sizes, strict=True)]
-    rows = next((i for i, d in enumerate(shape.order) if d not in chosen and counts[d] > 1), len(shape.order))
-    return prod(counts[d] for d in shape.order[:rows] if d in chosen)
+def _counts(box: Box, shape: Shape) -> list[int]:
+    """How many tiles there are in each dimension, outermost loop first."""
+    return [-(-box[d].size // shape.sizes[d]) for d in shape.order]
+
+
+def _milestones(box: Box, shape: Shape) -> list[int]:
+    """The first tile, and the last one of each loop's first pass over what is inside it; likewise half-way through the
+    outermost loop, and at its last iteration."""
+    counts = [n for n in _counts(box, shape) if n > 1]
+    inner = [prod(counts[i:]) for i in range(1, len(counts) + 1)]
+    starts = sorted({0, counts[0] // 2 * inner[0], (counts[0] - 1) * inner[0]}) if counts else [0]
+    return sorted({s + i for s in starts for i in (0, *(n - 1 for n in inner))} | {shape.tiles - 1})
+
+
+def _tile(box: Box, shape: Shape, number: int) -> Box:
+    """Tile ``number`` of a walk."""
+    spans = list(box)
+    for d, n in zip(reversed(shape.order), reversed(_counts(box, shape)), strict=True):
+        number, place = divmod(number, n)
+        low = box[d].lo + place * shape.sizes[d]
+        spans[d] = Span(low, min(low + shape.sizes[d], box[d].hi))
+    return tuple(spans)

@@ -1,9 +1,9 @@
 """What the tile of an operator can be: candidate sizes, with the exact work and the exact buffers of each.
 
 Tiles follow memory: in the dimensions that do not choose the columns of the stationary operand, a tile is one element
-of some outer dimensions, a part of one dimension, and all of the inner ones. Parts need not divide: they come from
-cutting an extent into nearly equal pieces, of columns in multiples of the array's. What a tile needs of private
-buffers, and what is computed twice because tiles overlap in them, follows from its boxes.
+of some outer dimensions, a part of one dimension, and all of the inner ones; so it is in those that do. Parts need not
+divide: they come from cutting an extent into nearly equal pieces, of columns in multiples of the array's. What a tile
+needs of private buffers, and what is computed twice because tiles overlap in them, follows from its boxes.
 """
 
 from __future__ import annotations
@@ -117,12 +117,18 @@ def tile_shapes(op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, 
     extents = shape_of(box)
     inner = [d for d in range(len(extents)) if d in columns]
     outer = [d for d in range(len(extents)) if d not in columns]
+    # Heads inside of the rows, as in the context of an attention: a tile may be all rows of one head.
+    rows = next((i for i, d in enumerate(outer) if d not in chosen and extents[d] > 1), len(outer))
+    heads = [d for d in outer[rows:] if d in chosen]
+    outer = [d for d in outer if d not in heads]
     sizes: dict[tuple[int, ...], None] = {}
     unit = cost.matrix.columns if cost.anchor is not None else 1
-    for a, b in product(chains([extents[d] for d in outer]), chains([extents[d] for d in inner], unit)):
+    groups = [(outer, 1), (heads, 1), (inner, unit)]
+    for parts in product(*(chains([extents[d] for d in dims], unit) for dims, unit in groups)):
         found = [0] * len(extents)
-        for d, size in [*zip(outer, a, strict=True), *zip(inner, b, strict=True)]:
-            found[d] = size
+        for (dims, _), part in zip(groups, parts, strict=True):
+            for d, size in zip(dims, part, strict=True):
+                found[d] = size
         if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
             sizes.setdefault(tuple(found))
     if all_sizes:

@@ -51,7 +51,7 @@ from .buffers import round_up, scratch_sizes, targets, weight_size
 from .cost import OpCost, Rates, Weights
 from .cp import Budget, Model, Var, solve, weighted
 from .lead import Lead, overlap
-from .tile_space import Reduction, Shape, column_dims, reductions, tile_shapes
+from .tile_space import Reduction, Shape, reductions, tile_shapes
 
 Float = NDArray[np.float64]
 
@@ -59,6 +59,8 @@ DEPTHS = (1, 2, 4, 8)
 WEIGHT_DEPTHS = (1, 2, 3)
 ATTEMPTS = 8
 """Tiles that turn out not to fit, before the search for one ends."""
+LEADING = 4
+"""By how much less the last tile of a vector operator counts where the next operator's tiles wait for some of it."""
 BUDGET = Budget(5.0, 0.5)
 """For one operator."""
 
@@ -69,6 +71,17 @@ class Caps:
 
     accumulator: int | None = None
     weights: int | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Whether all that comes next waits for all of an operator, and what keeps the vector engine as it begins."""
+
+    alone: bool
+    lead: Lead | None = None
+
+
+ALONE = Beside(True)
 
 
 @dataclass(frozen=True)
@@ -158,10 +171,13 @@ class Table:
         return np.where(held, self.sets, self.changes) * reduce_tiles
 
 
-def cycles(cost: OpCost, table: Table, mode: Mode, weights: Weights, rates: Rates, capacity: int) -> Float:
-    """C_ab of all shapes for one mode; ``capacity`` of the weight memory in bytes."""
+def cycles(
+    cost: OpCost, table: Table, mode: Mode, weights: Weights, rates: Rates, capacity: int, *, alone: bool = True
+) -> Float:
+    """C_ab of all shapes for one mode; ``capacity`` of the weight memory in bytes; ``alone``: whatever is next waits
+    for the last tile."""
     if cost.anchor is None:
-        return np.ceil(table.vector + table.vector / table.tiles)
+        return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
     matrix = table.matrix + (mode.reduction.count - 1) * table.instructions * cost.matrix.issue
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
@@ -199,33 +215,35 @@ class Tiler:
             return segment, ()
         cores = range(count(segment.cores))
         there = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
+        every = [cell for row in there for cell in row]
+        caps = caps or {}
         found: list[Choice] = []
         before: dict[str, Lead] = {}
         for name in segment.ops:
             op = self.graph.op[name]
-            boxes = targets([cell for row in there for cell in row], op)
-            lead = _lead(op, before)
+            boxes = targets(every, op)
+            beside = Beside(False, _lead(op, before)) if leads else ALONE
             weights = self._weights(op, there[len(there) // 2])
-            choice = self.tile(op, boxes, weights, (caps or {}).get(name, Caps()), lead)
+            choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
             if isinstance(choice, Infeasible):
                 return choice
             found.append(choice)
             if choice.tile.engine == "matrix":
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
                 before.clear()
-            elif boxes and leads:
+            elif boxes:
                 scratch = self._scratch(op, choice.tile, boxes)
                 before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch)
         return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
 
     def tile(
-        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), lead: Lead | None = None
+        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
     ) -> Choice | Infeasible:
-        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest; ``lead`` makes its input."""
+        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
         structure = self.structures.of[op.name]
-        key = (structure, tuple(sorted(boxes)), weights, caps, lead)
+        key = (structure, tuple(sorted(boxes)), weights, caps, beside)
         if key not in self._known:
-            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps, lead)
+            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps, beside)
         choice = self._known[key]
         if isinstance(choice, Infeasible):
             return replace(choice, op=op.name)
@@ -245,18 +263,17 @@ class Tiler:
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
-    def _fitting(
-        self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, lead: Lead | None
-    ) -> Choice | Infeasible:
+    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | Infeasible:
         """The best tile that fits in every tile of every box."""
         accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        lead = beside.lead
         if lead is not None and lead.scratch <= accumulator // 2:
             # The two overlap only if their buffers lie apart.
             accumulator -= lead.scratch
         weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
         excluded: set[Tile] = set()
         for attempt in range(ATTEMPTS):
-            choice = self._best(op, boxes, weights, (accumulator, weight_memory), lead, excluded, attempt)
+            choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
             if isinstance(choice, Infeasible):
                 return choice
             if self._fits_everywhere(op, choice.tile, boxes, accumulator, weight_memory):
@@ -265,12 +282,12 @@ class Tiler:
         return self._infeasible(op, boxes, accumulator)
 
     def _best(
-        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], lead: Lead | None,
+        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
         excluded: set[Tile], attempt: int,
     ) -> Choice | Infeasible:  # fmt: skip
-        problem = self.problem(op, largest(boxes), weights, capacity, lead, all_sizes=attempt == ATTEMPTS - 1)
+        problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=attempt == ATTEMPTS - 1)
         if problem is None:
-            problem = self.problem(op, largest(boxes), weights, capacity, lead, all_sizes=True)
+            problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=True)
         if problem is None:
             return self._infeasible(op, boxes, capacity[0])
         wrong = {(t.sizes, t.order) for t in excluded}
@@ -278,7 +295,7 @@ class Tiler:
         return self._solve(op, problem, forbidden) or self._infeasible(op, boxes, capacity[0])
 
     def problem(
-        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], lead: Lead | None = None,
+        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
         *, all_sizes: bool = False,
     ) -> Problem | None:  # fmt: skip
         """All data for one box; ``None`` if no candidate fits at all."""
@@ -293,10 +310,9 @@ class Tiler:
             for versions in (WEIGHT_DEPTHS if matrix else WEIGHT_DEPTHS[:1])
         ]
         table = Table(shapes)
-        time = [cycles(cost, table, m, weights, self.rates, capacity[1]) for m in modes]
-        if matrix and lead is not None:
-            _, chosen = column_dims(op, self.graph, cost, box)
-            over = overlap(lead, op, self.graph, box, shapes, chosen)
+        time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
+        if matrix and beside.lead is not None:
+            over = overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
         found = Problem(
             tuple(shapes),
