@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from .box import Box, shape_of, volume
 from .cell import tile_boxes
 
-MOST = 4
+MOST = 8
 """Portions of a box; with each, what has to be waited for halves, and less is gained."""
-LEAST_BYTES = 1 << 14
+LEAST_BYTES = 1 << 13
 """Of a portion, about: the latency of a copy must not outweigh what is gained."""
 
 

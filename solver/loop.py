@@ -13,7 +13,8 @@ An upper model decides with relaxed costs of the lower ones. What a lower model 
 - banks of the local memories cannot be packed                → segmentation: this column is forbidden
 - timeline: a segment takes longer than it was promised to     → segmentation: this column is as dear as it is
 
-After the rounds, the best plan is tried with other cuts for its segments (:mod:`.recut`), and residency once more.
+After the rounds, the best plan is tried with other cuts for its segments (:mod:`.recut`), with residency searched once
+more, and with local memories upside down (:mod:`.mirror`).
 
 Each cut excludes what caused it, so no answer comes twice. The best plan so far is kept; each round can only improve
 it. How many rounds there are, and how long each model may search in deterministic time, depends on the timeout and the
@@ -36,6 +37,7 @@ from ..ir.structure import Structures
 from .candidates import Candidates
 from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
+from .mirror import mirrored
 from .options import Listener, ModelRun, Options, Planned
 from .order import orders
 from .realise import Realised, Realiser, Refusal, Request
@@ -170,6 +172,7 @@ class _Loop:
         self._recut(len(asked) + 1, first)
         self._coarsen(len(asked) + 1, first)
         self._polish(len(asked) + 1)
+        self._mirror(len(asked) + 1)
 
     def _recut(self, number: int, now: Round) -> None:
         """Once more with each way to cut the segments of the best plan otherwise (see :mod:`.recut`)."""
@@ -217,6 +220,15 @@ class _Loop:
         if isinstance(found, Realised):
             above = tuple(s for s in self.best.solved if s.model in ("segmentation", "tiling"))
             self._found(number, _under(above, found), asked)
+
+    def _mirror(self, number: int) -> None:
+        """The best plan with the local memory of some segments upside down (see :mod:`.mirror`)."""
+        assert self.best is not None
+        if self.best.cycles_predicted <= self.bound or self.options.timeout < SHORT or self._over():
+            return
+        plan = mirrored(self.graph, self.machine, self.best)
+        if plan.local != self.best.local:
+            self._keep(number, self.realiser.timed(plan)[0], self._asked)
 
     def finish(self) -> Planned:
         assert self.best is not None
@@ -377,6 +389,10 @@ class _Loop:
     def _found(self, number: int, realised: Realised, asked: Request | None = None) -> None:
         """A checked plan, ``asked`` of the models (``None``: by heuristics): keep it if it is the best."""
         plan = replace(realised.plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+        self._keep(number, plan, asked)
+
+    def _keep(self, number: int, plan: Plan, asked: Request | None) -> None:
+        """Keep ``plan`` if it is the best."""
         better = self.best is None or plan.cycles_predicted < self.best.cycles_predicted
         if better:
             self.best, self._asked = plan, asked

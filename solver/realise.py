@@ -97,16 +97,15 @@ class Realiser:
         if isinstance(shared, Refusal):
             return shared
         buffers, answers = shared
-        plan = replace(draft, shared=buffers)
-        timeline = predict(self.graph, self.cells, self.machine, plan, self.walks)
-        plan = replace(
-            plan,
-            cycles_predicted=timeline.cycles,
-            predictions=timeline.predictions,
-            solved=(*solved, *answers),
-        )
-        check_plan(plan, self.graph, self.machine)
+        plan, timeline = self.timed(replace(draft, shared=buffers, solved=(*solved, *answers)))
         return Realised(plan, timeline, pipelined, _by_segment(plan, cycles))
+
+    def timed(self, plan: Plan) -> tuple[Plan, Timeline]:
+        """A whole plan with what is predicted for it, checked."""
+        timeline = predict(self.graph, self.cells, self.machine, plan, self.walks)
+        plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
+        check_plan(plan, self.graph, self.machine)
+        return plan, timeline
 
     def on_cores(self, asked: Request) -> tuple[int, ...] | Refusal:
         """By segment, what its instances take on the cores if they never wait for main memory."""
