@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine, Memory
@@ -80,9 +80,7 @@ def _costs(graph: Graph, machine: Machine, plan: Plan, memory: Memory) -> Costs:
     rate = min(
         (ln.bytes_per_cycle for ln in machine.links if ln.memory == shared and ln.direction != "write"), default=1
     )
-    first: list[int] = []
-    for step in plan.steps:
-        first.append(first[-1] + len(plan.segments[plan.steps[len(first) - 1].segment].ops) if first else 0)
+    first = list(accumulate((len(plan.segments[step.segment].ops) for step in plan.steps), initial=0))
     costs: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for number, (step, after) in enumerate(pairwise(plan.steps)):
         if step.segment == after.segment:

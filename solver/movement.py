@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from ..ir.box import Box, contains, overlap, spread, volume
+from ..ir.box import Box, contains, hull, overlap, spread, volume
 from ..ir.cell import Cell
 from ..ir.graph import DTYPES, Graph
 from ..ir.machine import Machine
@@ -29,8 +29,9 @@ class Shared:
 
     def ready(self, box: Box) -> float:
         """When ``box`` can be read."""
-        late = [stop for part, stop in self.written if stop > self.area.ready and overlap(part, box)]
-        return max(late, default=self.area.ready)
+        # What was stored last arrived last.
+        late = (stop for part, stop in reversed(self.written) if overlap(part, box))
+        return max(next(late, 0.0), self.area.ready)
 
 
 class Movement:
@@ -226,10 +227,15 @@ class Movement:
                 self.busy["copy out"] += self.copy_out - start
                 stop = self.over(self.copy_out + move.latency)
             area.use(stop)
+            whole: dict[int, Box | None] = {}
             for shared, part in there:
-                shared.written.append((part, stop))
-                shared.area.use(stop)
+                whole[id(shared)] = hull(whole.get(id(shared)), part)
                 used[id(shared)] = shared, stop
+            for number, box in whole.items():
+                shared = used[number][0]
+                shared.area.use(stop)
+                if box is not None:
+                    shared.written.append((box, stop))
         for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)

@@ -20,21 +20,20 @@ def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
     return found
 
 
-MOST_PARTS = 32
+MOST_PARTS = 16
 """Parts of a tensor that are decided one by one."""
 
 
 def divided(writes: Sequence[Box], reads: Sequence[Box]) -> list[Box]:
-    """The parts that one of ``writes`` makes and one of ``reads`` takes; empty if that does not divide the tensor.
+    """What is read at once, if that divides what is written; else nothing.
 
     It does if neither writes nor reads overlap among themselves, and everything that is written is read.
     """
     made, taken = list(dict.fromkeys(writes)), list(dict.fromkeys(reads))
-    if any(overlap(a, b) for of in (made, taken) for a, b in combinations(of, 2)):
+    if len(taken) > MOST_PARTS or any(overlap(a, b) for of in (made, taken) for a, b in combinations(of, 2)):
         return []
-    found = [intersect(w, r) for w in made for r in taken if overlap(w, r)]
-    whole = sum(map(volume, found)) == sum(map(volume, made))
-    return found if whole and len(found) <= MOST_PARTS else []
+    there = sum(volume(intersect(w, r)) for w in made for r in taken if overlap(w, r))
+    return taken if there == sum(map(volume, made)) else []
 
 
 def disjoint(boxes: Sequence[Box]) -> list[Box]:

@@ -24,6 +24,7 @@ from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Plan, Segment, Split
 from .candidates import Candidates
+from .shares import MOST_SPLITS
 from .splits import MOST_INSTANCES, Cut, core_splits, instance_splits
 
 OFTEN = 3
@@ -186,7 +187,7 @@ def _cheapest(
     ways: list[Cut] = []
     for cores in core_splits(shape, candidates.machine.cores):
         for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
-            if _possible(shape, (*like, *more, *cores)):
+            if len((*like, *more)) <= MOST_SPLITS and _possible(shape, (*like, *more, *cores)):
                 ways.append(Cut((*like, *more), cores))
     found = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(ways))
     return found.cut if found is not None else None

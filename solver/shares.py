@@ -17,7 +17,9 @@ from ..ir.box import full, part
 from ..ir.boxes import Boxes, Int
 from .splits import Cut, Splits
 
-SLOTS = 4
+MOST_SPLITS = 2
+"""Of instances, or of cores, in the cuts that rows are made of."""
+SLOTS = 2 * MOST_SPLITS
 """Splits of a cut: two for the instances, then two for the cores."""
 
 Digits = tuple[int, ...]
@@ -64,8 +66,8 @@ def rows(cuts: Sequence[Cut], digits: Sequence[Sequence[Digits]]) -> Rows:
 
 
 def _padded(splits: Splits) -> list[tuple[int, int]]:
-    """Two (dimension, parts); the last one is nearest to the right, as in the row-major order of parts."""
-    return [*[(-1, 1)] * (2 - len(splits)), *((s.dim, s.parts) for s in splits)]
+    """As many (dimension, parts); the last one is nearest to the right, as in the row-major order of parts."""
+    return [*[(-1, 1)] * (MOST_SPLITS - len(splits)), *((s.dim, s.parts) for s in splits)]
 
 
 CORNERS = 3
