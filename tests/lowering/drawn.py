@@ -337,7 +337,10 @@ class _Drawing:
         fixed: list[SharedBuffer] = []
 
         def want(name: str, box: Box, live: tuple[int, int], fetch: bool = False, store: bool = False) -> None:
-            wanted.append(SharedBuffer(name, box, here, -1, volume(box) * self.itemsize(name), live, fetch, store))
+            # Tiles of weights lie in one buffer; everything else may lie in several.
+            for part in [box] if name in streams else self.parts(box):
+                size = volume(part) * self.itemsize(name)
+                wanted.append(SharedBuffer(name, part, here, -1, size, live, fetch, store))
 
         for tensor in graph.tensors:
             name, whole = tensor.name, full(tensor.shape)
@@ -382,6 +385,17 @@ class _Drawing:
             fixed.append(SharedBuffer(name, full(tensor.shape), main, top, max(1, tensor.bytes), (0, slots)))
             top += round_up(tensor.bytes, self.machine.memory[main].alignment)
         return [*fixed, *self.placed(wanted)]
+
+    def parts(self, box: Box) -> list[Box]:
+        """The box, or a few that divide it along one dimension."""
+        wide = [d for d, span in enumerate(box) if span.size > 1]
+        if not wide or self.chance(0.6):
+            return [box]
+        dim = self.rng.choice(wide)
+        span = box[dim]
+        inside = range(span.lo + 1, span.hi)
+        cuts = [span.lo, *sorted(self.rng.sample(inside, min(len(inside), self.rng.randint(1, 2)))), span.hi]
+        return [(*box[:dim], Span(lo, hi), *box[dim + 1 :]) for lo, hi in pairwise(cuts)]
 
     def host_slots(self, segments: tuple[Segment, ...], steps: tuple[Step, ...]) -> list[set[str]]:
         """What the host makes, slot by slot."""

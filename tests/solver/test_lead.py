@@ -11,7 +11,9 @@ from girih.ir.box import Span, full
 from girih.ir.cell import Cells
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Tile
-from girih.solver.lead import Lead, Overlap
+from girih.solver.cost import OpCost
+from girih.solver.lead import Lead, Overlap, overlap
+from girih.solver.tile_space import tile_shapes
 from girih.solver.tileloop import NOTHING, Before, played
 from girih.solver.walk import Walks
 
@@ -50,8 +52,9 @@ def test_the_wait_is_what_a_list_schedule_waits(tiles: int, depth: int, lead: in
         done = max(done, free, lead * (i + 1) / tiles) + matrix
         busy = drained[i] = max(busy, done) + vector
     ones = np.ones(1)
+    numbers = np.arange(tiles)[np.newaxis, :]
     time = np.array([float(max(tiles * matrix, tiles * vector, tiles * (matrix + vector) / depth)) + vector])
-    overlap = Overlap(lead, ones / tiles, 1 - ones / tiles, ones * tiles, ones * vector * tiles)
+    overlap = Overlap(lead, (numbers + 1) / tiles, numbers / tiles, ones * tiles, ones * vector * tiles)
     told = float((time + overlap.wait(time, depth))[0])
     # The estimate leaves out how the two engines wait for each other at the ends: two tiles.
     assert abs(told - busy) <= 2 * (matrix + vector) + lead / tiles
@@ -69,6 +72,42 @@ def test_more_versions_let_the_matrix_engine_run_ahead() -> None:
     few, many = (played(walk, MACHINE, loads, d, 1, before) for d in (1, 8))
     assert played(walk, MACHINE, loads, 8, 1, NOTHING) == alone
     assert lead < many < few <= lead + played(walk, MACHINE, loads, 1, 1)
+
+
+def test_heads_need_their_own_rows_alone() -> None:
+    """The context of a head needs the softmax of that head: tiles of one head wait less than those of all."""
+    graph = graphs.attention(batch=1, length=16, heads=4)
+    softmax = next(op for op in graph.ops if op.name == "softmax")
+    context = next(o for o in graph.ops if softmax.output in o.inputs)
+    whole, rows = (full(graph.tensor[op.output].shape) for op in (context, softmax))
+    cost = OpCost(context, graph, MACHINE)
+    shapes = tile_shapes(context, graph, cost, whole, MACHINE.role("accumulator").capacity)
+    lead = Lead(10_000, rows, tuple(1 if d < 2 else s.size for d, s in enumerate(rows)), tuple(range(len(rows))))
+    found = overlap(lead, context, graph, whole, shapes)
+    waits = found.wait(np.full(len(shapes), 4_000.0), 8)
+    all_heads = [w for w, s in zip(waits, shapes, strict=True) if s.tiles == 1]
+    one_head = [w for w, s in zip(waits, shapes, strict=True) if s.sizes == (1, 1, 16, 32)]
+    assert all_heads and one_head and max(all_heads) == 10_000
+    assert min(one_head) == 10_000 - 3_000
+
+
+def test_milestones_find_the_longest_wait() -> None:
+    """No tile that is not looked at waits much longer than those that are: by less than two hundredths of the whole."""
+    graph = graphs.attention(batch=1, length=16, heads=4)
+    softmax = next(op for op in graph.ops if op.name == "softmax")
+    context = next(o for o in graph.ops if softmax.output in o.inputs)
+    whole, rows = (full(graph.tensor[op.output].shape) for op in (context, softmax))
+    cost = OpCost(context, graph, MACHINE)
+    shapes = tile_shapes(context, graph, cost, whole, MACHINE.role("accumulator").capacity)
+    lead = Lead(10_000, rows, tuple(max(1, s.size // 4) for s in rows), tuple(range(len(rows))))
+    cell = Cells(graph).cell(Segment(tuple(o.name for o in graph.ops), (), (), ()), 0, 0)
+    found = overlap(lead, context, graph, whole, shapes)
+    for number, shape in enumerate(shapes):
+        tile = Tile(context.name, shape.sizes, shape.order, (shape.sizes[-1],), "vector")
+        walk = Walks(graph, MACHINE).walk(context, tile, cell)
+        every = lead.share(walk.reads[softmax.output].spans) * 10_000 - 4_000 * np.arange(len(walk)) / len(walk)
+        looked = (found.cycles * found.need[number] - 4_000 * found.place[number]).max()
+        assert every.max() - 200 <= looked <= every.max()
 
 
 def test_a_span_behind_the_last_tile_counts_as_all() -> None:

@@ -1,0 +1,85 @@
+"""Copies of a box in portions, and a box in several buffers."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
+from girih.ir.portions import LEAST_BYTES, MOST, in_turn, portion_sizes, portions
+
+SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
+
+
+@given(SHAPES, st.sampled_from([1, 2, 4]))
+def test_portions_are_all_of_a_box_and_none_is_small(shape: tuple[int, ...], itemsize: int) -> None:
+    box = tuple(Span(5, 5 + n) for n in shape)
+    found = portions(box, itemsize)
+    assert sum(map(volume, found)) == volume(box) and all(contains(box, part) for part in found)
+    assert not any(overlap(a, b) for a, b in combinations(found, 2))
+    assert len(found) <= MOST
+    largest = max(map(volume, found)) * itemsize
+    assert len(found) == 1 or 2 * largest >= LEAST_BYTES
+    # Each is one run of memory, but for what is cut off at the ends: inner dimensions stay whole.
+    sizes = portion_sizes(box, itemsize)
+    cut = [d for d, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if size < extent]
+    assert all(sizes[d] == 1 for d in range(max(cut, default=0))) or len(cut) < 2 or shape[cut[0]] <= MOST
+
+
+def test_large_boxes_come_in_portions() -> None:
+    """Else nothing would be gained."""
+    assert len(portions(full((512, 768)), 2)) == MOST
+    assert portion_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
+    assert portions(full((1, 8, 8)), 2) == [full((1, 8, 8))]
+
+
+@given(st.lists(st.integers(0, 9), max_size=5))
+def test_portions_take_turns(counts: list[int]) -> None:
+    turns = in_turn(counts)
+    assert sorted(turns) == [(which, n) for which, number in enumerate(counts) for n in range(number)]
+    for which, number in enumerate(counts):
+        assert [n for w, n in turns if w == which] == list(range(number))
+    # When half of the portions of one box have come, about half of those of any other have.
+    for (a, many), (b, other) in combinations([(w, n) for w, n in enumerate(counts) if n], 2):
+        half = turns.index((a, many // 2))
+        there = sum(1 for which, _ in turns[:half] if which == b)
+        assert abs(there / other - (many // 2) / many) <= 1 / other
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> tuple[Box, list[Box]]:
+    box = tuple(Span(0, draw(st.integers(1, 6))) for _ in range(2))
+    span = st.tuples(st.integers(-1, 5), st.integers(1, 5)).map(lambda s: Span(s[0], s[0] + s[1]))
+    return box, draw(st.lists(st.tuples(span, span), max_size=5))
+
+
+@given(rooms())
+def test_a_box_is_spread_over_rooms_that_hold_it(drawn: tuple[Box, list[Box]]) -> None:
+    """Point by point: each lies in one part, which its room holds; if there is no answer, a greedy one has gaps."""
+    box, held = drawn
+    found = spread(box, list(enumerate(held)))
+    if found is None:
+        taken: list[Box] = []
+        for room in held:
+            if overlap(room, box) and not any(overlap(intersect(room, box), t) for t in taken):
+                taken.append(intersect(room, box))
+        assert not any(contains(room, box) for room in held)
+        assert {p for t in taken for p in points(t)} < points(box)
+        return
+    for number, part in found:
+        assert contains(held[number], part) and contains(box, part)
+    assert sorted(p for _, part in found for p in points(part)) == sorted(points(box))
+    whole = [number for number, room in enumerate(held) if contains(room, box)]
+    assert not whole or found == [(whole[0], box)]
+
+
+def points(box: Box) -> set[tuple[int, ...]]:
+    return set(product(*(range(s.lo, s.hi) for s in box)))
+
+
+@pytest.mark.parametrize("rooms", [[], [(Span(0, 2), Span(0, 4))], [(Span(4, 8), Span(0, 4))]])
+def test_gaps_are_found(rooms: list[Box]) -> None:
+    assert spread(full((4, 4)), list(enumerate(rooms))) is None

@@ -1,0 +1,60 @@
+"""Local memories upside down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import graphs
+import pytest
+
+from girih.ir.load_machine import load_machine
+from girih.ir.plan_check import check_plan
+from girih.lowering import lower
+from girih.solver import Options, plan
+from girih.solver.mirror import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]
+
+STCP920 = load_machine("stcp920")
+
+
+@pytest.mark.parametrize("graph", [graphs.chain(4, batch=8, size=32, channels=64), graphs.attention()])
+def test_a_plan_stays_valid(graph: graphs.Graph) -> None:
+    """Whatever is turned: addresses stay inside and aligned, nothing meets that did not, and it can be lowered."""
+    made = plan(graph, STCP920, Options(timeout=1.0)).plan
+    memory = STCP920.role("local")
+    found = mirrored(graph, STCP920, made)
+    check_plan(found, graph, STCP920)
+    for old, new in zip(made.local, found.local, strict=True):
+        assert new == replace(old, address=new.address)
+        assert new.address in (old.address, memory.capacity - old.address - old.bytes)
+        assert old.memory == memory.name or new == old
+    lower(graph, found, STCP920)
+
+
+def test_neighbours_that_meet_are_turned() -> None:
+    """Two segments of which the second loads where the first still works: turned, one can be loaded early."""
+    graph = graphs.chain(2, batch=8, size=32, channels=64)
+    made = plan(graph, STCP920, Options(timeout=1.0, strategy="layerwise")).plan
+    found = mirrored(graph, STCP920, made)
+    turned = {b.segment for old, b in zip(made.local, found.local, strict=True) if b != old}
+    assert len(turned) == 1
+    # Once is enough.
+    assert mirrored(graph, STCP920, found) == found
+
+
+def test_fewer_waits_and_none_that_one_turn_could_avoid() -> None:
+    """Against all ways to turn five segments, on random costs."""
+    for seed in range(200):
+        draw = Random(seed)
+        costs = {
+            (a, b): (float(draw.randint(0, 9)), float(draw.randint(0, 9)))
+            for a, b in product(range(5), repeat=2)
+            if a != b and draw.random() < 0.4
+        }
+        found = _improved([False] * 5, costs)
+        best = min(_total(way, costs) for way in product((False, True), repeat=5))
+        assert best <= _total(found, costs) <= _total([False] * 5, costs)
+        for segment in range(5):
+            other = [t ^ (s == segment) for s, t in enumerate(found)]
+            assert _total(found, costs) <= _total(other, costs)
