@@ -111,6 +111,7 @@ class SharedBuffer:
 
     In the main memory it is the tensor's home: the whole tensor. In the shared memory: ``fetch`` copies the box from
     its home in main memory when slot ``live[0]`` begins; ``store`` copies it there when the slot that makes it ends.
+    What a core loads or stores may lie in several of them (see :func:`girih.ir.box.spread`), but for tiles of weights.
 
     ``phase`` is for constants that do not fit at once: all their buffers live in the one slot that uses them, and each
     is fetched just before the first tile that needs it, in the order of the list. Two of them whose phases differ by
