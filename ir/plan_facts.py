@@ -74,8 +74,8 @@ class Facts:
     def is_host(self, segment: Segment) -> bool:
         return self.graph.op[segment.ops[0]].host is not None
 
-    def cells_of(self, segment: Segment, instance: int) -> list[Cell]:
-        return [self.cells.cell(segment, instance, core) for core in range(count(segment.cores))]
+    def cells_of(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
+        return self.cells.row(segment, instance)
 
     def all_cells(self, segment: Segment) -> list[Cell]:
         return [cell for i in range(count(segment.instances)) for cell in self.cells_of(segment, i)]

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..ir.box import Box, Span, full, hull, overlap, volume
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cells, count
+from ..ir.cell import Cells
 from ..ir.graph import DTYPES, Graph, Op, Tensor
 from ..ir.plan import Segment, Tile
 from ..ir.region import op_boxes
@@ -40,7 +41,7 @@ class Walk:
     start: Int
     length: int
 
-    @property
+    @cached_property
     def hull(self) -> Box | None:
         return self.boxes.hull()
 
@@ -89,8 +90,7 @@ class Walks:
     def of(self, segment: Segment, op: Op, instance: int) -> list[Walk]:
         """One walk for each core that runs ``op``."""
         found: list[Walk] = []
-        for core in range(count(segment.cores)):
-            cell = self.cells.cell(segment, instance, core)
+        for cell in self.cells.row(segment, instance):
             if op.name in cell.ops:
                 found.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
         return found
