@@ -19,7 +19,7 @@ from .in_place import replaced
 from .inside import idle, inside, rooms
 from .plan import Segment, Split
 from .region import OpBoxes, op_boxes
-from .structure import Signature, Structures
+from .structure import Signature
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Cells:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.structures = Structures(graph)
+        self.structures = graph.structures
         self._parts = _Parts(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], Run] = {}

@@ -20,7 +20,7 @@ from ..ir.graph import DTYPES, Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
 from ..ir.portions import portion_sizes
-from ..ir.structure import Structures, names
+from ..ir.structure import names
 from .copies import Copies
 from .cycles import Layout, Run, Transfer, Transfers, matrix_run, vector_run
 
@@ -133,7 +133,7 @@ class Walks:
         self.machine = machine
         self.transfers = Transfers(machine)
         self.copies = Copies(self.transfers)
-        self._structures = Structures(graph).of
+        self._structures = graph.structures.of
         self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
         self._renamed: dict[tuple[int, str], Walk] = {}
         self._reaches: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
