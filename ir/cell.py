@@ -19,7 +19,7 @@ from .in_place import replaced
 from .inside import idle, inside, rooms
 from .plan import Segment, Split
 from .region import OpBoxes, op_boxes
-from .structure import Signature, Structures
+from .structure import Signature
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,9 @@ class Run:
 _Cut = tuple[tuple[Split, ...], tuple[Split, ...], int, int]
 _Key = tuple[tuple[str, ...], tuple[str, ...], *_Cut]
 _Alike = tuple[int, tuple[int, ...], *_Cut]
+_Row = tuple[tuple[Split, ...], tuple[Split, ...], int]
+_RowKey = tuple[tuple[str, ...], tuple[str, ...], *_Row]
+_AlikeRow = tuple[int, tuple[int, ...], *_Row]
 
 
 class Cells:
@@ -178,13 +181,36 @@ class Cells:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.structures = Structures(graph)
+        self.structures = graph.structures
         self._parts = _Parts(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], Run] = {}
         self._dims: dict[int, tuple[Run, dict[str, dict[int, int | None]]]] = {}
         self._alike: dict[_Alike, tuple[Run, Cell]] = {}
         self._cells: dict[_Key, Cell] = {}
+        self._rows: dict[_RowKey, tuple[Cell, ...]] = {}
+        self._busiest: dict[_AlikeRow, int] = {}
+
+    def row(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
+        """The cells of all cores that ``segment`` uses, in one of its instances."""
+        key = (segment.ops, segment.inside, segment.instances, segment.cores, instance)
+        if key not in self._rows:
+            self._rows[key] = tuple(self.cell(segment, instance, core) for core in range(count(segment.cores)))
+        return self._rows[key]
+
+    def busiest(self, segment: Segment, instance: int) -> Cell:
+        """That of them with the most to do, the first if there are several; equal segments have it on the same core."""
+        row = self.row(segment, instance)
+        number, inside = self._kind(segment)
+        alike = (number, inside, segment.instances, segment.cores, instance)
+        if alike not in self._busiest:
+            self._busiest[alike] = max(range(len(row)), key=lambda core: row[core].weight)
+        return row[self._busiest[alike]]
+
+    def _kind(self, segment: Segment) -> tuple[int, tuple[int, ...]]:
+        """The structure of a segment: of its run, and which of the tensors in it lie inside of others."""
+        run = self.run(segment.ops)
+        return run.number, tuple(run.tensors.index(name) for name in segment.inside)
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
         """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
@@ -192,7 +218,7 @@ class Cells:
         key = (segment.ops, segment.inside, *cut)
         if key not in self._cells:
             run = self.run(segment.ops)
-            alike = (run.number, tuple(run.tensors.index(name) for name in segment.inside), *cut)
+            alike = (*self._kind(segment), *cut)
             if alike not in self._alike:
                 self._alike[alike] = run, self._compute(segment, instance, core)
             first, cell = self._alike[alike]

@@ -15,11 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .box import Affine
 from .codec import sha256
+
+if TYPE_CHECKING:
+    from .structure import Structures
 
 DTYPES: dict[str, int] = {
     "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
@@ -232,6 +236,14 @@ class Graph:
     def tensor(self) -> dict[str, Tensor]:
         """Graph tensors by name (private buffers of operators are not here)."""
         return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def structures(self) -> Structures:
+        """Which operators differ in names alone."""
+        # That module needs the classes of this one.
+        from .structure import Structures
+
+        return Structures(self)
 
     @cached_property
     def op(self) -> dict[str, Op]:

@@ -17,6 +17,14 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
     it overwrites nothing that the rest reads. ``tensors`` must hold the operator's inputs and output.
     """
     result = tensors[op.output]
+    size = DTYPES[result.dtype]
+    alike = [
+        name
+        for name in dict.fromkeys(op.inputs)
+        if tensors[name].shape == result.shape and DTYPES[tensors[name].dtype] == size
+    ]
+    if not alike:
+        return ()
     writers: dict[str, list[Stage]] = {}
     for stage in op.stages:
         writers.setdefault(stage.write.tensor, []).append(stage)
@@ -35,14 +43,7 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
             if r.index == made[0].write.index and r.tensor in private and private[r.tensor].shape == result.shape
         ]
     safe = [(r.tensor, s in aligned and r == replace(s.write, tensor=r.tensor)) for s in op.stages for r in s.reads]
-    size = DTYPES[result.dtype]
-    return tuple(
-        name
-        for name in dict.fromkeys(op.inputs)
-        if tensors[name].shape == result.shape
-        and DTYPES[tensors[name].dtype] == size
-        and all(good for tensor, good in safe if tensor == name)
-    )
+    return tuple(name for name in alike if all(good for tensor, good in safe if tensor == name))
 
 
 def replaced(graph: Graph, ops: Sequence[Op], parts: Mapping[str, Inside] | None = None) -> dict[str, str]:

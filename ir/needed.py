@@ -11,7 +11,7 @@ fill is a constant.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -21,6 +21,7 @@ import numpy as np
 
 from .box import Affine, Span
 from .graph import Access, Graph, Op, Stage
+from .structure import names
 
 MOST_POINTS = 1 << 22
 """Points of a group of axes that are looked at one by one; of more, only those in the middle are."""
@@ -48,12 +49,30 @@ def needed_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
     """The points of each stage, by the names of the operators that a result depends on; none of host operators."""
     wanted: dict[str, Grid] = {name: _whole(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
     found: dict[str, tuple[Points, ...]] = {}
+    known: dict[Hashable, tuple[Op, tuple[Points, ...], dict[str, Grid]]] = {}
     for op in reversed(graph.ops):
         if op.host is not None:
             wanted |= {name: _whole(graph.tensor[name].shape) for name in op.inputs}
         elif op.output in wanted:
-            found[op.name] = _of_op(graph, op, wanted)
+            # Equal operators of which the same is wanted need the same, but for the names.
+            before = tuple(_bytes(wanted.get(name)) for name in (*op.inputs, *op.outputs))
+            key = (graph.structures.of[op.name], before)
+            if key not in known:
+                points = _of_op(graph, op, wanted)
+                known[key] = op, points, {name: wanted[name] for name in op.inputs if name in wanted}
+            first, points, grids = known[key]
+            mine = dict(zip(names(first), names(op), strict=True))
+            wanted |= {mine[name]: grid for name, grid in grids.items()}
+            found[op.name] = points if first is op else tuple(_renamed(p, mine) for p in points)
     return found
+
+
+def _bytes(grid: Grid | None) -> tuple[bytes, ...] | None:
+    return None if grid is None else tuple(positions.tobytes() for positions in grid)
+
+
+def _renamed(points: Points, name: Mapping[str, str]) -> Points:
+    return Points(points.count, {name[n]: count for n, count in points.elements.items()}, points.inside)
 
 
 def _of_op(graph: Graph, op: Op, wanted: dict[str, Grid]) -> tuple[Points, ...]:

@@ -25,6 +25,10 @@ class Split:
     parts: int
 
 
+TileCut = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Sizes, order and reduced extents of a :class:`Tile`."""
+
+
 @dataclass(frozen=True)
 class Tile:
     """How one operator runs on one core, for its box of the output.
@@ -44,6 +48,11 @@ class Tile:
     engine: str = "vector"
     depth: int = 1
     weight_depth: int = 1
+
+    @property
+    def cut(self) -> TileCut:
+        """What decides the part of each tile, whatever runs it and however often it is held."""
+        return self.sizes, self.order, self.reduce
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,17 @@ from .machine import Machine
 from .plan import Plan, Segment, Tile
 from .plan_check_local import check_local
 from .plan_check_shared import check_shared
-from .plan_facts import Facts
+from .plan_facts import Facts, Geometry
 
 
-def check_plan(plan: Plan, graph: Graph, machine: Machine) -> None:
-    """Raise :class:`CheckError` if the plan cannot be followed on this machine, or computes something else."""
+def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | None = None) -> None:
+    """Raise :class:`CheckError` if the plan cannot be followed on this machine, or computes something else.
+
+    Who checks many plans of a graph can pass its ``geometry``, which remembers what they have in common.
+    """
     if plan.machine != machine.name:
         fail(f"it is for machine {plan.machine}, not {machine.name}")
-    facts = Facts(plan, graph, machine)
+    facts = Facts(plan, machine, geometry or Geometry(graph))
     _check_partition(facts)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)

@@ -98,13 +98,13 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
     for position, op in enumerate(facts.ops(segment)):
         tile = segment.tile[op.name]
         boxes = list(dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops))
-        for private, size in zip(op.buffers, facts.scratch(op, tile, boxes), strict=True):
+        for private, size in zip(op.buffers, facts.geometry.scratch(op, tile, boxes), strict=True):
             if size:
                 buffer = _there(known, (op.name, "scratch", private.name), index)
                 _check_versions(facts, buffer, size, tile.depth, (position, position + 1))
         right = facts.stationary(segment, op)
         if right is not None and boxes:
-            most = max(int(facts.weight_tiles(op, tile, box)[0].volumes.max(initial=0)) for box in boxes)
+            most = facts.geometry.weights(op, tile, boxes)
             buffer = _there(known, (op.name, "weights", right), index)
             size = most * DTYPES[facts.graph.tensor[right].dtype]
             _check_versions(facts, buffer, size, tile.weight_depth, (position, position + 1))

@@ -7,17 +7,18 @@ shared memory; a *read* is a box that one cell needs there, in the slot whose lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from .box import Box, volume
+from .box import Box, Span, volume
 from .boxes import Boxes, Int, concatenate, op_boxes_many, stationary_walk, tile_walk
 from .cell import Cell, Cells, count, leaving
 from .graph import DTYPES, Graph, Op
 from .machine import Machine
-from .plan import LocalBuffer, Plan, Segment, Tile
+from .plan import LocalBuffer, Plan, Segment, Tile, TileCut
+from .region import not_followed
 
 _BATCH = 1 << 16
 """Tiles whose boxes are found at once."""
@@ -57,16 +58,78 @@ class Stream:
     when: Int
 
 
-class Facts:
-    """Facts about one plan, computed on demand."""
+class Geometry:
+    """What parts of a graph's operators need, computed on demand; it is the same in every plan of the graph."""
 
-    def __init__(self, plan: Plan, graph: Graph, machine: Machine) -> None:
-        self.plan = plan
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.machine = machine
         self.cells = Cells(graph)
-        self._scratch: dict[tuple[int, Tile, tuple[Box, ...]], tuple[int, ...]] = {}
-        self._streams: dict[tuple[int, Tile, Box], tuple[Boxes, Int]] = {}
+        self._scratch: dict[tuple[int, TileCut, tuple[Box, ...]], tuple[int, ...]] = {}
+        self._weights: dict[tuple[int, TileCut, tuple[Box, ...]], int] = {}
+        self._streams: dict[tuple[int, TileCut, Box], tuple[Boxes, Int]] = {}
+        self._free: dict[int, frozenset[int]] = {}
+
+    def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
+        """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""
+        # Equal operators under equal tiles need as much.
+        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        if key not in self._scratch:
+            most = dict.fromkeys((b.name for b in op.buffers), 0)
+            walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
+            while walks:
+                batch = [walks.pop(0)]
+                while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
+                    batch.append(walks.pop(0))
+                _, parts = op_boxes_many(op, self.graph.tensor, concatenate(batch))
+                for buffer in op.buffers:
+                    if buffer.name in parts:
+                        size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
+                        most[buffer.name] = max(most[buffer.name], size)
+            self._scratch[key] = tuple(most.values())
+        return self._scratch[key]
+
+    def weights(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> int:
+        """Elements of the largest tile of the stationary operand in the walks over these boxes of the result."""
+        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        if key not in self._weights:
+            walks = (self.weight_tiles(op, tile, box)[0] for box in boxes)
+            self._weights[key] = max((int(tiles.volumes.max(initial=0)) for tiles in walks), default=0)
+        return self._weights[key]
+
+    def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
+        """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""
+        # Where the operand is the same for every part, only the number of tiles counts: cells share their walks, as do
+        # equal operators under equal tiles.
+        free = self._not_followed(op)
+        box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
+        key = (self.cells.structures.of[op.name], tile.cut, box)
+        if key not in self._streams:
+            assert op.anchor is not None
+            points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
+            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            keep = np.ones(len(tiles), dtype=np.bool_)
+            keep[1:] = np.any(tiles.spans[1:] != tiles.spans[:-1], axis=(1, 2))
+            when = np.flatnonzero(keep & tiles.present)
+            self._streams[key] = (tiles.select(when), when.astype(np.int64))
+        return self._streams[key]
+
+    def _not_followed(self, op: Op) -> frozenset[int]:
+        number = self.cells.structures.of[op.name]
+        if number not in self._free:
+            assert op.anchor is not None
+            right = op.stages[op.anchor].reads[1].tensor
+            self._free[number] = not_followed(op, self.graph.tensor, right)
+        return self._free[number]
+
+
+class Facts:
+    """Facts about one plan, computed on demand. ``geometry`` is of its graph."""
+
+    def __init__(self, plan: Plan, machine: Machine, geometry: Geometry) -> None:
+        self.plan = plan
+        self.graph = geometry.graph
+        self.machine = machine
+        self.geometry = geometry
 
     def ops(self, segment: Segment) -> tuple[Op, ...]:
         return tuple(self.graph.op[n] for n in segment.ops)
@@ -74,8 +137,8 @@ class Facts:
     def is_host(self, segment: Segment) -> bool:
         return self.graph.op[segment.ops[0]].host is not None
 
-    def cells_of(self, segment: Segment, instance: int) -> list[Cell]:
-        return [self.cells.cell(segment, instance, core) for core in range(count(segment.cores))]
+    def cells_of(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
+        return self.geometry.cells.row(segment, instance)
 
     def all_cells(self, segment: Segment) -> list[Cell]:
         return [cell for i in range(count(segment.instances)) for cell in self.cells_of(segment, i)]
@@ -184,39 +247,6 @@ class Facts:
                 for core, cell in enumerate(self.cells_of(segment, step.instance)):
                     if op.name in cell.ops:
                         box = cell.ops[op.name].tensors[op.output]
-                        tiles, when = self.weight_tiles(op, segment.tile[op.name], box)
+                        tiles, when = self.geometry.weight_tiles(op, segment.tile[op.name], box)
                         found.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
         return found
-
-    def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
-        """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""
-        # Equal operators under equal tiles need as much.
-        key = (self.cells.structures.of[op.name], replace(tile, op=""), tuple(boxes))
-        if key not in self._scratch:
-            most = dict.fromkeys((b.name for b in op.buffers), 0)
-            walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
-            while walks:
-                batch = [walks.pop(0)]
-                while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
-                    batch.append(walks.pop(0))
-                _, parts = op_boxes_many(op, self.graph.tensor, concatenate(batch))
-                for buffer in op.buffers:
-                    if buffer.name in parts:
-                        size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
-                        most[buffer.name] = max(most[buffer.name], size)
-            self._scratch[key] = tuple(most.values())
-        return self._scratch[key]
-
-    def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
-        """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""
-        # Equal operators under equal tiles have equal walks.
-        key = (self.cells.structures.of[op.name], replace(tile, op=""), box)
-        if key not in self._streams:
-            assert op.anchor is not None
-            points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
-            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
-            keep = np.ones(len(tiles), dtype=np.bool_)
-            keep[1:] = np.any(tiles.spans[1:] != tiles.spans[:-1], axis=(1, 2))
-            when = np.flatnonzero(keep & tiles.present)
-            self._streams[key] = (tiles.select(when), when.astype(np.int64))
-        return self._streams[key]

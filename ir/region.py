@@ -87,6 +87,17 @@ def op_boxes(op: Op, tensors: Mapping[str, Tensor], target: Box) -> OpBoxes:
     return OpBoxes(tuple(reversed(points)), boxes)
 
 
+def not_followed(op: Op, tensors: Mapping[str, Tensor], name: str) -> frozenset[int]:
+    """The dimensions of the result of ``op`` in which every part needs the same box of the input ``name``."""
+    whole = full(tensors[op.output].shape)
+    wanted = op_boxes(op, tensors, whole).tensors[name]
+    return frozenset(
+        d
+        for d in range(len(whole))
+        if op_boxes(op, tensors, (*whole[:d], Span(0, 1), *whole[d + 1 :])).tensors[name] == wanted
+    )
+
+
 @dataclass(frozen=True)
 class Work:
     """Arithmetic of a part: multiply-accumulates of contractions, and element operations of everything else."""

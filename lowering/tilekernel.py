@@ -18,7 +18,7 @@ from ..ir.machine import Machine
 from ..ir.plan import Tile
 from ..ir.region import OpBoxes
 from ..ir.row import Kind
-from ..ir.structure import Structures, names
+from ..ir.structure import names
 from .emit import Emitted, Fetch
 from .kernel import WEIGHTS, Kernels
 from .layout import Layout
@@ -66,7 +66,7 @@ class TileKernels:
         self._graph = graph
         self._layout = layout
         self._kernels = Kernels(machine)
-        self._structures = Structures(graph).of
+        self._structures = graph.structures.of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._stamped: dict[tuple[Spec, int | None], tuple[Stamped | Fetch, ...]] = {}

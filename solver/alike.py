@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 
 from ..ir.cell import Cells, Run
 from ..ir.plan import LocalBuffer, Segment
@@ -22,4 +21,7 @@ def renamed(buffers: Iterable[LocalBuffer], old: Run, new: Run, index: int) -> t
     """The local buffers of a segment ``old`` as those of segment ``index``, which is ``new``."""
     op = dict(zip(old.ops, new.ops, strict=True))
     tensor = dict(zip(old.tensors, new.tensors, strict=True))
-    return tuple(replace(b, segment=index, op=op[b.op], name=tensor[b.name]) for b in buffers)
+    return tuple(
+        LocalBuffer(index, op[b.op], tensor[b.name], b.use, b.memory, b.address, b.bytes, b.depth, b.live)
+        for b in buffers
+    )

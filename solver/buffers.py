@@ -29,11 +29,7 @@ def round_up(size: int, alignment: int) -> int:
 
 def all_cells(cells: Cells, segment: Segment) -> list[Cell]:
     """Every cell of a segment: instances outside, cores inside."""
-    return [
-        cells.cell(segment, instance, core)
-        for instance in range(count(segment.instances))
-        for core in range(count(segment.cores))
-    ]
+    return [cell for instance in range(count(segment.instances)) for cell in cells.row(segment, instance)]
 
 
 def is_streamed(graph: Graph, segment: Segment, name: str) -> bool:

@@ -17,7 +17,7 @@ with main memory is priced by the model, which decides what stays in shared memo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from ..ir.machine import Machine
 from ..ir.structure import names
 from .growth import Crossing, Growth, Run
 from .links import Costs
-from .shares import CORNERS, all_cells, representatives, rows
+from .shares import CORNERS, Rows, all_cells, representatives, rows
 from .splits import MOST_IN_TWO, MOST_INSTANCES, Cut, cuts
 
 LONGEST = 24
@@ -80,6 +80,7 @@ class Candidates:
         self.capacity = machine.role("local").capacity - margin
         self.shared = machine.role("shared").capacity * (RESERVE - 1) // RESERVE
         self.costs = Costs(graph, machine)
+        self._known_cuts: dict[tuple[tuple[int, ...], int, int], tuple[tuple[Cut, ...], Rows]] = {}
         self._known: dict[object, tuple[int, list[Column]]] = {}
         self._exact: dict[tuple[object, Cut], int] = {}
         self._around: dict[tuple[int, int], object] = {}
@@ -153,21 +154,18 @@ class Candidates:
         for old in range(first, last + 1):
             table |= zip(names(self.graph.ops[old]), names(self.graph.ops[old + by]), strict=True)
         return [
-            replace(
-                column,
-                first=column.first + by,
-                last=column.last + by,
-                steps=tuple((table[name], size) for name, size in column.steps),
+            Column(
+                c.first + by, c.last + by, c.cut, c.cycles, c.weights, c.again,
+                tuple([(table[name], size) for name, size in c.steps]), c.peak, c.parts,
             )
-            for column in columns
-        ]
+            for c in columns
+        ]  # fmt: skip
 
     def _priced(self, first: int, last: int) -> Iterator[Column]:
         most, most_in_two = MOST_INSTANCES, MOST_IN_TWO
         shape = self.graph.tensor[self.graph.ops[last].output].shape
         while True:
-            ways = cuts(shape, self.machine.cores, most, most_in_two)
-            there = rows(ways, [representatives(c, shape) for c in ways])
+            ways, there = self._cuts(shape, most, most_in_two)
             found = 0
             for run in Growth(self.costs, first, last, there, self.capacity, self.shared).runs():
                 for column in self._best(run, ways):
@@ -178,6 +176,14 @@ class Candidates:
             if (most > max(shape) and most_in_two > max(shape) ** 2) or most > MOST_CELLS:
                 raise InfeasibleError(self._too_much(last))
             most, most_in_two = most * 8, most_in_two * 8
+
+    def _cuts(self, shape: tuple[int, ...], most: int, most_in_two: int) -> tuple[tuple[Cut, ...], Rows]:
+        """The cuts of a result of this shape, and the cells that represent them."""
+        key = (shape, most, most_in_two)
+        if key not in self._known_cuts:
+            ways = cuts(shape, self.machine.cores, most, most_in_two)
+            self._known_cuts[key] = ways, rows(ways, [representatives(c, shape) for c in ways])
+        return self._known_cuts[key]
 
     def _best(self, run: Run, ways: tuple[Cut, ...]) -> list[Column]:
         """The columns of a run that no other beats in cycles, in repeated fetches and in shared memory at once."""

@@ -131,13 +131,13 @@ def _items(column: Column, known: Sequence[Activation], versions: int) -> Iterat
 
 def demand(column: Column, of: Sequence[Item], kept: frozenset[str], shares: int, reserve: int) -> int:
     """Bytes of shared memory that a column needs; ``reserve`` for weights on their way."""
-    total = sum(i.held_kept if i.keepable and i.name in kept else i.held for i in of)
+    total = sum([i.held_kept if i.keepable and i.name in kept else i.held for i in of])
     return total + min(reserve, column.weights) + -(-column.weights * shares // SHARES)
 
 
 def moved(column: Column, of: Sequence[Item], kept: frozenset[str], shares: int) -> int:
     """Bytes that a column moves through main memory."""
-    total = sum(i.moved_kept if i.keepable and i.name in kept else i.moved for i in of)
+    total = sum([i.moved_kept if i.keepable and i.name in kept else i.moved for i in of])
     return total + column.weights + column.again * (SHARES - shares) // SHARES
 
 

@@ -81,15 +81,19 @@ def row_major(box: Box) -> tuple[int, ...]:
     """Strides in elements of a dense array with the box's extents."""
     strides: list[int] = []
     step = 1
-    for span in reversed(box):
+    for lo, hi in reversed(box):
         strides.append(step)
-        step *= span.size
+        step *= hi - lo if lo < hi else 0
     return tuple(reversed(strides))
 
 
 def _walk(access: Access, box: Box, loops: int) -> tuple[int, ...]:
-    strides = row_major(box)
-    return tuple(sum(i.coeffs[a] * s for i, s in zip(access.index, strides, strict=True)) for a in range(loops))
+    strides = [0] * loops
+    for index, step in zip(access.index, row_major(box), strict=True):
+        for axis, coeff in enumerate(index.coeffs):
+            if coeff:
+                strides[axis] += coeff * step
+    return tuple(strides)
 
 
 def _loops(stage: Stage, points: Box, layout: Layout, bounded: bool = False) -> _Loops:
@@ -110,6 +114,8 @@ def _visited(stage: Stage, reads: Sequence[Access], points: Box, layout: Layout)
         for read in reads
         for i, span in _leaving(read, points, layout)
     ]
+    if not dimensions:
+        return points
     spans = visited(shape_of(points), [a.reduce for a in stage.axes], dimensions)
     return tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, spans, strict=True))
 
@@ -117,17 +123,19 @@ def _visited(stage: Stage, reads: Sequence[Access], points: Box, layout: Layout)
 def _leaving(access: Access, points: Box, layout: Layout) -> list[tuple[Affine, Span]]:
     """The dimensions that some points read out of bounds."""
     found: list[tuple[Affine, Span]] = []
-    if is_empty(points):
+    if access.fill is None or is_empty(points):
         return found
     for index, span in zip(access.index, layout[access.tensor][0], strict=True):
         reached = index.over(points)
-        if access.fill is not None and (reached.lo < span.lo or reached.hi > span.hi):
+        if reached.lo < span.lo or reached.hi > span.hi:
             found.append((index, span))
     return found
 
 
 def _guards(access: Access, leaving: list[tuple[Affine, Span]], points: Box, layout: Layout) -> tuple[Guard, ...]:
     """These dimensions, with positions counted from the first point and from the buffer's corner."""
+    if not leaving:
+        return ()
     corner = tuple(Span(p.lo, p.lo + 1) for p in points)
     box = layout[access.tensor][0]
     return tuple(

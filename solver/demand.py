@@ -16,7 +16,7 @@ from functools import cached_property
 from math import ceil
 
 from ..ir.box import Box, intersect, overlap, volume
-from ..ir.cell import Cells, count, leaving
+from ..ir.cell import Cells, leaving
 from ..ir.graph import DTYPES, Graph, Tensor
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Step
@@ -154,7 +154,7 @@ def _look(
                 seen[name].host_writes.append(base)
             base += 1
             continue
-        there = [cells.cell(segment, step.instance, core) for core in range(count(segment.cores))]
+        there = cells.row(segment, step.instance)
         made = {op.output for op in ops}
         for name, life in lives(graph, segment).items():
             box = hull_of(c.tensors.get(name) for c in there)

@@ -186,7 +186,7 @@ class Pipelines:
         """
         if not walk.weights:
             return {}
-        cells = [self.cells.cell(segment, 0, core) for core in range(count(segment.cores))]
+        cells = self.cells.row(segment, 0)
         assert op.anchor is not None
         name = op.stages[op.anchor].reads[1].tensor
         if name not in self.graph.constant_names:

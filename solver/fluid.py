@@ -145,14 +145,17 @@ def potentials(cuts: Cuts, flow: Flow) -> Potentials | None:
     if not labels[cuts.count]:
         return None
     unit = max(1.0, max(flow.ahead) / GRID)
-    rest = backward(cuts, flow, unit)
-    through = np.full(len(cuts.first), np.inf)
+    rest: list[list[float]] = backward(cuts, flow, unit).tolist()
+    through: list[float] = []
     for j, (first, after) in enumerate(zip(cuts.first, cuts.after, strict=True)):
+        least, ends, always = float("inf"), rest[after], flow.always[j]
         for label in labels[first]:
             time, ahead = flow.step(j, label.ahead)
-            ends = rest[after, min(GRID, ceil(ahead / unit))]
-            through[j] = min(through[j], label.cost + time + flow.always[j] + float(ends))
-    return Potentials(labels[cuts.count][0].cost, through, tuple(x.path for x in labels[cuts.count]))
+            total = label.cost + time + always + ends[min(GRID, ceil(ahead / unit))]
+            if total < least:
+                least = total
+        through.append(least)
+    return Potentials(labels[cuts.count][0].cost, np.array(through), tuple(x.path for x in labels[cuts.count]))
 
 
 def splices(cuts: Cuts, flow: Flow, paths: Sequence[Path], most: int) -> list[Path]:

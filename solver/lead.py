@@ -25,7 +25,7 @@ from ..ir.box import Box, Span
 from ..ir.boxes import op_boxes_many, stack
 from ..ir.graph import Graph, Op
 from .tile_space import Shape
-from .walk import last_tile
+from .walk import last_tiles
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Lead:
     def share(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the tiles, the share that is done when ``spans[i]`` (dimensions x (lo, hi)) is there, for each i."""
         tiles = prod(-(-span.size // size) for span, size in zip(self.box, self.sizes, strict=True))
-        return (last_tile(spans, self.box, self.sizes, self.order) + 1) / tiles
+        return (last_tiles(spans, self.box, self.sizes, self.order) + 1) / tiles
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..ir.boxes import Boxes, Int
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.region import OpBoxes
-from ..ir.structure import Structures, names
+from ..ir.structure import names
 from .chain import Link
 from .cost import OpCost, Rates, Weights, Work, estimate
 
@@ -40,7 +40,7 @@ class Costs:
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
-        self.structures = Structures(graph)
+        self.structures = graph.structures
         self._known: dict[int, _Structure] = {}
 
     def structure(self, op: Op) -> _Structure:

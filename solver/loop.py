@@ -33,7 +33,6 @@ from ..ir.graph import Graph
 from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment, Solved
-from ..ir.structure import Structures
 from .candidates import Candidates
 from .graphturbo import LEVELS, Heuristics, Level
 from .layerwise import layerwise_segments
@@ -125,7 +124,7 @@ class _Loop:
         self.options = options
         self.record = record
         self.bound, self.reason = lower_bound(graph, machine)
-        self._kinds = len(set(Structures(graph).of.values()))
+        self._kinds = len(set(graph.structures.of.values()))
         self.cells = Cells(graph)
         self.realiser = Realiser(graph, machine, self.cells, options.seed, self._note)
         self._is_layerwise = options.strategy == "layerwise"

@@ -5,17 +5,17 @@ Queues issue in order, links are shared, and nothing is written before all that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from ..ir.box import Box, contains, hull, overlap, spread, volume
 from ..ir.cell import Cell
-from ..ir.graph import DTYPES, Graph
+from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, SharedBuffer
-from ..ir.portions import in_turn, portions
-from .cycles import Transfer, Transfers
+from .copies import Copies, Group
+from .cycles import Transfer
 from .traffic import Area, Links, Space
 
 
@@ -37,10 +37,11 @@ class Shared:
 class Movement:
     """Times, in cycles, until which the queues that move bytes are occupied, and what has arrived when."""
 
-    def __init__(self, graph: Graph, machine: Machine, plan: Plan, transfers: Transfers) -> None:
+    def __init__(self, graph: Graph, machine: Machine, plan: Plan, copies: Copies) -> None:
         self.graph = graph
         self.machine = machine
-        self.transfers = transfers
+        self.copies = copies
+        self.transfers = copies.transfers
         self.links = Links(machine)
         self.spaces = {m.name: Space() for m in machine.memories}
         self.copy_in = [0.0] * machine.cores
@@ -149,7 +150,7 @@ class Movement:
                 return found
             self._open(waiting.pop(0))
 
-    def copy(self, cores: list[int], ready: float, move: Transfer) -> float:
+    def copy(self, cores: Sequence[int], ready: float, move: Transfer) -> float:
         """One copy into core memories (a broadcast if several ``cores`` receive it); when it has arrived.
 
         Broadcasts are issued by their receivers in turn.
@@ -164,46 +165,39 @@ class Movement:
             self.busy["copy in"] += self.copy_in[issuer] - start
         return self.over(self.copy_in[issuer] + move.latency)
 
-    def load(self, cells: list[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
+    def load(self, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
         """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.
 
         Equal boxes are one broadcast; portions come in turn.
         """
-        loads: list[tuple[str, dict[Box, list[int]], dict[Box, list[Box]]]] = []
-        for name in areas:
-            groups: dict[Box, list[int]] = {}
-            for core, cell in enumerate(cells):
-                if name in cell.tensors:
-                    groups.setdefault(cell.tensors[name], []).append(core)
-            loads.append((name, groups, {box: portions(box, self._itemsize(name)) for box in groups}))
-        counts = [max(map(len, parts.values()), default=0) for *_, parts in loads]
-        arrivals = {name: [0.0] * number for (name, *_), number in zip(loads, counts, strict=True)}
-        for number, turn in in_turn(counts):
-            name, groups, parts = loads[number]
-            for box, cores in groups.items():
-                if turn < len(parts[box]):
-                    arrived = self._portion(name, cores, box, parts[box][turn], areas[name])
-                    arrivals[name][turn] = max(arrivals[name][turn], arrived)
-        for name, times in arrivals.items():
-            arrivals[name] = list(accumulate(times, max))
-        return arrivals
+        names = list(areas)
+        loads = [
+            self.copies.load(tuple([cell.tensors.get(name) for cell in cells]), self.graph.tensor[name].dtype)
+            for name in names
+        ]
+        arrivals = [[0.0] * load.turns for load in loads]
+        for number, turn in self.copies.order(loads):
+            name = names[number]
+            for group in loads[number].groups:
+                if turn < len(group.portions):
+                    arrived = self._portion(name, group, group.portions[turn], areas[name])
+                    if arrived > arrivals[number][turn]:
+                        arrivals[number][turn] = arrived
+        return {name: list(accumulate(times, max)) for name, times in zip(names, arrivals, strict=True)}
 
-    def _itemsize(self, name: str) -> int:
-        return DTYPES[self.graph.tensor[name].dtype]
-
-    def _portion(self, name: str, cores: list[int], box: Box, portion: Box, area: Area) -> float:
+    def _portion(self, name: str, group: Group, portion: Box, area: Area) -> float:
         """Bring a portion of a box to its cores; when it has arrived."""
         arrived = 0.0
         for shared, part in self.holding(name, portion):
-            boxes = (shared.buffer.box, box)
+            boxes = (shared.buffer.box, group.box)
             move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
-            arrived = self.copy(cores, max(shared.ready(part), area.floor), move)
+            arrived = self.copy(group.cores, max(shared.ready(part), area.floor), move)
             area.ready = max(area.ready, arrived)
             area.use(arrived)
             shared.area.use(arrived)
         return arrived
 
-    def store(self, cells: list[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area) -> None:
+    def store(self, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area) -> None:
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
         ``ready``: when a portion of a cell's share has been made.
@@ -211,7 +205,8 @@ class Movement:
         owners = [c for c in cells if name in c.owned]
         if not owners or name not in self._live:
             return
-        shares = [(cell, portions(cell.owned[name], self._itemsize(name))) for cell in owners]
+        dtype = self.graph.tensor[name].dtype
+        shares = [(cell, self.copies.portions(cell.owned[name], dtype)) for cell in owners]
         largest, turns = max(shares, key=lambda share: volume(share[0].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
         for turn, portion in enumerate(turns):
@@ -221,7 +216,7 @@ class Movement:
             stop = begin
             for shared, part in self.holding(name, portion):
                 boxes = (largest.room(name), shared.buffer.box)
-                move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
+                move = self.transfers.transfer(("local", "shared"), part, boxes, dtype)
                 start = max(self.copy_out, begin)
                 self.copy_out = self.links.body(start + move.issue, move, len(owners))
                 self.busy["copy out"] += self.copy_out - start

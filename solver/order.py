@@ -94,7 +94,7 @@ def _needs(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> dict[Step
             reads: dict[str, Box | None] = dict.fromkeys(graph.op[segment.ops[0]].inputs)
             writes: dict[str, Box | None] = dict.fromkeys(made)
         else:
-            there = [cells.cell(segment, step.instance, core) for core in range(count(segment.cores))]
+            there = cells.row(segment, step.instance)
             reads, writes = {}, {}
             for cell in there:
                 for name, box in cell.tensors.items():

@@ -64,12 +64,14 @@ def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
 def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
     """Each item in turn at the lowest address that is free during its whole life."""
     at = [-1] * len(items)
+    sizes = [item.size for item in items]
     for i in order:
-        low = 0
-        for start, stop in sorted((at[j], at[j] + items[j].size) for j in near[i] if at[j] >= 0):
-            if start - low >= items[i].size:
+        low, size = 0, sizes[i]
+        for start, stop in sorted([(at[j], at[j] + sizes[j]) for j in near[i] if at[j] >= 0]):
+            if start - low >= size:
                 break
-            low = max(low, stop)
+            if stop > low:
+                low = stop
         at[i] = low
     return at
 

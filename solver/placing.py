@@ -121,8 +121,7 @@ class Placing:
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
             return None
-        cells = (self.cells.cell(segment, 0, core) for core in range(count(segment.cores)))
-        return max(cells, key=lambda c: c.weight)
+        return self.cells.busiest(segment, 0)
 
     def _conflicts(
         self, segment: Segment, cell: Cell | None, buffers: list[LocalBuffer], memory: Memory

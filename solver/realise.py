@@ -16,6 +16,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine, Role
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ..ir.plan_check import check_plan
+from ..ir.plan_facts import Geometry
 from .banks import Overflow
 from .cp import Budget
 from .demand import demand
@@ -85,6 +86,8 @@ class Realiser:
         self.placing = Placing(graph, cells, machine, self.walks, seed)
         self._note = note
         self._sha256 = graph.digest
+        # What the checker finds out is its own: it must be able to prove everything else here wrong.
+        self._geometry = Geometry(graph)
 
     def realise(self, asked: Request) -> Realised | Refusal:
         """The plan for these segments, or the first reason why there is none."""
@@ -104,7 +107,7 @@ class Realiser:
         """A whole plan with what is predicted for it, checked."""
         timeline = predict(self.graph, self.cells, self.machine, plan, self.walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
-        check_plan(plan, self.graph, self.machine)
+        check_plan(plan, self.graph, self.machine, self._geometry)
         return plan, timeline
 
     def on_cores(self, asked: Request) -> tuple[int, ...] | Refusal:

@@ -123,14 +123,22 @@ def _earliest(
     tops = {0, *(at + other.size for other, at in others)}
     bottoms = {capacity, *(at for _, at in others)}
     spots = sorted({a - wanted.size for a in bottoms} | tops, reverse=down)
+    # The first of them that is in the way is the one that is in the way the longest.
+    there = sorted(
+        (-other.last, at, at + other.size)
+        for other, at in others
+        if other.first < least.last and wanted.first < other.last
+    )
     best = (least.first + 1, -1)
     for a in spots:
-        if a < 0 or a + wanted.size > capacity:
+        top = a + wanted.size
+        if a < 0 or top > capacity:
             continue
         begin = wanted.first
-        for other, at in others:
-            if at < a + wanted.size and a < at + other.size and other.first < least.last and wanted.first < other.last:
-                begin = max(begin, other.last)
+        for last, low, high in there:
+            if low < top and a < high:
+                begin = -last
+                break
         if begin < best[0]:
             best = (begin, a)
     return best

@@ -10,7 +10,6 @@ from ..ir.box import Span
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.plan import Tile
-from ..ir.structure import Structures
 from .buffers import round_up, scratch_sizes, weight_size
 from .cost import anchor_engine
 from .tiling import Infeasible
@@ -18,7 +17,7 @@ from .tiling import Infeasible
 
 def check_smallest(graph: Graph, machine: Machine) -> None:
     """Raise :class:`InfeasibleError` for the first operator of which not even one element fits in a core's memory."""
-    for op in Structures(graph).first:
+    for op in graph.structures.first:
         found = _without_tile(op, graph, machine) if op.host is None else None
         if found is not None:
             raise found.error()

@@ -16,16 +16,17 @@ chunk to the next at the same step of the walk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from ..ir.box import Box, Span, full, hull, overlap, volume
+from ..ir.box import Box, Span, hull, overlap, volume
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cells, count
+from ..ir.cell import Cells
 from ..ir.graph import DTYPES, Graph, Op, Tensor
-from ..ir.plan import Segment, Tile
-from ..ir.region import op_boxes
+from ..ir.plan import Segment, Tile, TileCut
+from ..ir.region import not_followed
 from .buffers import round_up
 
 MAX_VISITS = 400
@@ -40,7 +41,7 @@ class Walk:
     start: Int
     length: int
 
-    @property
+    @cached_property
     def hull(self) -> Box | None:
         return self.boxes.hull()
 
@@ -83,14 +84,13 @@ class Walks:
     def __init__(self, graph: Graph, cells: Cells) -> None:
         self.graph = graph
         self.cells = cells
-        self._known: dict[tuple[int, Tile, Box], Walk] = {}
+        self._known: dict[tuple[int, TileCut, Box], Walk] = {}
         self._free: dict[int, frozenset[int]] = {}
 
     def of(self, segment: Segment, op: Op, instance: int) -> list[Walk]:
         """One walk for each core that runs ``op``."""
         found: list[Walk] = []
-        for core in range(count(segment.cores)):
-            cell = self.cells.cell(segment, instance, core)
+        for cell in self.cells.row(segment, instance):
             if op.name in cell.ops:
                 found.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
         return found
@@ -99,7 +99,7 @@ class Walks:
         free = self._unrelated(op)
         # Where the operand does not follow, only the number of tiles counts: cores share their walks.
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
-        key = (self.cells.structures.of[op.name], replace(tile, op=""), box)
+        key = (self.cells.structures.of[op.name], tile.cut, box)
         if key not in self._known:
             assert op.anchor is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
@@ -116,13 +116,7 @@ class Walks:
         if number not in self._free:
             assert op.anchor is not None
             name = op.stages[op.anchor].reads[1].tensor
-            whole = full(self.graph.tensor[op.output].shape)
-            wanted = op_boxes(op, self.graph.tensor, whole).tensors[name]
-            self._free[number] = frozenset(
-                d
-                for d in range(len(whole))
-                if op_boxes(op, self.graph.tensor, (*whole[:d], Span(0, 1), *whole[d + 1 :])).tensors[name] == wanted
-            )
+            self._free[number] = not_followed(op, self.graph.tensor, name)
         return self._free[number]
 
 

@@ -46,7 +46,6 @@ from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Solved, Tile
 from ..ir.region import op_boxes
-from ..ir.structure import Structures
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .cost import OpCost, Rates, Weights
 from .cp import Budget, Model, Var, solve, weighted
@@ -197,7 +196,7 @@ class Tiler:
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
-        self.structures = Structures(graph)
+        self.structures = graph.structures
         self.budget = budget
         self.seed = seed
         self._costs: dict[int, OpCost] = {}

@@ -22,13 +22,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.box import Box, full, shape_of
-from ..ir.cell import Cell, Cells, count
-from ..ir.graph import DTYPES, Graph, Op
+from ..ir.box import Box, Span
+from ..ir.cell import Cell, Cells
+from ..ir.graph import Graph, Op
 from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Prediction, Segment
-from ..ir.portions import portion_sizes
 from .movement import Movement
 from .traffic import Area
 from .walk import Walk, Walks, last_tile
@@ -54,7 +53,7 @@ class _Step:
     """The running step: its cells, the one that stands for all, where its tensors are, and what it has made."""
 
     segment: int
-    cells: list[Cell]
+    cells: tuple[Cell, ...]
     cell: Cell
     local: dict[str, Area] = field(default_factory=dict[str, Area])
     made: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
@@ -69,23 +68,21 @@ class _Simulation:
         self.machine = machine
         self.plan = plan
         self.walks = walks
-        self.movement = Movement(graph, machine, plan, walks.transfers)
+        self.movement = Movement(graph, machine, plan, walks.copies)
         self.matrix = self.vector = self.host = 0.0
         self.busy = {"matrix": 0, "vector": 0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
-        self._reaches: dict[tuple[int, int, str], list[int]] = {}
-        self._portions: dict[tuple[int, tuple[int, ...], str], NDArray[np.int64]] = {}
 
     def run(self) -> Timeline:
         predictions: list[Prediction] = []
         slot = 0
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
-            cells = [self.cells.cell(segment, step.instance, c) for c in range(count(segment.cores))]
-            now = _Step(step.segment, cells, max(cells, key=lambda c: c.weight))
+            cells = self.cells.row(segment, step.instance)
+            now = _Step(step.segment, cells, self.cells.busiest(segment, step.instance))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -152,25 +149,20 @@ class _Simulation:
         if name not in now.made:
             return self.movement.end
         walk, times = now.made[name]
-        spans = np.array([[(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True)]])
-        return times[int(last_tile(spans, walk.box, walk.tile.sizes, walk.tile.order)[0])]
+        there = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
+        return times[last_tile(there, walk.box, walk.tile.sizes, walk.tile.order)]
 
     def _arrivals(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[float]:
         """By tile, when all that it reads of loaded tensors has arrived."""
-        ready = np.zeros(len(walk))
+        ready: NDArray[np.float64] | None = None
         for name in names:
             times = now.arrived.get(name)
             if times and name in walk.reads:
-                box = now.cell.tensors[name]
-                key = (id(walk), shape_of(box), name)
-                if key not in self._portions:
-                    sizes = portion_sizes(box, DTYPES[self.graph.tensor[name].dtype])
-                    boxes = walk.reads[name]
-                    last = last_tile(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
-                    self._portions[key] = np.where(boxes.present, last, -1)
+                last = self.walks.portions(walk, name, now.cell.tensors[name])
                 # Nothing is read before time 0: what is not read is there.
-                ready = np.maximum(ready, np.array([*times, 0.0])[self._portions[key]])
-        return ready.tolist()
+                arrived = np.array([*times, 0.0])[last]
+                ready = arrived if ready is None else np.maximum(ready, arrived)
+        return [0.0] * len(walk) if ready is None else ready.tolist()
 
     def _inside(self, number: int) -> dict[str, list[str]]:
         """The tensors that lie in the buffer of another one, by its name."""
@@ -251,10 +243,7 @@ class _Simulation:
         for name in names:
             if name in now.made and name in walk.reads:
                 producer, times = now.made[name]
-                key = (id(walk), id(producer), name)
-                if key not in self._reaches:
-                    self._reaches[key] = walk.reach(name, producer)
-                found.append((self._reaches[key], times))
+                found.append((self.walks.reach(walk, name, producer), times))
         return found
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from ..ir.box import Box, Span, full, is_empty, shape_of
 from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ..ir.cell import Cell, tile_boxes
-from ..ir.graph import Graph, Op
+from ..ir.graph import DTYPES, Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
-from ..ir.structure import Structures, names
+from ..ir.portions import portion_sizes
+from ..ir.structure import names
+from .copies import Copies
 from .cycles import Layout, Run, Transfer, Transfers, matrix_run, vector_run
 
 
@@ -98,12 +100,22 @@ class Walk:
     def reach(self, tensor: str, producer: Walk) -> list[int]:
         """For each tile, the last tile of the tensor's ``producer`` that it reads (-1: none)."""
         boxes = self.reads[tensor]
-        last = last_tile(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
+        last = last_tiles(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
         return np.where(boxes.present, last, -1).tolist()
 
 
-def last_tile(spans: Int, box: Box, sizes: Sequence[int], order: Sequence[int]) -> Int:
-    """The number of the last tile of ``box``, walked in ``order``, that ``spans[i]`` (dimensions x (lo, hi)) reads."""
+def last_tile(read: Box, box: Box, sizes: Sequence[int], order: Sequence[int]) -> int:
+    """The number of the last tile of ``box``, walked in ``order``, that a reader of ``read`` needs."""
+    last, stride = 0, 1
+    for dim in reversed(order):
+        lo, hi = box[dim]
+        last += max(min(read[dim].hi, hi) - 1 - lo, 0) // sizes[dim] * stride
+        stride *= -(-(hi - lo) // sizes[dim])
+    return last
+
+
+def last_tiles(spans: Int, box: Box, sizes: Sequence[int], order: Sequence[int]) -> Int:
+    """The same for many boxes at once: ``spans[i]`` (dimensions x (lo, hi)) is read."""
     last = np.zeros(len(spans), dtype=np.int64)
     stride = 1
     for dim in reversed(order):
@@ -120,9 +132,12 @@ class Walks:
         self.graph = graph
         self.machine = machine
         self.transfers = Transfers(machine)
-        self._structures = Structures(graph).of
+        self.copies = Copies(self.transfers)
+        self._structures = graph.structures.of
         self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
         self._renamed: dict[tuple[int, str], Walk] = {}
+        self._reaches: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
+        self._portions: dict[tuple[int, tuple[int, ...], str], tuple[Boxes, Int]] = {}
 
     def walk(self, op: Op, tile: Tile, cell: Cell) -> Walk:
         """The walk of ``op`` (which must run in ``cell``); equal operators share it, but for the names in it."""
@@ -146,6 +161,25 @@ class Walks:
             name = dict(zip(names(first), names(op), strict=True))
             self._renamed[mine] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
         return self._renamed[mine]
+
+    def reach(self, walk: Walk, tensor: str, producer: Walk) -> list[int]:
+        """See :meth:`Walk.reach`."""
+        # Walks of equal operators share their boxes, which live as long as the answer.
+        boxes, tile = walk.reads[tensor], producer.tile
+        key = (id(boxes), producer.box, tile.sizes, tile.order)
+        if key not in self._reaches:
+            self._reaches[key] = boxes, walk.reach(tensor, producer)
+        return self._reaches[key][1]
+
+    def portions(self, walk: Walk, tensor: str, box: Box) -> Int:
+        """For each tile of ``walk``, the last portion that it reads (-1: none) of ``box``, what a cell loads."""
+        boxes, dtype = walk.reads[tensor], self.graph.tensor[tensor].dtype
+        key = (id(boxes), shape_of(box), dtype)
+        if key not in self._portions:
+            sizes = portion_sizes(box, DTYPES[dtype])
+            last = last_tiles(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
+            self._portions[key] = boxes, np.where(boxes.present, last, -1)
+        return self._portions[key][1]
 
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
         tiles = tile_walk(box, tile.sizes, tile.order)

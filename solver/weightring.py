@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ir.box import Box, Span
 from ..ir.cell import Cell
@@ -24,7 +24,7 @@ class WeightRing:
     """
 
     def __init__(
-        self, movement: Movement, slot: int, op: Op, walk: Walk, cells: list[Cell], cell: Cell,
+        self, movement: Movement, slot: int, op: Op, walk: Walk, cells: Sequence[Cell], cell: Cell,
         versions: list[Area], local: Mapping[str, Area], made: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
         assert op.anchor is not None

@@ -23,7 +23,6 @@ from ...ir.graph import DTYPES, Graph, Op
 from ...ir.in_place import replaced
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Split, Tile
-from ...ir.structure import Structures
 from ..buffers import data_buffers, is_streamed, lives
 from ..cost import anchor_engine
 from .binding import bind
@@ -66,7 +65,7 @@ class Splitter:
         self.graph = graph
         self.machine = machine
         self.cells = cells
-        self._structures = Structures(graph)
+        self._structures = graph.structures
         self._engines = {op.name: anchor_engine(op, graph, machine) for op in graph.ops if op.host is None}
         self._known: dict[object, SplitInfo | None] = {}
 

@@ -18,7 +18,6 @@ from ...ir.graph import Graph, Op, contraction_axes
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Tile
 from ...ir.region import op_boxes
-from ...ir.structure import Structures
 from ..buffers import all_cells, round_up, scratch_sizes, targets, weight_size
 from ..cost import OpCost
 from ..tile_space import column_dims
@@ -44,7 +43,7 @@ class Tiles:
         self.graph = graph
         self.machine = machine
         self.cells = cells
-        self.structures = Structures(graph)
+        self.structures = graph.structures
         self._known: dict[tuple[object, ...], Tile | None] = {}
 
     def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | TooLarge:

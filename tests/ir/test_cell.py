@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from girih.ir.cell import Cells
+from girih.ir.cell import Cells, count
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split
 from girih.ir.structure import Structures
@@ -69,3 +71,27 @@ def test_runs_are_alike_only_if_they_are_wired_alike() -> None:
     structures = Structures(graph)
     assert structures.of["one"] == structures.of["other"]
     assert structures.run(graph.ops[1:3])[0] != structures.run(graph.ops[2:4])[0]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_the_busiest_of_a_row_is_that_of_each_segment_alone(name: str, length: int) -> None:
+    graph = GRAPHS[name]
+    shared = Cells(graph)
+    for first in range(len(graph.ops) - length + 1):
+        ops = tuple(op.name for op in graph.ops[first : first + length])
+        for instances, cores in CUTS:
+            segment = Segment(ops, instances, cores, ())
+            for instance in range(2 if instances else 1):
+                alone = Cells(graph)
+                cells = tuple(alone.cell(segment, instance, core) for core in range(count(cores)))
+                assert shared.row(segment, instance) == cells
+                assert shared.busiest(segment, instance) == max(cells, key=lambda cell: cell.weight)
+
+
+def test_a_graph_has_its_own_structures() -> None:
+    graph = layers()
+    assert graph.structures is graph.structures
+    assert graph.structures.of == Structures(graph).of
+    fewer = replace(graph, ops=graph.ops[:2])
+    assert set(fewer.structures.of) == {op.name for op in graph.ops[:2]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -148,3 +149,30 @@ def test_no_more_than_everything(seed: int) -> None:
             assert mine == Points(0, {}) or 0 < mine.count <= stage.points
             for tensor, number in mine.elements.items():
                 assert 0 <= number <= np.prod([s.size for s in full(shapes[tensor])])
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_equal_operators_need_what_each_needs_by_itself(count: int) -> None:
+    """Some of them are of more than one use, or of half of one."""
+    net = graphs.Net("layers", "float16")
+    x = net.input("x", 1, 16, 16, 8)
+    first = ""
+    for i in range(count):
+        y = net.conv(f"a{i}", x, 8, kernel=3)
+        x = net.conv(f"b{i}", y, 8, kernel=3, add=x)
+        first = first or y
+    skipped = net.conv("skipped", x, 8, kernel=1, stride=2)
+    for graph in (net.graph(skipped), net.graph(first, skipped), graphs.attention(), grown(3, "float16", 5)):
+        # A graph of other names for the same is one in which no two operators are equal.
+        alone = replace(graph)
+        object.__setattr__(alone, "structures", _Apart(graph))
+        shared, each = needed_points(graph), needed_points(alone)
+        assert shared == each
+        assert [p.elements for of in shared.values() for p in of] == [p.elements for of in each.values() for p in of]
+
+
+class _Apart:
+    """As if every operator had a structure of its own."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.of = {op.name: number for number, op in enumerate(graph.ops)}

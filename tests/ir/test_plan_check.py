@@ -17,7 +17,7 @@ from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, 
 from girih.ir.plan_check import check_plan
 from girih.ir.plan_check_local import check_local
 from girih.ir.plan_check_shared import check_shared
-from girih.ir.plan_facts import Facts
+from girih.ir.plan_facts import Facts, Geometry
 
 from ..graphs import residual
 from ..solver.rough import rough_plan, rough_segments
@@ -61,7 +61,7 @@ def cells() -> Cells:
 
 def refused_by(check: Callable[[Facts], None], plan: Plan, match: str) -> None:
     """One part of the checker alone, with the cells of before: for the tests that break many buffers."""
-    facts = Facts(plan, graph(), STCP)
+    facts = Facts(plan, STCP, Geometry(graph()))
     facts.cells = cells()
     with pytest.raises(CheckError, match=match):
         check(facts)
@@ -299,7 +299,7 @@ def test_a_result_may_take_the_place_of_the_input_that_it_adds() -> None:
             refused_by(check_local, change, "share")
             continue
         try:
-            check_local(Facts(change, graph(), STCP))
+            check_local(Facts(change, STCP, Geometry(graph())))
         except CheckError as error:
             # Something else may be where the shortcut was; the shortcut itself is no obstacle.
             assert not (old in str(error) and name in str(error)), error

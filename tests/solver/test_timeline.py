@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import graphs
+import numpy as np
 import plans
 import pytest
 
-from girih.ir.cell import Cells
+from girih.ir.box import Span, full, overlap
+from girih.ir.cell import Cells, tile_boxes
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan
+from girih.ir.plan import Plan, Segment
+from girih.ir.portions import portions
 from girih.lowering import lower
 from girih.simulator import simulate
+from girih.solver.copies import Copies
+from girih.solver.cycles import Transfers
 from girih.solver.timeline import Timeline, predict
-from girih.solver.walk import Walks
+from girih.solver.walk import Walks, last_tile, last_tiles
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
@@ -63,3 +69,58 @@ def test_more_versions_are_never_slower() -> None:
     sizes = two.segments[0].tiles[0].sizes
     tile = replace(one.segments[0].tiles[0], sizes=sizes)
     assert timeline(graph, machine, two).cycles <= timeline(graph, machine, one).cycles * 1.05, tile
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_other_predictions_found_out_changes_nothing(name: str) -> None:
+    machine = load_machine("stcp920")
+    graph = GRAPHS[name](dtype="float16")
+    shared = Walks(graph, machine)
+    cells = Cells(graph)
+    told: set[int] = set()
+    plan = plans.plain_plan(graph, machine, depth=2, barrier=False)
+    for parts, back in ((1, False), (2, True), (3, False), (2, False), (1, False)):
+        other = replace(plan, segments=tuple(_cut(segment, parts, back) for segment in plan.segments))
+        alone = timeline(graph, machine, other)
+        assert predict(graph, cells, machine, other, shared) == alone
+        told.add(alone.cycles)
+    assert len(told) > 1
+
+
+def _cut(segment: Segment, parts: int, back: bool) -> Segment:
+    """With each tile in so many parts in each dimension, the loops the other way round if ``back``."""
+    tiles = tuple(
+        replace(t, sizes=tuple(-(-s // parts) for s in t.sizes), order=t.order[::-1] if back else t.order)
+        for t in segment.tiles
+    )
+    return replace(segment, tiles=tiles)
+
+
+def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
+    machine = load_machine("stcp920")
+    copies = Copies(Transfers(machine))
+    random = Random(0)
+    for _ in range(100):
+        shapes = [(random.randint(1, 64), random.randint(1, 2048)) for _ in range(3)]
+        boxes = tuple(random.choice([None, *map(full, shapes)]) for _ in range(8))
+        load = copies.load(boxes, "float16")
+        assert [g.box for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
+        for group in load.groups:
+            assert list(group.cores) == [core for core, box in enumerate(boxes) if box == group.box]
+            assert list(group.portions) == portions(group.box, 2)
+        assert load.turns == max((len(g.portions) for g in load.groups), default=0)
+        assert copies.load(boxes, "float32") == Copies(Transfers(machine)).load(boxes, "float32")
+
+
+def test_the_last_tile_of_one_box_is_that_of_many() -> None:
+    random = Random(0)
+    for _ in range(200):
+        box = full(tuple(random.randint(1, 9) for _ in range(3)))
+        sizes = tuple(random.randint(1, span.size) for span in box)
+        order = tuple(random.sample(range(3), 3))
+        read = tuple(Span(lo, random.randint(lo + 1, s.hi)) for s in box for lo in [random.randrange(s.hi)])
+        tiles = tile_boxes(box, sizes, order)
+        # Tiles come in rows: what reaches the farthest in each dimension decides.
+        wanted = max(number for number, tile in enumerate(tiles) if overlap(tile, read))
+        assert last_tile(read, box, sizes, order) == wanted
+        assert last_tiles(np.array([read]), box, sizes, order).tolist() == [wanted]

@@ -1,0 +1,58 @@
+"""Where a request can begin earliest, against every address and every begin."""
+
+from __future__ import annotations
+
+from random import Random
+
+from girih.solver.packing import Item, first_fit, neighbours
+from girih.solver.settle import _earliest
+
+CAPACITY = 12
+
+
+def free(item: Item, at: int, others: list[tuple[Item, int]]) -> bool:
+    """Whether the item can lie there during its life."""
+    return not any(
+        o.first < item.last and item.first < o.last and a < at + item.size and at < a + o.size for o, a in others
+    )
+
+
+def drawn(random: Random) -> Item:
+    first = random.randrange(8)
+    return Item(random.randint(1, 5), first, first + random.randint(1, 5))
+
+
+def test_the_earliest_begin_and_its_outermost_address() -> None:
+    random = Random(0)
+    nowhere = 0
+    for _ in range(400):
+        least = drawn(random)
+        wanted = Item(least.size, random.randint(0, least.first), least.last)
+        others: list[tuple[Item, int]] = []
+        for _ in range(random.randrange(8)):
+            other, at = drawn(random), random.randrange(CAPACITY - 4)
+            if free(other, at, others):
+                others.append((other, at))
+        options = [
+            (begin, at)
+            for begin in range(wanted.first, least.first + 1)
+            for at in range(CAPACITY - least.size + 1)
+            if free(Item(least.size, begin, least.last), at, others)
+        ]
+        low = min(options, default=(least.first + 1, -1))
+        high = min(options, key=lambda o: (o[0], -o[1]), default=(least.first + 1, -1))
+        assert _earliest(wanted, least, others, CAPACITY, False) == low
+        assert _earliest(wanted, least, others, CAPACITY, True) == high
+        nowhere += not options
+    assert 0 < nowhere < 400
+
+
+def test_each_in_turn_lies_as_low_as_those_before_it_allow() -> None:
+    random = Random(1)
+    for _ in range(60):
+        items = [drawn(random) for _ in range(8)]
+        order = random.sample(range(8), 8)
+        at = first_fit(items, neighbours(items), order)
+        for place, i in enumerate(order):
+            before = [(items[j], at[j]) for j in order[:place]]
+            assert at[i] == next(a for a in range(60) if free(items[i], a, before))
