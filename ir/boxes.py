@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Boxes:
         """One box; empty spans if it is not present."""
         if not self.present[index]:
             return tuple(Span(0, 0) for _ in range(self.spans.shape[1]))
-        return tuple(Span(int(lo), int(hi)) for lo, hi in self.spans[index])
+        return tuple([Span(lo, hi) for lo, hi in self.spans[index].tolist()])
 
     def select(self, rows: Int | Bool) -> Boxes:
         return Boxes(self.spans[rows], self.present[rows])
@@ -67,15 +68,13 @@ def concatenate(parts: Sequence[Boxes]) -> Boxes:
 
 def tile_walk(box: Box, sizes: tuple[int, ...], order: tuple[int, ...]) -> Boxes:
     """The array twin of :func:`girih.ir.cell.tile_boxes`."""
-    cuts = {d: _cut(span, sizes[d]) for d, span in enumerate(box)}
-    count = int(np.prod([len(c) for c in cuts.values()])) if cuts else 1
-    spans = np.empty((count, len(box), 2), dtype=np.int64)
-    repeat = count
-    for d in order:
-        repeat //= max(1, len(cuts[d]))
-        if count:
-            spans[:, d] = np.tile(np.repeat(cuts[d], repeat, axis=0), (count // (repeat * len(cuts[d])), 1))
-    return Boxes(spans, np.ones(count, dtype=np.bool_))
+    cuts = [_cut(box[d], sizes[d]) for d in order]
+    counts = [len(cut) for cut in cuts]
+    loops = np.empty((*counts, len(box), 2), dtype=np.int64)
+    for place, (d, cut) in enumerate(zip(order, cuts, strict=True)):
+        loops[..., d, :] = cut.reshape(*(-1 if i == place else 1 for i in range(len(cuts))), 2)
+    count = prod(counts)
+    return Boxes(loops.reshape(count, len(box), 2), np.ones(count, dtype=np.bool_))
 
 
 def op_boxes_many(op: Op, tensors: Mapping[str, Tensor], targets: Boxes) -> tuple[list[Boxes], dict[str, Boxes]]:
@@ -133,14 +132,13 @@ def _non_empty(spans: Int) -> Bool:
 
 def _over(index: Affine, points: Boxes) -> tuple[Int, Int]:
     """The array twin of :meth:`girih.ir.box.Affine.over`: lowest values, and one more than the highest."""
-    low = np.full(len(points), index.const, dtype=np.int64)
-    high = low + 1
-    for axis, c in enumerate(index.coeffs):
-        if c:
-            first, last = points.spans[:, axis, 0], points.spans[:, axis, 1] - 1
-            low += c * (first if c > 0 else last)
-            high += c * (last if c > 0 else first)
-    return low, high
+    terms = [(c, points.spans[:, axis, 0], points.spans[:, axis, 1] - 1) for axis, c in enumerate(index.coeffs) if c]
+    if not terms:
+        low = np.full(len(points), index.const, dtype=np.int64)
+        return low, low + 1
+    low = sum([c * (first if c > 0 else last) for c, first, last in terms], start=np.int64(index.const))
+    high = sum([c * (last if c > 0 else first) for c, first, last in terms], start=np.int64(index.const + 1))
+    return np.asarray(low), np.asarray(high)
 
 
 def _accessed(access: Access, points: Boxes, shape: tuple[int, ...]) -> Boxes:
@@ -160,8 +158,16 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
     for d, index in enumerate(stage.write.index):
         lo, hi = target.spans[:, d, 0] - index.const, target.spans[:, d, 1] - index.const
         terms = sorted(((c, a) for a, c in enumerate(index.coeffs) if c), reverse=True)
+        if len(terms) == 1:
+            # Most are, and are told exactly: there is no digit after it.
+            ((c, axis),) = terms
+            now = points[:, axis]
+            np.maximum(now[:, 0], -(-lo // c), out=now[:, 0])
+            np.minimum(now[:, 1], -(-hi // c), out=now[:, 1])
+            continue
         if not terms:
             present &= (lo <= 0) & (hi > 0)
+            continue
         exact = np.ones(count, dtype=np.bool_)
         for position, (c, axis) in enumerate(terms):
             rest = sum(cc * (stage.axes[a].extent - 1) for cc, a in terms[position + 1 :])

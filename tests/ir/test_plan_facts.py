@@ -12,7 +12,7 @@ import pytest
 from girih.ir.box import Box, Span, is_empty, volume
 from girih.ir.cell import tile_boxes
 from girih.ir.errors import CheckError
-from girih.ir.graph import Graph, Op
+from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Tile
 from girih.ir.plan_check import check_plan
@@ -70,6 +70,18 @@ def test_weight_tiles_are_those_of_a_walk_tile_by_tile(name: str) -> None:
         wanted = walked(graph, op, box, tile)
         assert list(zip(when.tolist(), map(tiles.box, range(len(tiles))), strict=True)) == wanted
         assert geometry.weights(op, tile, [box]) == max(volume(need) for _, need in wanted)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_scratch_is_that_of_the_largest_tile(name: str) -> None:
+    graph = GRAPHS[name](dtype="float16")
+    geometry, random = Geometry(graph), Random(name)
+    for op in (op for op in graph.ops for _ in range(12) if op.anchor is not None):
+        box, tile = drawn(random, graph, op)
+        for one in (tile, replace(tile, sizes=tuple(-(-s // 2) for s in tile.sizes))):
+            tiles = [op_boxes(op, graph.tensor, t).tensors for t in tile_boxes(box, one.sizes, one.order)]
+            wanted = tuple(max(volume(t[b.name]) for t in tiles) * DTYPES[b.dtype] for b in op.buffers)
+            assert geometry.scratch(op, one, [box]) == wanted
 
 
 def changed(plan: Plan, random: Random) -> Plan:

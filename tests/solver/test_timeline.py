@@ -10,19 +10,19 @@ import numpy as np
 import plans
 import pytest
 
-from girih.ir.box import Span, full, overlap
+from girih.ir.box import Box, Span, full, overlap, shape_of
 from girih.ir.cell import Cells, tile_boxes
-from girih.ir.graph import Graph
+from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment
+from girih.ir.plan import Plan, Segment, Tile
 from girih.ir.portions import portions
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.copies import Copies
 from girih.solver.cycles import Transfers
 from girih.solver.timeline import Timeline, predict
-from girih.solver.walk import Walks, last_tile, last_tiles
+from girih.solver.walk import Walk, Walks, last_tile, last_tiles
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
@@ -124,3 +124,35 @@ def test_the_last_tile_of_one_box_is_that_of_many() -> None:
         wanted = max(number for number, tile in enumerate(tiles) if overlap(tile, read))
         assert last_tile(read, box, sizes, order) == wanted
         assert last_tiles(np.array([read]), box, sizes, order).tolist() == [wanted]
+
+
+def test_what_tiles_read_is_remembered_for_each_producer_and_each_load() -> None:
+    graph, machine = graphs.attention(length=12), load_machine("stcp920")
+    walks = Walks(graph, machine)
+    cell = Cells(graph).cell(Segment(tuple(op.name for op in graph.ops), (), (), ()), 0, 0)
+    softmax = next(op for op in graph.ops if op.name == "softmax")
+    reader = next(op for op in graph.ops if softmax.output in op.inputs)
+
+    def tiled(op: Op, parts: int) -> Walk:
+        shape = graph.tensor[op.output].shape
+        sizes = tuple(-(-extent // parts) for extent in shape)
+        return walks.walk(op, Tile(op.name, sizes, tuple(range(len(shape)))), cell)
+
+    told: set[tuple[int, ...]] = set()
+    for parts in (1, 2, 3, 2):
+        walk = tiled(reader, parts)
+        boxes = walk.reads[softmax.output]
+        for producer in (tiled(softmax, 1), tiled(softmax, 2), tiled(softmax, 3)):
+            assert walks.reach(walk, softmax.output, producer) == walk.reach(softmax.output, producer)
+            told.add(tuple(walk.reach(softmax.output, producer)))
+        for box in (cell.tensors[softmax.output], full((64, *shape_of(cell.tensors[softmax.output])[1:]))):
+            parted = copies_of(box, "float16")
+            for number, last in enumerate(walks.portions(walk, softmax.output, box).tolist()):
+                read = boxes.box(number)
+                assert last == max(i for i, portion in enumerate(parted) if overlap(portion, read))
+    assert len(told) > 3
+
+
+def copies_of(box: Box, dtype: str) -> list[Box]:
+    """The portions of a box, counted from its corner."""
+    return portions(full(shape_of(box)), DTYPES[dtype])
