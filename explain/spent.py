@@ -15,6 +15,9 @@ For an engine, averaged over the cores that have one, and for each segment or op
 A wait counts for the operator of the instruction that waits, but while other cores compute, or after an engine's last
 instruction, for the operator of what is in the way: that is where a core has less to do than others.
 
+The work of the busiest resource is the lower bound, unless two phases make a larger one (:mod:`..ir.phases`): then the
+second one is no resource's work, and what it adds is in the waits.
+
 Links are told beside engines, for the lower bound may be one's. A link is busy while a transfer over it is in flight;
 transfers side by side share those cycles, and their issue is in *slowed*.
 """
@@ -106,7 +109,7 @@ class SpentRow:
 
 @dataclass(frozen=True)
 class Spent:
-    """``bounding`` is the resource whose work is the lower bound; ``totals`` has a row for each resource.
+    """``bounding`` is the resource with the most work that the lower bound counts; ``totals`` has a row for each.
 
     ``segments`` has a row for each resource and segment, ``operators`` one for each operator and the bounding resource.
     """

@@ -1,4 +1,4 @@
-"""A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do.
+"""A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do, or two in a row.
 
 For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 
@@ -13,8 +13,9 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 - the host: its kernels and the bytes that they move.
 
 What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
-:mod:`.needed` says what is left. The bound is the largest of the resources. It knows nothing of segments, tiles and
-memories, and shares no code with what decides them.
+:mod:`.needed` says what is left. The bound is the largest of the resources, or that of two phases, if it is larger: an
+engine computes, and then weights are fetched for which there was no room (:mod:`.phases`). It knows nothing of segments
+and tiles, and shares no code with what decides them.
 
 A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
 input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
@@ -32,6 +33,7 @@ from .elements import ELEMENTS
 from .graph import DTYPES, Graph, Op, Stage
 from .machine import Engine, Machine
 from .needed import Inside, Points, needed_points
+from .phases import phases
 
 Needed = Mapping[str, tuple[Points, ...]]
 """By operator: the points of each stage."""
@@ -53,19 +55,31 @@ class Work:
 
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
-    """(cycles that one cluster needs at least, the resource that tells so)."""
-    most = bounding(unavoidable(graph, machine))
+    """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
+    points = needed_points(graph)
+    works = _works(graph, machine, points)
+    most = bounding(works)
+    cores = {machine.engine_for(kind).name for kind in ("matrix", "vector")}
+    later = phases(
+        graph, machine, points, {work.resource: work.by_op for work in works if work.resource in cores},
+        [op for op, position, _, _ in _running(graph, points) if on_matrix(op, position, _dtypes(graph, op), machine)],
+    )  # fmt: skip
+    if later is not None and later.cycles > most.cycles:
+        return ceil(later.cycles - 1e-6), later.told
     return ceil(most.cycles - 1e-6), f"{most.resource}: {most.told}"
 
 
 def bounding(works: tuple[Work, ...]) -> Work:
-    """The resource with the most work: the bound is its."""
+    """The resource with the most work: the bound is its, or that of two phases."""
     return max(works, key=lambda work: work.cycles)
 
 
 def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
     """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
-    points = needed_points(graph)
+    return _works(graph, machine, needed_points(graph))
+
+
+def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[Work, ...]:
     return (
         _matrix(graph, machine, points),
         _vector(graph, machine, points),

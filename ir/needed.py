@@ -162,6 +162,11 @@ class Inside:
         sizes = [len(next(iter(points.values()))) for points in self._points.values()]
         self.count = 0 if never else prod(sizes)
 
+    @property
+    def groups(self) -> tuple[Mapping[int, np.ndarray], ...]:
+        """Of each group, the values of its axes at each of its points; a point of the stage is one of each group."""
+        return tuple(self._points.values())
+
     def alone(self, axis: int) -> int | None:
         """How many values an axis has, if it decides with no other what is in bounds; else ``None``."""
         points = self._points[self._group[axis]]
@@ -192,7 +197,7 @@ class Inside:
         values: list[Positions] = []
         groups: list[set[int]] = []
         for index, extent in zip(read.index, self._shapes[read.tensor], strict=True):
-            found = self._values(index)
+            found = self.values(index)
             values.append(found[(found >= 0) & (found < extent)])
             groups.append({self._group[a] for a in _used(index)})
         shared = [
@@ -212,13 +217,17 @@ class Inside:
     def _first(self, axis: int) -> int:
         return int(self._points[self._group[axis]][axis][0])
 
-    def _values(self, index: Affine) -> Positions:
+    def values(self, index: Affine) -> Positions:
+        """What an index takes on."""
         by_group: dict[int, np.ndarray] = {}
         for axis in _used(index):
             number = self._group[axis]
             steps = index.coeffs[axis] * self._points[number][axis]
             by_group[number] = by_group[number] + steps if number in by_group else steps
-        return _sums(index.const, [(1, np.unique(steps)) for steps in by_group.values()])
+        # The positions of an axis alone are distinct, and so are their multiples.
+        alone = {n for n, points in self._points.items() if len(points) == 1}
+        terms = [(1, steps if n in alone else np.unique(steps)) for n, steps in by_group.items()]
+        return _sums(index.const, terms)
 
 
 def _repeats(values: list[np.ndarray]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import get_args
 
@@ -18,6 +19,7 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options, Strategy
 
+from .. import graphs
 from ..awkward import awkward
 from ..lowering.drawn import drawn
 from ..lowering.grown import grown
@@ -59,6 +61,32 @@ def test_no_drawn_plan_does_less(seed: int) -> None:
 def test_no_drawn_plan_fills_more_of_an_array(seed: int, target: str) -> None:
     graph, machine = awkward(seed, DTYPES[target]), load_machine(target)
     assert_no_less(graph, drawn(graph, machine, 500 + seed, longest=2), machine)
+
+
+def late_weights(seed: int) -> tuple[Graph, Machine]:
+    """A convolution that computes much, then products with more weights than there is room for."""
+    rng = Random(f"late {seed}")
+    net = graphs.Net("late", "float32")
+    width = rng.choice([64, 72])
+    x = net.input("x", rng.randint(2, 3), rng.randint(10, 14), 8, rng.choice([12, 16]))
+    x = net.flatten("pool", net.conv("front", x, width, kernel=3))
+    for n in range(rng.randint(7, 9)):
+        x = net.matmul(f"fc{n}", x, width)
+    machine = load_machine("tiny")
+    sizes = {"shared": rng.choice([49_152, 65_536]), "weights": 1024}
+    small = (replace(m, capacity=sizes.get(m.role, m.capacity)) for m in machine.memories)
+    links = (replace(link, bytes_per_cycle=2 * link.bytes_per_cycle) for link in machine.links)
+    return net.graph(), replace(machine, memories=tuple(small), links=tuple(links))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("strategy", ["graphturbo", "solver"])
+def test_no_strategy_fetches_more_weights_while_it_computes(strategy: Strategy, seed: int) -> None:
+    graph, machine = late_weights(seed)
+    found = plan(graph, machine, Options(timeout=1.0, strategy=strategy)).plan
+    assert_no_less(graph, found, machine)
+    assert (found.lower_bound_cycles, found.lower_bound_reason) == lower_bound(graph, machine)
+    assert found.lower_bound_reason.startswith("MME, then ddr: ")
 
 
 @pytest.mark.parametrize("seed", range(8))
