@@ -28,7 +28,7 @@ CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
 LARGEST_CHUNK = 1 << 20
 """Bytes of a chunk of weights, what one fetch decision moves, by the number of uses that chunks may have; at most
 an eighth of the memory. Small chunks are easier to place, large ones make small models."""
-SMALLEST = 1 << 17
+SMALLEST = 1 << 16
 """Bytes of a part of a result that is worth a decision of its own."""
 BUNDLE = 1 << 16
 """Bytes of small constants that are fetched by one decision at most."""
@@ -249,9 +249,10 @@ class _Maker:
     def _made(self, name: str, seen: _Seen) -> None:
         """A result: one piece for each group of writes and reads that overlap."""
         must = name in self.graph.output_tensors or bool(seen.host_reads)
-        fine = () if must else divided([b for _, b in seen.writes], [b for _, b in seen.reads])
-        small = any(volume(b) * DTYPES[self.graph.tensor[name].dtype] < SMALLEST for b in fine)
-        boxes = fine if fine and not small else disjoint([box for _, box in (*seen.writes, *seen.reads)])
+        made, taken = ([box for _, box in of] for of in (seen.writes, seen.reads))
+        least = SMALLEST // DTYPES[self.graph.tensor[name].dtype]
+        fine = [] if must or not taken else divided(made, taken, least)
+        boxes = fine or disjoint([*made, *taken])
         for box in boxes:
             writes = [(s, intersect(b, box)) for s, b in seen.writes if overlap(b, box)]
             reads = [(s, intersect(b, box)) for s, b in seen.reads if overlap(b, box)]

@@ -24,16 +24,22 @@ MOST_PARTS = 16
 """Parts of a tensor that are decided one by one."""
 
 
-def divided(writes: Sequence[Box], reads: Sequence[Box]) -> list[Box]:
-    """What is read at once, if that divides what is written; else nothing.
+def divided(writes: Sequence[Box], reads: Sequence[Box], least: int) -> list[Box]:
+    """The finest parts of what is written, none of fewer than ``least`` elements; nothing if there is no choice.
 
-    It does if neither writes nor reads overlap among themselves, and everything that is written is read.
+    Parts are what is made at once and taken at once, or one of the two. There is a choice if neither writes nor reads
+    overlap among themselves, and everything that is written is read.
     """
     made, taken = list(dict.fromkeys(writes)), list(dict.fromkeys(reads))
-    if len(taken) > MOST_PARTS or any(overlap(a, b) for of in (made, taken) for a, b in combinations(of, 2)):
+    if max(len(made), len(taken)) > MOST_PARTS or any(
+        overlap(a, b) for of in (made, taken) for a, b in combinations(of, 2)
+    ):
         return []
-    there = sum(volume(intersect(w, r)) for w in made for r in taken if overlap(w, r))
-    return taken if there == sum(map(volume, made)) else []
+    both = [intersect(w, r) for w in made for r in taken if overlap(w, r)]
+    if sum(map(volume, both)) < sum(map(volume, made)):
+        return []
+    ways = sorted((both, taken, made), key=len, reverse=True)
+    return next((way for way in ways if len(way) <= MOST_PARTS and min(map(volume, way)) >= least), [])
 
 
 def disjoint(boxes: Sequence[Box]) -> list[Box]:
