@@ -194,7 +194,8 @@ class _Nest:
         weights = 0
         for position, (stage, points) in enumerate(zip(self._op.stages, self._points, strict=True)):
             for operand, read in enumerate(stage.reads):
-                if points.inside is None or read.tensor not in reaches:
+                # What only padding is in has no elements that anything could influence.
+                if points.inside is None or read.tensor not in reaches or read.tensor not in self._made:
                     continue
                 found = self._influenced(position, operand, stage, points.inside, reaches[read.tensor])
                 if found is None:

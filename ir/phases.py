@@ -14,7 +14,8 @@ the shared memory after t.
 
 The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else. Of
 these a plan has copies in the shared memory and in the weight memories alone (:mod:`.plan_check_local`), so that the
-other memories of a core are no room for them.
+other memories of a core are no room for them. (A plan could give such an operator to the vector engine, with its
+weights in local memory, but no strategy does: as all of the lower bound, this is one of plans that do not.)
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     """
     if plan.machine != machine.name:
         fail(f"it is for machine {plan.machine}, not {machine.name}")
-    facts = Facts(plan, machine, geometry or Geometry(graph))
+    geometry = geometry or Geometry(graph)
+    assert geometry.graph is graph
+    facts = Facts(plan, machine, geometry)
     _check_partition(facts)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)

@@ -13,6 +13,7 @@ from .errors import CheckError
 from .graph import DTYPES
 from .plan import SharedBuffer
 from .plan_facts import Facts, Made, Stream
+from .portions import portions
 
 
 def _fail(message: str) -> NoReturn:
@@ -88,7 +89,7 @@ def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
 
 
 class _Contents:
-    """Who wrote what into which buffer, as the lowering will: each box goes to the first live buffer that holds it."""
+    """Who wrote what into which buffers, portion by portion as the lowering will (see :func:`girih.ir.box.spread`)."""
 
     def __init__(self, facts: Facts, homes: list[SharedBuffer], here: list[SharedBuffer]) -> None:
         self.facts = facts
@@ -132,10 +133,13 @@ class _Contents:
         self._check_ports()
 
     def _holding(self, name: str, box: Box, slot: int, who: str) -> list[tuple[SharedBuffer, Box]]:
-        live = (b for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1])
-        found = spread(box, ((b, b.box) for b in live))
-        if found is None:
-            _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
+        rooms = [(b, b.box) for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1]]
+        found: list[tuple[SharedBuffer, Box]] = []
+        for portion in portions(box, DTYPES[self.facts.graph.tensor[name].dtype]):
+            held = spread(portion, rooms)
+            if held is None:
+                _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
+            found += held
         return found
 
     def _check_fetch(self, buffer: SharedBuffer) -> None:

@@ -247,7 +247,7 @@ class _Maker:
                 self.rings[name, slot] = tuple(dict.fromkeys(found))
 
     def _made(self, name: str, seen: _Seen) -> None:
-        """A result: one piece for each group of writes and reads that overlap."""
+        """A result: its parts (see :func:`divided`), or one piece for each group of writes and reads that overlap."""
         must = name in self.graph.output_tensors or bool(seen.host_reads)
         made, taken = ([box for _, box in of] for of in (seen.writes, seen.reads))
         least = SMALLEST // DTYPES[self.graph.tensor[name].dtype]

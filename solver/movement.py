@@ -207,18 +207,20 @@ class Movement:
             return
         dtype = self.graph.tensor[name].dtype
         shares = [(cell, self.copies.portions(cell.owned[name], dtype)) for cell in owners]
-        largest, turns = max(shares, key=lambda share: volume(share[0].owned[name]))
+        largest, _ = max(shares, key=lambda share: volume(share[0].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
-        for turn, portion in enumerate(turns):
-            # All owners store their portions side by side.
-            there = [held for _, parts in shares for held in self.holding(name, parts[min(turn, len(parts) - 1)])]
-            begin = max(ready(largest, portion), *(shared.area.floor for shared, _ in there))
+        for turn in range(max(len(parts) for _, parts in shares)):
+            # All owners store their portions side by side; one stands for them.
+            now = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
+            mine, portion = next((one for one in now if one[0] is largest), now[0])
+            there = [held for _, part in now for held in self.holding(name, part)]
+            begin = max(ready(mine, portion), *(shared.area.floor for shared, _ in there))
             stop = begin
             for shared, part in self.holding(name, portion):
-                boxes = (largest.room(name), shared.buffer.box)
+                boxes = (mine.room(name), shared.buffer.box)
                 move = self.transfers.transfer(("local", "shared"), part, boxes, dtype)
                 start = max(self.copy_out, begin)
-                self.copy_out = self.links.body(start + move.issue, move, len(owners))
+                self.copy_out = self.links.body(start + move.issue, move, len(now))
                 self.busy["copy out"] += self.copy_out - start
                 stop = self.over(self.copy_out + move.latency)
             area.use(stop)

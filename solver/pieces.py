@@ -7,6 +7,9 @@ from itertools import combinations
 
 from ..ir.box import Box, hull, intersect, is_empty, overlap, volume
 
+MOST_PARTS = 16
+"""Parts of a tensor that are decided one by one."""
+
 
 def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
     """Boxes with the slots that read them; those that overlap are joined where that does not double the largest."""
@@ -18,10 +21,6 @@ def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
         else:
             found.extend((box, [s for s, b in inside if b == box]) for box in dict.fromkeys(b for _, b in inside))
     return found
-
-
-MOST_PARTS = 16
-"""Parts of a tensor that are decided one by one."""
 
 
 def divided(writes: Sequence[Box], reads: Sequence[Box], least: int) -> list[Box]:

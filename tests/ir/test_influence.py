@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from girih.frontend import import_onnx
 from girih.ir.graph import DTYPES, Access, Graph, Op
 from girih.ir.influence import used_after
 from girih.ir.needed import needed_points
@@ -175,3 +178,25 @@ def test_no_more_than_what_follows_the_worst_point(seed: int) -> None:
     graphs_ = (grown(seed, "float32", Random(seed).randint(2, 6)), awkward(seed, "float32"), drawn_network(seed))
     for graph in filter(small, graphs_):
         assert_no_more(graph)
+
+
+def test_padding_alone_is_reached_by_nothing() -> None:
+    """A slice that sees only what was padded: its elements exist, and none of them comes from anywhere."""
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["padded"]),
+        helper.make_node("Slice", ["padded", "zero", "two", "one"], ["q"]),
+        helper.make_node("Softmax", ["q"], ["p"]),
+        helper.make_node("MatMul", ["p", "w"], ["y"]),
+    ]
+    constants = {
+        "pads": np.array([0, 2, 0, 0]), "zero": np.array([0]), "two": np.array([2]), "one": np.array([1]),
+        "w": np.ones((2, 8), np.float32),
+    }  # fmt: skip
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [4, 6]), ("y", [4, 8]))]
+    made = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, "padding", ports[:1], ports[1:], made), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    graph = import_onnx(model)
+    after = used_after(graph, needed_points(graph), stationary(graph))
+    assert set(after) == {op.name for op in graph.ops}

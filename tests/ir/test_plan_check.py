@@ -8,8 +8,7 @@ from functools import cache
 
 import pytest
 
-from girih.ir.box import Span
-from girih.ir.cell import Cells
+from girih.ir.box import Span, volume
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
@@ -18,6 +17,8 @@ from girih.ir.plan_check import check_plan
 from girih.ir.plan_check_local import check_local
 from girih.ir.plan_check_shared import check_shared
 from girih.ir.plan_facts import Facts, Geometry
+from girih.ir.portions import portions
+from girih.solver.buffers import round_up
 
 from ..graphs import residual
 from ..solver.rough import rough_plan, rough_segments
@@ -55,14 +56,13 @@ def refused(plan: Plan, match: str = "", graph_: Graph | None = None) -> None:
 
 
 @cache
-def cells() -> Cells:
-    return Cells(graph())
+def geometry() -> Geometry:
+    return Geometry(graph())
 
 
 def refused_by(check: Callable[[Facts], None], plan: Plan, match: str) -> None:
-    """One part of the checker alone, with the cells of before: for the tests that break many buffers."""
-    facts = Facts(plan, STCP, Geometry(graph()))
-    facts.cells = cells()
+    """One part of the checker alone, with the geometry of before: for the tests that break many buffers."""
+    facts = Facts(plan, STCP, geometry())
     with pytest.raises(CheckError, match=match):
         check(facts)
 
@@ -445,3 +445,61 @@ def test_each_op_could_have_been_alone() -> None:
         for instances in (1, 2):
             segments = rough_segments(graph(), STCP, group=group, instances=instances)
             check_plan(rough_plan(graph(), STCP, segments), graph(), STCP)
+
+
+def in_two(plan: Plan, number: int, dim: int, at: int) -> Plan:
+    """The shared buffer ``number`` as two: what is before ``at`` in a dimension, and the rest, high up in memory."""
+    buffer = plan.shared[number]
+    span = buffer.box[dim]
+    parts: list[SharedBuffer] = []
+    for place, half in enumerate((Span(span.lo, at), Span(at, span.hi))):
+        box = (*buffer.box[:dim], half, *buffer.box[dim + 1 :])
+        size = buffer.bytes * half.size // span.size
+        parts.append(replace(buffer, box=box, bytes=size, address=(1 << 22) + place * (1 << 20)))
+    return replace(plan, shared=(*plan.shared[:number], *parts, *plan.shared[number + 1 :]))
+
+
+def kept_result(plan: Plan) -> int:
+    """A buffer of a result that stays in shared memory, of several rows."""
+    made = {op.output for op in graph().ops}
+    here = STCP.role("shared").name
+    return next(
+        i
+        for i, b in enumerate(plan.shared)
+        if b.memory == here and b.tensor in made and not b.fetch and not b.store and b.box[1].size > 1
+    )
+
+
+def test_a_result_may_lie_in_two_buffers() -> None:
+    plan = valid()
+    number = kept_result(plan)
+    box = plan.shared[number].box
+    for dim in (d for d, span in enumerate(box) if span.size > 1):
+        for at in range(box[dim].lo + 1, box[dim].hi):
+            divided = in_two(plan, number, dim, at)
+            check_plan(divided, graph(), STCP)
+            for place in (number, number + 1):
+                halves = divided.shared
+                without = replace(divided, shared=halves[:place] + halves[place + 1 :])
+                wrong_shared(without, "no buffers of the shared memory hold it")
+                wrong_shared(with_shared(divided, place, lambda b: replace(b, fetch=True)), "fetched|home")
+                early = with_shared(divided, place, lambda b: replace(b, live=(b.live[0], b.live[1] - 1)))
+                wrong_shared(early, "no buffers of the shared memory hold it")
+
+
+def test_a_store_goes_where_the_read_looks() -> None:
+    """A buffer that lives for the store alone takes a portion of a share, which the reader would miss."""
+    made = residual(1, batch=2, size=64, channels=32)
+    plan = rough_plan(made, STCP, group=1)
+    facts = Facts(plan, STCP, Geometry(made))
+    here = STCP.role("shared").name
+    number, whole, portion = next(
+        (i, b, parts[0])
+        for i, b in enumerate(plan.shared)
+        for m in facts.made.get(b.tensor, ())
+        if b.memory == here and not b.fetch and not b.store and len(parts := portions(m.box, 2)) > 1
+    )
+    thief = replace(whole, box=portion, bytes=2 * volume(portion), live=(whole.live[0], whole.live[0] + 1))
+    thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))
+    stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
+    refused(stolen, "were written there before", made)
