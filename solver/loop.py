@@ -212,7 +212,8 @@ class _Loop:
         closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN_GAP) * (gap.bound or 0.0)
         if self._asked is None or closed or self._over() or self.best.cycles_predicted <= self.bound:
             return
-        asked = replace(self._asked, residency=budget(min(POLISH * self.options.timeout, LONGEST_SEARCH)))
+        longer = budget(min(POLISH * self.options.timeout, LONGEST_SEARCH))
+        asked = replace(self._asked, residency=longer, again=self._asked.residency)
         if asked.residency.limit <= self._asked.residency.limit:
             return
         found = self.realiser.realise(asked)

@@ -61,13 +61,15 @@ class Realised:
 
 @dataclass(frozen=True)
 class Request:
-    """What to realise. Budgets are for one local placement, for residency, and for the shared memory."""
+    """What to realise. Budgets are for one local placement, for residency and for each time that it has to leave more
+    room, and for the shared memory."""
 
     segments: tuple[Segment, ...]
     steps: tuple[Step, ...]
     layerwise: bool
     local: Budget
     residency: Budget
+    again: Budget
     shared: Budget
 
 
@@ -198,7 +200,7 @@ class Realiser:
         while True:
             answer = reside(
                 self.graph, self.cells, self.machine, draft.segments, draft.steps,
-                slot_cycles=cycles, cuts=cuts, budget=asked.residency, seed=self.seed,
+                slot_cycles=cycles, cuts=cuts, budget=asked.again if cuts else asked.residency, seed=self.seed,
                 everything_in_main=asked.layerwise, wanted=wanted,
             )  # fmt: skip
             if isinstance(answer, Shortage):

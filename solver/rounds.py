@@ -54,7 +54,8 @@ class Round:
 
     def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> Request:
         """What everything below the tiles is asked in this round."""
-        searches = budget(self.banks), budget(self.residency), budget(self.residency / 4)
+        less = budget(self.residency / 4)
+        searches = budget(self.banks), budget(self.residency), less, less
         return Request(segments, steps, layerwise, *searches)
 
 
