@@ -6,6 +6,7 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,7 @@ from girih.solver.rounds import (
     ROUND_SECONDS,
     rounds,
 )
+from girih.solver.segmentation import Segmentation
 
 GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),
@@ -122,13 +124,17 @@ def test_shared_memory_that_is_too_small_makes_tiles_smaller() -> None:
 
 def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Banks refuse segments of more than two operators; segmentation finds another way, and asks for none twice."""
-    asked: list[tuple[str, ...]] = []
-    place = Placing.local
+    asked: list[Segment] = []
+    place, choose = Placing.local, loop.segment
+
+    def chosen(*args: Any, **options: Any) -> Segmentation:
+        made = choose(*args, **options)
+        asked.extend(s for s in made.segments if len(s.ops) > 2)
+        return made
 
     def local(self: Placing, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         if len(segment.ops) <= 2:
             return place(self, index, segment, budget)
-        asked.append((*segment.ops, str(segment.instances), str(segment.cores)))
         memory = self.machine.role("local")
         solved = Solved("banks:L1", "infeasible", None, None, "bytes")
         overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
@@ -139,6 +145,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
     graph = graphs.chain(3, dtype="float32")
     assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
     monkeypatch.setattr(Placing, "local", local)
+    monkeypatch.setattr(loop, "segment", chosen)
     planned = plan(graph, machine, QUICK)
     assert max(len(s.ops) for s in planned.plan.segments) <= 2
     assert any(line.startswith("segmentation: cut") for line in cuts(planned))
