@@ -18,7 +18,8 @@ from .interleave import interleaved
 from .order import segment_by_segment
 from .realise import Realiser, Refusal
 from .rounds import Round, budget
-from .tiling import Caps, Choice, Infeasible, Tiler
+from .tile_model import Choice
+from .tiling import Caps, Infeasible, Tiler
 
 Tiled = tuple[Segment, tuple[Choice, ...]]
 """A segment with its tiles, and how each was chosen."""

@@ -15,10 +15,11 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Tile
 from girih.solver.buffers import scratch_sizes, weight_size
-from girih.solver.cost import Weights
+from girih.solver.cost import Weights, Work
 from girih.solver.cp import Budget, solve
+from girih.solver.tile_model import Choice, Problem, Table, build, hint
 from girih.solver.tile_space import Shape, chains, useful_sizes
-from girih.solver.tiling import Caps, Choice, Infeasible, Problem, Tiler, build, hint
+from girih.solver.tiling import Caps, Infeasible, Tiler
 from girih.tests import graphs
 
 
@@ -102,9 +103,6 @@ def loads_by_walking(graph: Graph, tile: Tile, box: Box) -> int:
 @pytest.mark.parametrize("reduce", [(256,), (100,), (64,)])
 @pytest.mark.parametrize("versions", [1, 2, 3])
 def test_loads_are_those_of_the_walk(order: tuple[int, int], reduce: tuple[int], versions: int) -> None:
-    from girih.solver.cost import Work
-    from girih.solver.tiling import Table
-
     graph = graphs.matmul(m=96, k=256, n=64)
     tile = Tile("matmul", (40, 32), order, reduce, "matrix", 2, versions)
     counts = (3, 2)
