@@ -1,11 +1,12 @@
 """How what a core loads or stores is cut into copies, so that the first tiles need not wait for the last bytes.
 
-The outermost dimensions are cut: each portion is as contiguous as the whole, and tiles mostly come in that order.
+The outermost dimensions are cut: each portion is as contiguous as the whole, and tiles mostly come in that order. What
+several cores load alike is copied once, to all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .box import Box, shape_of, volume
 from .cell import tile_boxes
@@ -31,6 +32,15 @@ def portion_sizes(box: Box, itemsize: int) -> tuple[int, ...]:
 def portions(box: Box, itemsize: int) -> list[Box]:
     """``box`` in portions, in the order of their copies."""
     return tile_boxes(box, portion_sizes(box, itemsize), tuple(range(len(box))))
+
+
+def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
+    """The cores that load each box, in one copy or broadcast; ``boxes``: what core 0, 1 … wants (``None``: nothing)."""
+    found: dict[Box, list[int]] = {}
+    for core, box in enumerate(boxes):
+        if box is not None:
+            found.setdefault(box, []).append(core)
+    return found
 
 
 def in_turn(counts: Sequence[int]) -> list[tuple[int, int]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..ir.box import Box, is_empty
+from ..ir.box import Box
 from ..ir.cell import Cell, Cells
 from ..ir.graph import Graph, Op
 from ..ir.inside import wholes
 from ..ir.isa import make
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
-from ..ir.portions import in_turn, portions
+from ..ir.portions import in_turn, portions, receivers
 from .build import Builder, Held
 from .tilekernel import TileKernels
 from .tiles import OpWalk
@@ -89,13 +89,8 @@ class Walker:
 
     def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], Held, list[Box]]]:
         """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
-        wanted: dict[Box, list[int]] = {}
-        for core, cell in enumerate(cells):
-            box = cell.tensors.get(name)
-            if box is not None and not is_empty(box):
-                wanted.setdefault(box, []).append(core)
         found: list[tuple[list[int], Held, list[Box]]] = []
-        for box, cores in wanted.items():
+        for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
             held = [self.build.data(name, core, box) for core in cores]
             target = Held(held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides)
             found.append((cores, target, portions(box, self.build.layout.itemsize(name))))

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..ir.box import Box
 from ..ir.graph import DTYPES
-from ..ir.portions import in_turn, portions
+from ..ir.portions import in_turn, portions, receivers
 from .cycles import Transfers
 
 
@@ -49,11 +49,8 @@ class Copies:
         """How a tensor comes to the cores, each of which wants its box (``None``: nothing)."""
         key = (boxes, dtype)
         if key not in self._loads:
-            groups: dict[Box, list[int]] = {}
-            for core, box in enumerate(boxes):
-                if box is not None:
-                    groups.setdefault(box, []).append(core)
-            self._loads[key] = Load(tuple(Group(b, tuple(c), self.portions(b, dtype)) for b, c in groups.items()))
+            found = receivers(boxes).items()
+            self._loads[key] = Load(tuple(Group(b, tuple(cores), self.portions(b, dtype)) for b, cores in found))
         return self._loads[key]
 
     def portions(self, box: Box, dtype: str) -> tuple[Box, ...]:

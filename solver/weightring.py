@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..ir.box import Box, Span
+from ..ir.box import Span
 from ..ir.cell import Cell
 from ..ir.graph import Op
+from ..ir.portions import receivers
 from .cycles import Transfer
 from .movement import Movement
 from .traffic import Area
@@ -39,11 +40,8 @@ class WeightRing:
         self._current = -1
         self._local = local.get(self._name)
         self._made = made.get(self._name)
-        groups: dict[Box, list[int]] = {}
-        for core, there in enumerate(cells):
-            if op.name in there.ops and self._name in there.ops[op.name].tensors:
-                groups.setdefault(there.ops[op.name].tensors[self._name], []).append(core)
-        self._groups = list(groups.values())
+        wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
+        self._groups = list(receivers(wanted).values())
 
     def prefetch(self) -> None:
         """Claim the first tiles, as many as there are versions, before the loads of the operator's inputs."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
-from girih.ir.portions import LEAST_BYTES, MOST, in_turn, portion_sizes, portions
+from girih.ir.portions import LEAST_BYTES, MOST, in_turn, portion_sizes, portions, receivers
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
@@ -34,6 +34,12 @@ def test_large_boxes_come_in_portions() -> None:
     assert len(portions(full((512, 768)), 2)) == MOST
     assert portion_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
     assert portions(full((1, 8, 8)), 2) == [full((1, 8, 8))]
+
+
+def test_cores_that_want_the_same_receive_one_copy() -> None:
+    rows, all_rows = full((4, 8)), full((8, 8))
+    assert receivers([rows, None, all_rows, rows]) == {rows: [0, 3], all_rows: [2]}
+    assert receivers([None, None]) == {}
 
 
 @given(st.lists(st.integers(0, 9), max_size=5))
