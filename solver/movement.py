@@ -33,6 +33,11 @@ class Shared:
         late = (stop for part, stop in reversed(self.written) if overlap(part, box))
         return max(next(late, 0.0), self.area.ready)
 
+    def write(self, box: Box, stop: float) -> None:
+        """Take note that ``box`` has been stored at ``stop``."""
+        self.area.use(stop)
+        self.written.append((box, stop))
+
 
 class Movement:
     """Times, in cycles, until which the queues that move bytes are occupied, and what has arrived when."""
@@ -215,24 +220,32 @@ class Movement:
             mine, portion = next((one for one in now if one[0] is largest), now[0])
             there = [held for _, part in now for held in self.holding(name, part)]
             begin = max(ready(mine, portion), *(shared.area.floor for shared, _ in there))
-            stop = begin
-            for shared, part in self.holding(name, portion):
-                boxes = (mine.room(name), shared.buffer.box)
-                move = self.transfers.transfer(("local", "shared"), part, boxes, dtype)
-                start = max(self.copy_out, begin)
-                self.copy_out = self.links.body(start + move.issue, move, len(now))
-                self.busy["copy out"] += self.copy_out - start
-                stop = self.over(self.copy_out + move.latency)
+            stop = self._write(name, mine.room(name), portion, begin, len(now))
             area.use(stop)
-            whole: dict[int, Box | None] = {}
-            for shared, part in there:
-                whole[id(shared)] = hull(whole.get(id(shared)), part)
+            for shared, box in _by_buffer(there):
+                shared.write(box, stop)
                 used[id(shared)] = shared, stop
-            for number, box in whole.items():
-                shared = used[number][0]
-                shared.area.use(stop)
-                if box is not None:
-                    shared.written.append((box, stop))
         for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)
+
+    def _write(self, name: str, room: Box, portion: Box, begin: float, copies: int) -> float:
+        """Copy a portion out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
+        stop = begin
+        for shared, part in self.holding(name, portion):
+            boxes = (room, shared.buffer.box)
+            move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
+            start = max(self.copy_out, begin)
+            self.copy_out = self.links.body(start + move.issue, move, copies)
+            self.busy["copy out"] += self.copy_out - start
+            stop = self.over(self.copy_out + move.latency)
+        return stop
+
+
+def _by_buffer(parts: Sequence[tuple[Shared, Box]]) -> list[tuple[Shared, Box]]:
+    """Each buffer once, with the smallest box that contains its parts."""
+    buffers = {id(shared): shared for shared, _ in parts}
+    hulls: dict[int, Box | None] = {}
+    for shared, part in parts:
+        hulls[id(shared)] = hull(whole.get(id(shared)), part)
+    return [(buffers[number], box) for number, box in hulls.items() if box is not None]
