@@ -247,5 +247,5 @@ def _by_buffer(parts: Sequence[tuple[Shared, Box]]) -> list[tuple[Shared, Box]]:
     buffers = {id(shared): shared for shared, _ in parts}
     hulls: dict[int, Box | None] = {}
     for shared, part in parts:
-        hulls[id(shared)] = hull(whole.get(id(shared)), part)
+        hulls[id(shared)] = hull(hulls.get(id(shared)), part)
     return [(buffers[number], box) for number, box in hulls.items() if box is not None]
