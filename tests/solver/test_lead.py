@@ -7,13 +7,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.ir.box import Span, full
+from girih.ir.box import Box, Span, full
 from girih.ir.cell import Cells
+from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Tile
 from girih.solver.cost import OpCost
 from girih.solver.lead import Lead, Overlap, overlap
-from girih.solver.tile_space import tile_shapes
+from girih.solver.tile_space import Shape, tile_shapes
 from girih.solver.tileloop import NOTHING, Before, played
 from girih.solver.walk import Walks
 
@@ -74,14 +75,24 @@ def test_more_versions_let_the_matrix_engine_run_ahead() -> None:
     assert lead < many < few <= lead + played(walk, MACHINE, loads, 1, 1)
 
 
-def test_heads_need_their_own_rows_alone() -> None:
-    """The context of a head needs the softmax of that head: tiles of one head wait less than those of all."""
+def all_of(graph: Graph, op: Op) -> Box:
+    return full(graph.tensor[op.output].shape)
+
+
+def four_heads() -> tuple[Graph, Op, Op, list[Shape]]:
+    """Attention, its softmax, the context that reads it, and the tiles that the context may have."""
     graph = graphs.attention(batch=1, length=16, heads=4)
     softmax = next(op for op in graph.ops if op.name == "softmax")
-    context = next(o for o in graph.ops if softmax.output in o.inputs)
-    whole, rows = (full(graph.tensor[op.output].shape) for op in (context, softmax))
+    context = next(op for op in graph.ops if softmax.output in op.inputs)
     cost = OpCost(context, graph, MACHINE)
-    shapes = tile_shapes(context, graph, cost, whole, MACHINE.role("accumulator").capacity)
+    room = MACHINE.role("accumulator").capacity
+    return graph, softmax, context, tile_shapes(context, graph, cost, all_of(graph, context), room)
+
+
+def test_heads_need_their_own_rows_alone() -> None:
+    """The context of a head needs the softmax of that head: tiles of one head wait less than those of all."""
+    graph, softmax, context, shapes = four_heads()
+    rows, whole = all_of(graph, softmax), all_of(graph, context)
     lead = Lead(10_000, rows, tuple(1 if d < 2 else s.size for d, s in enumerate(rows)), tuple(range(len(rows))))
     found = overlap(lead, context, graph, whole, shapes)
     waits = found.wait(np.full(len(shapes), 4_000.0), 8)
@@ -93,12 +104,8 @@ def test_heads_need_their_own_rows_alone() -> None:
 
 def test_milestones_find_the_longest_wait() -> None:
     """No tile that is not looked at waits much longer than those that are: by less than two hundredths of the whole."""
-    graph = graphs.attention(batch=1, length=16, heads=4)
-    softmax = next(op for op in graph.ops if op.name == "softmax")
-    context = next(o for o in graph.ops if softmax.output in o.inputs)
-    whole, rows = (full(graph.tensor[op.output].shape) for op in (context, softmax))
-    cost = OpCost(context, graph, MACHINE)
-    shapes = tile_shapes(context, graph, cost, whole, MACHINE.role("accumulator").capacity)
+    graph, softmax, context, shapes = four_heads()
+    rows, whole = all_of(graph, softmax), all_of(graph, context)
     lead = Lead(10_000, rows, tuple(max(1, s.size // 4) for s in rows), tuple(range(len(rows))))
     cell = Cells(graph).cell(Segment(tuple(o.name for o in graph.ops), (), (), ()), 0, 0)
     found = overlap(lead, context, graph, whole, shapes)
