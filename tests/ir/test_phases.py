@@ -231,11 +231,14 @@ def ideal(room: int, fetch: int) -> Machine:
     return replace(machine, cores=1, engines=tuple(engines))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(90))
 def test_no_schedule_of_an_idealised_machine_is_faster(seed: int) -> None:
     rng = Random(seed)
-    graph, products = drawn_chain(rng)
-    room, fetch = rng.randint(1, 3), rng.randint(1, 3)
-    if len(products) <= 12:
-        found = bound(graph, ideal(room, fetch))
-        assert found is None or found.cycles <= fewest_cycles(products, room, fetch) + 1e-9
+    found = None
+    # About every second case has no bound of two phases, and shows nothing.
+    while found is None:
+        graph, products = drawn_chain(rng)
+        room, fetch = rng.randint(1, 3), rng.randint(1, 3)
+        if len(products) <= 12:
+            found = bound(graph, ideal(room, fetch))
+    assert found.cycles <= fewest_cycles(products, room, fetch) + 1e-9
