@@ -2,7 +2,7 @@
 
 Compound expressions are split into private temporaries, guards become fills, and what depends on the axes alone is
 evaluated into tables. An expression that is not linear in the axes may ask for an axis to be split or cut
-(:mod:`.linear`); the block is then lowered again on the changed domain, or on both parts of it.
+(:mod:`.domain`); the block is then lowered again on the changed domain, or on both parts of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from .domain import MAX_PIECES, Domain
 from .linear import CutAxis, Linear, NotAffine, SplitAxis
-from .loops import Extent, Info, Loop, Operand, Ref, fresh
-from .numeric import evaluate
-from .tir import Block, Store, dtype_of, kind_of, loads, variables
-
-MAX_PIECES = 64
-MAX_GRID = 1 << 24
+from .loops import Extent, Info, Loop, Operand, Ref
+from .tir import Block, Store, dtype_of, kind_of
 
 FUNCS: dict[str, str] = {
     "Add": "add",
@@ -84,65 +81,10 @@ class Nest:
     temps: dict[str, Info] = field(default_factory=dict[str, Info])
 
 
-@dataclass(frozen=True)
-class Domain:
-    """The axes of a block, and what its iterators are in terms of them."""
-
-    axes: Mapping[str, Extent]
-    values: Mapping[Any, Linear]
-
-    @staticmethod
-    def of(block: Block) -> Domain:
-        axes: dict[str, Extent] = {}
-        values: dict[Any, Linear] = {}
-        for it in block.iters:
-            if it.extent == 1:
-                values[it.var] = Linear()
-                continue
-            name = fresh(it.name, axes)
-            axes[name] = Extent(it.extent, it.reduce)
-            values[it.var] = Linear.axis(name)
-        return Domain(axes, values)
-
-    def replace(self, axis: str, value: Linear, new: Mapping[str, Extent]) -> Domain:
-        axes: dict[str, Extent] = {}
-        for a, e in self.axes.items():
-            if a == axis:
-                axes.update({n: x for n, x in new.items() if x.size > 1})
-            else:
-                axes[a] = e
-        units = {n: Linear() for n, x in new.items() if x.size == 1}
-        value = value.substitute(units)
-        return Domain(axes, {v: e.substitute({axis: value}) for v, e in self.values.items()})
-
-    def split(self, request: SplitAxis) -> Domain:
-        old = self.axes[request.axis]
-        outer, inner = fresh(request.axis + "o", self.axes), fresh(request.axis + "i", self.axes)
-        value = Linear.of({outer: request.factor, inner: 1})
-        new = {
-            outer: Extent(old.size // request.factor, old.reduce),
-            inner: Extent(request.factor, old.reduce),
-        }
-        return self.replace(request.axis, value, new)
-
-    def cut(self, request: CutAxis) -> tuple[Domain, Domain]:
-        old = self.axes[request.axis]
-        if old.reduce:
-            raise NotAffine(f"a reduction over parts of {request.axis}")
-        a = request.axis
-        low = self.replace(a, Linear.axis(a), {a: Extent(request.at)})
-        high = self.replace(a, Linear.axis(a) + Linear((), request.at), {a: Extent(old.size - request.at)})
-        return low, high
-
-    @property
-    def extents(self) -> dict[str, int]:
-        return {a: e.size for a, e in self.axes.items()}
-
-
 def lower_block(block: Block, context: Context) -> Nest:
     """The loops of ``block``; raises :class:`NotAffine` if it has none."""
     nest = Nest()
-    work = [Domain.of(block)]
+    work = [Domain.of(block, context.known)]
     pieces = 0
     while work:
         domain = work.pop()
@@ -178,7 +120,7 @@ class _Lowering:
         return self.nest
 
     def store(self, store: Store) -> None:
-        write = Ref(self.context.names[store.buffer], tuple(self.linear(i) for i in store.index))
+        write = Ref(self.context.names[store.buffer], tuple(self.domain.linear(i) for i in store.index))
         parsed = self.parse(store.value)
         func, operands = parsed if isinstance(parsed, tuple) else ("copy", (parsed,))
         combine = store.combine if any(e.reduce for e in self.domain.axes.values()) else None
@@ -215,7 +157,7 @@ class _Lowering:
             return finite(float(expr.value))
         if kind == "TensorLoad" and expr.source not in self.context.known:
             return self.load(expr)
-        if self.is_free(expr):
+        if self.domain.is_free(expr):
             return self.free(expr)
         if kind == "Cast":
             return self.cast(expr)
@@ -233,15 +175,13 @@ class _Lowering:
         """A read of a tensor; of its flat copy if only the position in memory is linear (an odd reshape)."""
         name = self.context.names[expr.source]
         try:
-            return Ref(name, tuple(self.linear(i) for i in expr.indices))
+            return Ref(name, tuple(self.domain.linear(i) for i in expr.indices))
         except NotAffine:
-            if not all(self.is_free(i) for i in expr.indices):
+            if not all(self.domain.is_free(i) for i in expr.indices):
                 raise
         shape = tuple(int(n) for n in expr.source.ty.shape)
-        axes = tuple(a for a in self.domain.axes if any(a in self.axes_of(i) for i in expr.indices))
         weights = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-        table = sum(self.grid(i, axes)[1].astype(np.int64) * w for i, w in zip(expr.indices, weights, strict=True))
-        position = self.fit(axes, np.asarray(table))
+        position = self.domain.weighted(expr.indices, weights)
         key = ("flat", name)
         if key not in self.memo:
             whole = {f"d{d}": Extent(n) for d, n in enumerate(shape) if n > 1}
@@ -265,7 +205,7 @@ class _Lowering:
                 return self.parse(inner)
         if kind == "Div" and not inexact:
             raise NotAffine("integer division that truncates")
-        if func == "div" and inexact and self.is_free(expr.b):
+        if func == "div" and inexact and self.domain.is_free(expr.b):
             a, b = self.operand(expr.a), self.free(expr.b, invert=True)
             return simplify("mul", a, b)
         if func == "eq" and kind_of(expr.b) == "FloatImm" and math.isinf(expr.b.value):
@@ -327,8 +267,8 @@ class _Lowering:
     # Conditions --------------------------------------------------------------------------------------------------
 
     def select(self, condition: Any, yes: Any, no: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
-        if self.is_free(condition):
-            axes, mask = self.grid(condition)
+        if self.domain.is_free(condition):
+            axes, mask = self.domain.grid(condition)
             if mask.all():
                 return self.parse(yes)
             if not mask.any():
@@ -336,7 +276,7 @@ class _Lowering:
             guarded = self.guard(condition, yes, no)
             if guarded is not None:
                 return guarded
-            self.cut_where(condition)
+            self.domain.cut_where(condition)
             test: Operand = self.tabulate(axes, mask)
         else:
             test = self.operand(condition)
@@ -348,71 +288,17 @@ class _Lowering:
             return None
         if kind_of(no) not in ("IntImm", "FloatImm"):
             return None
-        index = tuple(self.linear(i) for i in yes.indices)
+        index = tuple(self.domain.linear(i) for i in yes.indices)
         shape = tuple(int(n) for n in yes.source.ty.shape)
-        extents = self.domain.extents
-        loose = [
-            (i, n) for i, n in zip(index, shape, strict=True) if i.bounds(extents)[0] < 0 or i.bounds(extents)[1] >= n
-        ]
-        used = set(self.axes_of(condition)) | {a for i, _ in loose for a in i.axes}
-        axes = tuple(a for a in self.domain.axes if a in used)
-        inside: Any = np.ones((1,) * len(axes), bool)
-        for i, n in loose:
-            value = self.values(i, axes)
-            inside = inside & (value >= 0) & (value < n)
-        mask = self.grid(condition, axes)[1]
-        if not np.array_equal(mask, np.broadcast_to(inside, mask.shape)):
+        if not self.domain.keeps_inside(condition, index, shape):
             return None
         return Ref(self.context.names[yes.source], index, finite(float(no.value)))
 
-    def cut_where(self, condition: Any) -> None:
-        """Ask for a cut along the first axis on which some part of the condition changes."""
-        kind = kind_of(condition)
-        if kind in ("And", "Or"):
-            self.cut_where(condition.a)
-            self.cut_where(condition.b)
-            return
-        if kind == "Not":
-            self.cut_where(condition.a)
-            return
-        axes, mask = self.grid(condition)
-        if len(axes) == 1 and not self.domain.axes[axes[0]].reduce:
-            changes = np.flatnonzero(mask[1:] != mask[:-1])
-            if 0 < len(changes) <= 8:
-                raise CutAxis(axes[0], int(changes[0]) + 1)
-
     # Values that depend on the axes alone ------------------------------------------------------------------------
-
-    def is_free(self, expr: Any) -> bool:
-        """Whether the expression reads nothing but known arrays."""
-        return all(load.source in self.context.known for load in loads(expr))
-
-    def axes_of(self, expr: Any) -> tuple[str, ...]:
-        values = self.domain.values
-        used = {a for v in variables(expr) if v in values for a in values[v].axes}
-        return tuple(a for a in self.domain.axes if a in used)
-
-    def values(self, index: Linear, axes: tuple[str, ...]) -> np.ndarray:
-        """A linear expression on the grid of ``axes``, broadcastable."""
-        result = np.full((1,) * len(axes), index.const, np.int64)
-        for a, c in index.terms:
-            shape = [-1 if b == a else 1 for b in axes]
-            result = result + c * np.arange(self.domain.axes[a].size).reshape(shape)
-        return result
-
-    def grid(self, expr: Any, axes: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], np.ndarray]:
-        """A free expression, evaluated on the grid of its axes."""
-        axes = self.axes_of(expr) if axes is None else axes
-        shape = tuple(self.domain.axes[a].size for a in axes)
-        if math.prod(shape) > MAX_GRID:
-            raise NotAffine("an index table too large to evaluate")
-        wanted = [v for v in variables(expr) if v in self.domain.values]
-        grids = {v: self.values(self.domain.values[v], axes).astype(dtype_of(v)) for v in wanted}
-        return axes, np.broadcast_to(evaluate(expr, grids, self.context.known), shape)
 
     def free(self, expr: Any, invert: bool = False) -> Operand:
         """A free expression (or its reciprocal) as a scalar if it is uniform, else as a table."""
-        axes, value = self.grid(expr)
+        axes, value = self.domain.grid(expr)
         if invert:
             value = (1 / value.astype(np.float64)).astype(value.dtype)
         return self.tabulate(axes, value)
@@ -427,69 +313,6 @@ class _Lowering:
                 axes = axes[:position] + axes[position + 1 :]
         name = self.context.table(np.ascontiguousarray(value))
         return Ref(name, tuple(Linear.axis(a) for a in axes))
-
-    # Index expressions -------------------------------------------------------------------------------------------
-
-    def linear(self, expr: Any) -> Linear:
-        """An index expression as a linear one; raises a Retry or :class:`NotAffine`."""
-        kind = kind_of(expr)
-        extents = self.domain.extents
-        if kind == "IntImm":
-            return Linear((), int(expr.value))
-        if kind == "Var":
-            return self.domain.values[expr]
-        if kind == "Add":
-            return self.linear(expr.a) + self.linear(expr.b)
-        if kind == "Sub":
-            return self.linear(expr.a) - self.linear(expr.b)
-        if kind == "Mul":
-            a, b = self.linear(expr.a), self.linear(expr.b)
-            if not b.terms:
-                return a * b.const
-            if not a.terms:
-                return b * a.const
-        if kind in ("FloorDiv", "FloorMod") and kind_of(expr.b) == "IntImm":
-            quotient, rest = self.linear(expr.a).divide(int(expr.b.value), extents)
-            return quotient if kind == "FloorDiv" else rest
-        if kind == "Cast" and dtype_of(expr).startswith("int") and dtype_of(expr.value).startswith("int"):
-            return self.linear(expr.value)
-        if not self.is_free(expr):
-            raise NotAffine("an index that depends on data")
-        axes, table = self.grid(expr)
-        return self.fit(axes, table.astype(np.int64))
-
-    def fit(self, axes: tuple[str, ...], table: np.ndarray) -> Linear:
-        """Any other free index, tabulated, as a sum of one linear function an axis."""
-        origin = (0,) * len(axes)
-        base = int(table[origin])
-        result = Linear((), base)
-        total = np.full_like(table, base)
-        for position, axis in enumerate(axes):
-            line = table[tuple(slice(None) if p == position else 0 for p in range(len(axes)))] - base
-            total = total + line.reshape([-1 if p == position else 1 for p in range(len(axes))])
-            result = result + Linear(((axis, self.slope(axis, line)),)) if line.any() else result
-        if not np.array_equal(total, table):
-            raise NotAffine("an index that mixes axes")
-        return result
-
-    def slope(self, axis: str, line: np.ndarray) -> int:
-        """The coefficient of an axis along which an index runs as ``line``; asks for a split or a cut if none."""
-        step = int(line[1] - line[0])
-        if np.array_equal(line, step * np.arange(len(line))):
-            return step
-        for factor in range(2, len(line) // 2 + 1):
-            if len(line) % factor:
-                continue
-            rows = line.reshape(-1, factor)
-            lead = rows[:, 0]
-            period = int(lead[1] - lead[0])
-            repeats = np.array_equal(rows - lead[:, None], np.broadcast_to(rows[0] - lead[0], rows.shape))
-            if repeats and np.array_equal(lead, period * np.arange(len(lead))):
-                raise SplitAxis(axis, factor)
-        breaks = np.flatnonzero(np.diff(line, 2))
-        if len(breaks) > MAX_PIECES:
-            raise NotAffine(f"an index in more than {MAX_PIECES} pieces")
-        raise CutAxis(axis, int(breaks[0]) + 2)
 
 
 def simplify(func: str, a: Operand, b: Operand) -> Operand | tuple[str, tuple[Operand, ...]]:
