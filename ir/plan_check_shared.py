@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from .box import Box, contains, full, intersect, is_empty, spread, volume
-from .boxes import Boxes
+from .boxes import Boxes, Int, stack
 from .errors import CheckError
 from .graph import DTYPES
 from .plan import SharedBuffer
@@ -103,6 +103,8 @@ class _Contents:
         """By the identity of a buffer: what is stored into it."""
         self.targets: dict[tuple[str, int, int], list[tuple[SharedBuffer, Box]]] = {}
         """By tensor, slot and core: where the parts of the share go."""
+        self._stacked: dict[int, tuple[Int, Int]] = {}
+        """By the identity of a buffer: the boxes that are stored into it, and when."""
 
     def check(self) -> None:
         for name, made in self.facts.made.items():
@@ -177,7 +179,7 @@ class _Contents:
         slots = {m.slot for m in writers}
         if len(slots) != 1:
             _fail(f"{_name(buffer)} is stored, and written in {len(slots)} slots")
-        there = sum(volume(intersect(m.box, buffer.box)) for m in writers)
+        there = self._written(buffer, buffer.box, len(self.facts.plan.slots))
         if there < volume(buffer.box):
             _fail(f"{_name(buffer)} is stored, and only {there} of its {volume(buffer.box)} elements are written")
 
@@ -186,12 +188,23 @@ class _Contents:
         for buffer, part in self._holding(name, box, slot, f"core {core} reads"):
             if buffer.fetch:
                 continue
-            there = sum(volume(intersect(m.box, part)) for m in self.written.get(id(buffer), []) if m.slot < slot)
+            there = self._written(buffer, part, slot)
             if there < volume(part):
                 _fail(
                     f"core {core} reads {volume(part)} elements of {name} in slot {slot} from {_name(buffer)}, "
                     f"and {there} of them were written there before"
                 )
+
+    def _written(self, buffer: SharedBuffer, box: Box, slot: int) -> int:
+        """Elements of ``box`` that are written into the buffer before ``slot``; no two cores make the same."""
+        writers = self.written.get(id(buffer), [])
+        if id(buffer) not in self._stacked:
+            when = np.array([m.slot for m in writers], dtype=np.int64)
+            self._stacked[id(buffer)] = stack([m.box for m in writers], len(box)).spans, when
+        spans, when = self._stacked[id(buffer)]
+        wanted = np.array(box, dtype=np.int64).reshape(len(box), 2)
+        low, high = np.maximum(spans[:, :, 0], wanted[:, 0]), np.minimum(spans[:, :, 1], wanted[:, 1])
+        return int(np.prod(np.maximum(high - low, 0), axis=1)[when < slot].sum())
 
     def _check_stream(self, name: str, stream: Stream) -> None:
         """Each tile of weights lies in one buffer."""

@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from ..ir.boxes import Int
 from ..ir.machine import Memory
 from .bank_model import BankProblem, Request, find
 from .cp import Budget
@@ -63,7 +66,9 @@ class _Puzzle:
         sizes = [-(-max(1, w.request.bytes) // memory.alignment) for w in wishes]
         self.wanted = [Item(size, *w.request.live) for size, w in zip(sizes, wishes, strict=True)]
         self.least = [Item(size, w.latest, w.request.live[1]) for size, w in zip(sizes, wishes, strict=True)]
-        self.near = neighbours(self.wanted)
+        self.near = [np.array(near, dtype=np.int64) for near in neighbours(self.wanted)]
+        self.sizes = np.array(sizes, dtype=np.int64)
+        self.last = np.array([item.last for item in self.wanted], dtype=np.int64)
 
     def orders(self) -> list[list[int]]:
         """In the order of use; and what lives long, or cannot begin later, before the rest."""
@@ -79,17 +84,16 @@ class _Puzzle:
 
     def place(self, order: Sequence[int], high: bool) -> Settled | None:
         """Each in turn where it can begin earliest; those that live long from the top down if ``high``."""
-        at = [-1] * len(order)
-        first = [item.first for item in self.least]
+        at = np.full(len(order), -1)
+        first = np.array([item.first for item in self.least])
         for i in order:
             item = self.least[i]
-            others = [(Item(self.wanted[j].size, first[j], self.wanted[j].last), at[j]) for j in self.near[i]]
+            near = self.near[i][at[self.near[i]] >= 0]
             down = high and item.last - item.first > 1
-            begin, at[i] = _earliest(self.wanted[i], item, [o for o in others if o[1] >= 0], self.capacity, down)
+            first[i], at[i] = self.earliest(i, item, near, first, at, down)
             if at[i] < 0:
                 return None
-            first[i] = begin
-        return self.answer(at, first)
+        return self.answer(at.tolist(), first.tolist())
 
     def from_shortest(self, budget: Budget, seed: int) -> Settled | None:
         """Pack the shortest lives; then each fetch moves back, among the others as they are."""
@@ -102,12 +106,17 @@ class _Puzzle:
             if found is None:
                 return None
             at = found
+        first, places = np.array([item.first for item in items]), np.array(at)
         for i in sorted(range(len(items)), key=lambda i: (items[i].first, self.wanted[i].first, i)):
             if self.wanted[i].first < items[i].first:
-                others = [(items[j], at[j]) for j in self.near[i]]
-                begin, at[i] = _earliest(self.wanted[i], items[i], others, self.capacity, False)
-                items[i] = Item(items[i].size, begin, items[i].last)
-        return self.answer(at, [item.first for item in items])
+                first[i], places[i] = self.earliest(i, items[i], self.near[i], first, places, False)
+        return self.answer(places.tolist(), first.tolist())
+
+    def earliest(self, i: int, least: Item, near: Int, first: Int, at: Int, down: bool) -> tuple[int, int]:
+        """See :func:`_earliest`: wish ``i`` beside those ``near``, which begin ``first`` and lie ``at``."""
+        low = at[near]
+        high = low + self.sizes[near]
+        return _earliest(self.wanted[i], least, first[near], self.last[near], low, high, self.capacity, down=down)
 
     def answer(self, at: Sequence[int], first: Sequence[int]) -> Settled:
         return tuple(
@@ -117,28 +126,19 @@ class _Puzzle:
 
 
 def _earliest(
-    wanted: Item, least: Item, others: Sequence[tuple[Item, int]], capacity: int, down: bool
+    wanted: Item, least: Item, first: Int, last: Int, low: Int, high: Int, capacity: int, *, down: bool
 ) -> tuple[int, int]:
-    """The earliest begin for which there is an address, and the lowest such address (``down``: highest); -1 if none."""
-    tops = {0, *(at + other.size for other, at in others)}
-    bottoms = {capacity, *(at for _, at in others)}
-    spots = sorted({a - wanted.size for a in bottoms} | tops, reverse=down)
-    # The first of them that is in the way is the one that is in the way the longest.
-    there = sorted(
-        (-other.last, at, at + other.size)
-        for other, at in others
-        if other.first < least.last and wanted.first < other.last
-    )
-    best = (least.first + 1, -1)
-    for a in spots:
-        top = a + wanted.size
-        if a < 0 or top > capacity:
-            continue
-        begin = wanted.first
-        for last, low, high in there:
-            if low < top and a < high:
-                begin = -last
-                break
-        if begin < best[0]:
-            best = (begin, a)
-    return best
+    """The earliest begin for which there is an address, and the lowest such address (``down``: highest); -1 if none.
+
+    The others live from ``first`` to ``last``, at addresses from ``low`` to ``high``: one of each for every other.
+    """
+    spots = np.unique(np.concatenate([[0, capacity - wanted.size], high, low - wanted.size]))
+    spots = spots[(spots >= 0) & (spots + wanted.size <= capacity)][:: -1 if down else 1]
+    there = (first < least.last) & (wanted.first < last)
+    meets = (low[there] < spots[:, None] + wanted.size) & (spots[:, None] < high[there])
+    # Of those in the way at an address, the one that stays the longest decides.
+    begins = np.where(meets, last[there], wanted.first).max(axis=1, initial=wanted.first)
+    if not len(begins) or begins.min() > least.first:
+        return least.first + 1, -1
+    best = int(begins.argmin())
+    return int(begins[best]), int(spots[best])

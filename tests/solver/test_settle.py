@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+
 from girih.solver.packing import Item, first_fit, neighbours
 from girih.solver.settle import _earliest
 
@@ -41,8 +43,10 @@ def test_the_earliest_begin_and_its_outermost_address() -> None:
         ]
         low = min(options, default=(least.first + 1, -1))
         high = min(options, key=lambda o: (o[0], -o[1]), default=(least.first + 1, -1))
-        assert _earliest(wanted, least, others, CAPACITY, False) == low
-        assert _earliest(wanted, least, others, CAPACITY, True) == high
+        told = [(o.first, o.last, at, at + o.size) for o, at in others]
+        lives = np.array(told, dtype=np.int64).reshape(len(told), 4).T
+        assert _earliest(wanted, least, *lives, CAPACITY, down=False) == low
+        assert _earliest(wanted, least, *lives, CAPACITY, down=True) == high
         nowhere += not options
     assert 0 < nowhere < 400
 
