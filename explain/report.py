@@ -12,6 +12,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
+from ..ir.recompute import followed
 from ..ir.trace import Trace
 from .loads import loads
 from .losses import verdict
@@ -19,10 +20,12 @@ from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
 from .schedule import (
     HostRow,
     OperatorRow,
+    RecomputedRow,
     SegmentRow,
     ending,
     host_rows,
     operator_rows,
+    recomputed_rows,
     segment_rows,
     waiting,
 )  # fmt: skip
@@ -37,8 +40,8 @@ class Summary:
 
     Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored).
-    ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``plans``
-    the number of whole plans that were made.
+    ``operators`` counts what runs twice twice. ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too.
+    ``solver_seconds`` is wall time, ``plans`` the number of whole plans that were made.
     """
 
     network: str
@@ -89,6 +92,7 @@ class Report:
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]
     operators: tuple[OperatorRow, ...]
+    recomputed: tuple[RecomputedRow, ...]
     hosts: tuple[HostRow, ...]
 
     def __str__(self) -> str:
@@ -113,8 +117,9 @@ _FORMATS = ("", ".txt", ".md", ".json")
 
 def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
     """Explain a compilation and a run of its program, which may have been in time alone."""
-    load = loads(graph, plan, program, machine)
     account = spent(graph, plan, program, machine, trace)
+    graph = followed(graph, plan)
+    load = loads(graph, plan, program, machine)
     worst = max(account.of(account.bounding), key=lambda row: row.lost)
     summary = Summary(
         network=graph.name,
@@ -148,5 +153,6 @@ def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Lo
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),
         operators=operator_rows(graph, plan, program, load),
+        recomputed=recomputed_rows(plan),
         hosts=host_rows(graph),
     )

@@ -62,6 +62,15 @@ class OperatorRow:
 
 
 @dataclass(frozen=True)
+class RecomputedRow:
+    """An operator that runs a second time in ``segment``, for ``readers``, so that its result need not be moved."""
+
+    operator: str
+    segment: int
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class HostRow:
     """An operator that no engine of the machine runs, and why."""
 
@@ -150,6 +159,11 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
                 )
             )
     return tuple(rows)
+
+
+def recomputed_rows(plan: Plan) -> tuple[RecomputedRow, ...]:
+    of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
+    return tuple(RecomputedRow(r.op, of[r.readers[0]], r.readers) for r in plan.recomputed)
 
 
 def host_rows(graph: Graph) -> tuple[HostRow, ...]:

@@ -37,6 +37,7 @@ from ..ir.lower_bound import Work, bounding, unavoidable
 from ..ir.machine import Engine, Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
+from ..ir.recompute import followed
 from ..ir.timing import Cost, instruction_cost, matrix_shape, vector_shape
 from ..ir.trace import Trace
 from .fetches import fetched
@@ -128,8 +129,8 @@ class Spent:
 
 
 def spent(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> Spent:
-    """Account for all cycles of a run."""
-    reader = _Reader(graph, plan, program, machine, trace)
+    """Account for all cycles of a run; what ``plan`` makes again, of which the bound knows nothing, is extra."""
+    reader = _Reader(followed(graph, plan), plan, program, machine, trace)
     works = {work.resource: work for work in unavoidable(graph, machine)}
     bound = bounding(tuple(works.values())).resource
     engines = [e for e in machine.engines if reader.runs(e) or e.name == bound]

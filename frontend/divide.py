@@ -186,7 +186,7 @@ class _Made:
                 for read in stage.reads
                 if read.tensor in self.graph.constant_names and (dim := _dim(read, column)) is not None
             }
-            stages.append(_renamed(_shortened(stage, column, span), names))
+            stages.append(_shortened(stage, column, span).renamed(names))
         buffers = tuple(Tensor(names[b.name], (*b.shape[:-1], span.size), b.dtype) for b in op.buffers)
         return _op(op, number, names, (inner,), buffers, stages)
 
@@ -202,7 +202,7 @@ class _Made:
         product = _shortened(product, reduced, span)
         if number:
             product = replace(product, start=None)
-        stages = [_renamed(s, names) for s in (product, total)]
+        stages = [s.renamed(names) for s in (product, total)]
         buffers = tuple(replace(b, name=names[b.name]) for b in op.buffers)
         return _op(op, number, names, (outer,), buffers, stages)
 
@@ -234,18 +234,6 @@ def _shortened(stage: Stage, axis: int, span: Span) -> Stage:
     """The stage with only the values ``span`` of an axis, counted from 0."""
     axes = (replace(a, extent=span.size) if n == axis else a for n, a in enumerate(stage.axes))
     return replace(stage, axes=tuple(axes))
-
-
-def _renamed(stage: Stage, names: dict[str, str]) -> Stage:
-    def access(old: Access) -> Access:
-        return replace(old, tensor=names.get(old.tensor, old.tensor))
-
-    return replace(
-        stage,
-        write=access(stage.write),
-        operands=tuple(access(o) if isinstance(o, Access) else o for o in stage.operands),
-        start=None if stage.start is None else access(stage.start),
-    )
 
 
 def _op(

@@ -12,6 +12,7 @@ to the order of summation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -109,6 +110,19 @@ class Stage:
         """Moves or converts, computes nothing."""
         return self.func == "copy" and self.combine is None
 
+    def renamed(self, names: Mapping[str, str]) -> Stage:
+        """With other names for the tensors and buffers in ``names``."""
+
+        def access(old: Access) -> Access:
+            return replace(old, tensor=names.get(old.tensor, old.tensor))
+
+        return replace(
+            self,
+            write=access(self.write),
+            operands=tuple(access(o) if isinstance(o, Access) else o for o in self.operands),
+            start=None if self.start is None else access(self.start),
+        )
+
 
 @dataclass(frozen=True)
 class Host:
@@ -145,6 +159,17 @@ class Op:
             if stage.is_contraction and contraction_axes(stage).n:
                 return position
         return None
+
+    def renamed(self, name: str, names: Mapping[str, str]) -> Op:
+        """Called ``name``, with other names for the tensors and buffers in ``names``."""
+        return replace(
+            self,
+            name=name,
+            inputs=tuple(dict.fromkeys(names.get(n, n) for n in self.inputs)),
+            outputs=tuple(names.get(n, n) for n in self.outputs),
+            buffers=tuple(replace(b, name=names.get(b.name, b.name)) for b in self.buffers),
+            stages=tuple(stage.renamed(names) for stage in self.stages),
+        )
 
 
 @dataclass(frozen=True)

@@ -160,10 +160,19 @@ class Solved:
 
 
 @dataclass(frozen=True)
+class Recomputation:
+    """``op`` runs a second time, for ``readers``, which are in one segment (see :mod:`girih.ir.recompute`)."""
+
+    op: str
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
-    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for.
+    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``recomputed``, its
+    operators are those of :func:`girih.ir.recompute.followed`.
     """
 
     strategy: str
@@ -181,6 +190,7 @@ class Plan:
     lower_bound_reason: str
     predictions: tuple[Prediction, ...]
     solved: tuple[Solved, ...]
+    recomputed: tuple[Recomputation, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:

@@ -19,6 +19,7 @@ from .plan import Plan, Segment, Tile
 from .plan_check_local import check_local
 from .plan_check_shared import check_shared
 from .plan_facts import Facts, Geometry
+from .recompute import followed
 
 
 def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | None = None) -> None:
@@ -28,6 +29,7 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     """
     if plan.machine != machine.name:
         fail(f"it is for machine {plan.machine}, not {machine.name}")
+    graph = followed(graph, plan)
     geometry = geometry or Geometry(graph)
     assert geometry.graph is graph
     facts = Facts(plan, machine, geometry)

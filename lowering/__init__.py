@@ -6,6 +6,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
+from ..ir.recompute import followed
 
 
 def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:
@@ -16,7 +17,7 @@ def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:
     # TVM takes two seconds to import: only a lowering pays for it.
     from .assemble import assemble
 
-    return assemble(graph, plan, machine)
+    return assemble(followed(graph, plan), plan, machine)
 
 
 __all__ = ["lower"]

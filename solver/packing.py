@@ -10,6 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+ROUNDS = 60
+"""Orders that are tried where the first few do not fit."""
+PLACEMENTS = 20_000
+"""Items that are placed in all these rounds together, about."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -101,11 +106,14 @@ def peak(items: Sequence[Item], at: Sequence[int]) -> int:
     return max((a + item.size for a, item in zip(at, items, strict=True)), default=0)
 
 
-def pack(items: Sequence[Item], enough: int, rounds: int = 60) -> list[int]:
+def pack(items: Sequence[Item], enough: int, rounds: int | None = None) -> list[int]:
     """The lowest packing of several; no more are tried once one fits into ``enough`` units.
 
-    When no order fits, the items that ended above are put at the front of the best order, again and again.
+    When no order fits, the items that ended above are put at the front of the best order, again and again: in so many
+    ``rounds``, or else :data:`ROUNDS`, or fewer if the items are many.
     """
+    if rounds is None:
+        rounds = min(ROUNDS, PLACEMENTS // max(1, len(items)))
     near = neighbours(items)
     keys: list[Callable[[int], tuple[int, ...]]] = [
         lambda i: (-items[i].size, items[i].first - items[i].last, i),
@@ -128,7 +136,7 @@ def pack(items: Sequence[Item], enough: int, rounds: int = 60) -> list[int]:
         if peak(items, best) <= enough:
             break
         high = [i for i in order if at[i] + items[i].size > enough]
-        order = [*high, *(i for i in order if i not in set(high))] if high else best_order
+        order = [*high, *(i for i in order if at[i] + items[i].size <= enough)] if high else best_order
         at = first_fit(items, near, order)
         if peak(items, at) < peak(items, best):
             best = at

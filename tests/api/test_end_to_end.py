@@ -10,7 +10,10 @@ import pytest
 
 import girih
 from girih.api.run import compare_with_graph, compare_with_network, make_inputs
+from girih.ir.load_machine import load_machine
 from girih.models import build
+
+from ..frontend.support import Model
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +132,30 @@ def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
     assert one.graph.digest == another.graph.digest == one.plan.graph_sha256
     assert one.plan_sha256 == another.plan_sha256
     assert one.program_sha256 == another.program_sha256
+
+
+def test_what_is_made_again_is_run_checked_and_explained(tmp_path: Path) -> None:
+    """A large result is needed early and late, and was made of little."""
+    model = Model()
+    x = model.input("x", "N", 4, 32, 32)
+    t = y = model.node("Conv", x, model.weight("wide", 32, 4, 1, 1), name="t")
+    for number in range(4):
+        y = model.node("Conv", y, model.weight(f"w{number}", 32, 32, 3, 3), name=f"c{number}", pads=[1, 1, 1, 1])
+    model.node("Add", y, t, name="sum")
+    tiny = load_machine("tiny")
+    memories = tuple(replace(m, capacity=96 << 10) if m.role == "shared" else m for m in tiny.memories)
+    network = model.build("sum").SerializeToString()
+    made = girih.compile(network, target=replace(tiny, memories=memories), batch=2, solver_timeout=6, cache=tmp_path)
+    assert [r.op for r in made.plan.recomputed] == ["t"]
+    result = made.run(check="exact")
+    assert result.check is not None and result.check.passed
+    report = made.explain(result.trace)
+    assert [(row.operator, row.readers) for row in report.recomputed] == [("t", made.plan.recomputed[0].readers)]
+    assert "Recomputed: operators that run again" in str(report)
+    # The bound knows nothing of the second run.
+    rows = [row for row in report.spent.operators if row.op.startswith("t")]
+    assert sum(row.work == 0 for row in rows) == 1
+    made.save(tmp_path / "net.girih")
+    assert girih.load(tmp_path / "net.girih").run().cycles == result.cycles
+    again = girih.compile(network, target=replace(tiny, memories=memories), batch=2, solver_timeout=6, cache=tmp_path)
+    assert again.cached["plan"] and again.cached["lower"] and again.plan == made.plan

@@ -80,6 +80,7 @@ def test_json_has_every_table() -> None:
         "memories",
         "traffic",
         "operators",
+        "recomputed",
         "hosts",
     ]
     assert len(found["operators"]) == len(small().graph.ops)

@@ -25,6 +25,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import loop, plan
 from girih.solver.banks import Overflow
+from girih.solver.below import Below
 from girih.solver.cp import Budget
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
@@ -225,7 +226,7 @@ def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.Mo
     refused = Refusal(3, "", "local", 2, 1, "")
     told = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
     monkeypatch.setattr(Realiser, "on_cores", lambda *_: next(told))
-    made = loop._Loop(graph, machine, QUICK, Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    made = Below(graph, machine, QUICK, Record(60.0, None), (0, ""))
     parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
     eager = [(replace(p, tiles=(Tile(p.ops[0], (1,), (0,)),)), ()) for p in parts]
     patient = [(replace(p, tiles=(Tile(p.ops[0], (2,), (0,)),)), ()) for p in parts]

@@ -9,12 +9,13 @@ import graphs
 from girih.ir.cell import Cells, count
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
-from girih.solver import loop
+from girih.solver.below import Below
 from girih.solver.candidates import Candidates
 from girih.solver.options import Options
 from girih.solver.order import depth_first, segment_by_segment
 from girih.solver.record import Record
 from girih.solver.recut import aligned, bare, coarser, shifted, uniform
+from girih.solver.refine import coarsen, recut
 from girih.solver.rounds import rounds
 
 MACHINE = load_machine("stcp920")
@@ -144,13 +145,13 @@ def test_the_loop_tries_it() -> None:
     size = GRAPH.tensor[MADE].bytes * 5 // 4
     memories = tuple(replace(m, capacity=size) if m.role == "shared" else m for m in MACHINE.memories)
     machine = replace(MACHINE, memories=memories)
-    made = loop._Loop(GRAPH, machine, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    made = Below(GRAPH, machine, Options(20.0), Record(60.0, None), (0, ""))
     now = rounds(20.0, 2, 2)[0]
     segments = plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
-    made._below(1, segments, now)  # pyright: ignore[reportPrivateUsage]
+    made.planned(1, segments, now)
     assert made.best is not None
     spilled = made.best
-    made._recut(2, now)  # pyright: ignore[reportPrivateUsage]
+    recut(made, Candidates(GRAPH, machine), 2, now)
     assert made.best.cycles_predicted < spilled.cycles_predicted
     assert not any(b.store for b in made.best.shared if b.tensor == MADE)
 
@@ -175,11 +176,11 @@ def test_fewer_instances_if_they_fit() -> None:
 
 def test_the_loop_tries_fewer_instances() -> None:
     """A chain in as many instances as there are rows: each takes its issue and its latency, and has little to do."""
-    made = loop._Loop(GRAPH, MACHINE, Options(20.0), Record(60.0, None))  # pyright: ignore[reportPrivateUsage]
+    made = Below(GRAPH, MACHINE, Options(20.0), Record(60.0, None), (0, ""))
     now = rounds(20.0, 2, 2)[0]
-    made._below(1, (Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()),), now)  # pyright: ignore[reportPrivateUsage]
+    made.planned(1, (Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()),), now)
     assert made.best is not None
     before = made.best
-    made._coarsen(2, now)  # pyright: ignore[reportPrivateUsage]
+    coarsen(made, Candidates(GRAPH, MACHINE), 2, now)
     assert made.best.cycles_predicted < before.cycles_predicted
     assert count(made.best.segments[0].instances) < 32
