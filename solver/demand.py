@@ -21,7 +21,7 @@ from ..ir.graph import DTYPES, Graph, Tensor
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Step
 from .buffers import is_streamed, lives, round_up, stationary
-from .pieces import disjoint, divided, grouped, hull_of
+from .pieces import atoms, disjoint, divided, grouped, hull_of, sliced
 from .streams import Ring, Walk, Walks, chunks, first_use, ring
 
 CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
@@ -30,6 +30,8 @@ LARGEST_CHUNK = 1 << 20
 an eighth of the memory. Small chunks are easier to place, large ones make small models."""
 SMALLEST = 1 << 16
 """Bytes of a part of a result that is worth a decision of its own."""
+SLICE = 1 << 18
+"""Bytes of data that are fetched by one decision, about: more is cut along the first dimension."""
 BUNDLE = 1 << 16
 """Bytes of small constants that are fetched by one decision at most."""
 
@@ -201,12 +203,20 @@ class _Maker:
     def take(self, name: str, seen: _Seen) -> None:
         if name in self.graph.constant_names or name in self.graph.input_tensors or seen.host_writes:
             ready = max(seen.host_writes, default=-1) + 1
-            for box, slots in grouped(seen.reads):
+            for box, slots in self._read(name, seen.reads):
                 self.fetched.append(Fetched((self.part(name, box),), self.uses(slots), ready))
             if seen.streams:
                 self._stream(name, seen.streams)
         elif seen.writes:
             self._made(name, seen)
+
+    def _read(self, name: str, reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
+        """Parts of what cores load, with the slots that need them: no more is there than is needed, and none twice."""
+        parts = atoms([box for _, box in reads])
+        if not parts:
+            return grouped(reads)
+        most = SLICE // DTYPES[self.graph.tensor[name].dtype]
+        return [(part, [s for s, b in reads if overlap(b, part)]) for whole in parts for part in sliced(whole, most)]
 
     def part(self, name: str, box: Box) -> Part:
         tensor = self.graph.tensor[name]

@@ -1,14 +1,17 @@
-"""Boxes of one tensor, joined where they overlap."""
+"""Boxes of one tensor, joined where they overlap, or cut."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise, product
+from math import prod
 
-from ..ir.box import Box, hull, intersect, is_empty, overlap, volume
+from ..ir.box import Box, Span, contains, hull, intersect, is_empty, overlap, volume
 
 MOST_PARTS = 16
 """Parts of a tensor that are decided one by one."""
+MOST_ATOMS = 64
+"""Parts of what is fetched as data that are decided one by one."""
 
 
 def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
@@ -21,6 +24,25 @@ def grouped(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
         else:
             found.extend((box, [s for s, b in inside if b == box]) for box in dict.fromkeys(b for _, b in inside))
     return found
+
+
+def atoms(reads: Sequence[Box]) -> list[Box]:
+    """The parts that any of these boxes consists of, cut wherever one of them begins or ends; nothing if too many."""
+    boxes = list(dict.fromkeys(reads))
+    cuts = [sorted({edge for span in spans for edge in (span.lo, span.hi)}) for spans in zip(*boxes, strict=True)]
+    if prod(len(edges) - 1 for edges in cuts) > MOST_ATOMS:
+        return []
+    grid = product(*([Span(lo, hi) for lo, hi in pairwise(edges)] for edges in cuts))
+    return [part for part in grid if any(contains(box, part) for box in boxes)]
+
+
+def sliced(box: Box, most: int) -> list[Box]:
+    """The box cut along its first dimension into parts of at most ``most`` elements, or of one position."""
+    if not box or volume(box) <= most:
+        return [box]
+    step = max(1, most * box[0].size // volume(box))
+    starts = range(box[0].lo, box[0].hi, step)
+    return [(Span(lo, min(lo + step, box[0].hi)), *box[1:]) for lo in starts]
 
 
 def divided(writes: Sequence[Box], reads: Sequence[Box], least: int) -> list[Box]:
