@@ -40,8 +40,9 @@ class Summary:
 
     Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored).
-    ``operators`` counts what runs twice twice. ``cycles`` are those of the run, which ``seconds_at_clock`` are of, too.
-    ``solver_seconds`` is wall time, ``plans`` the number of whole plans that were made.
+    ``operators`` are those of the network: what runs twice counts once. ``cycles`` are those of the run, which
+    ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``plans`` the number of whole plans that were
+    made.
     """
 
     network: str
@@ -118,7 +119,7 @@ _FORMATS = ("", ".txt", ".md", ".json")
 def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
     """Explain a compilation and a run of its program, which may have been in time alone."""
     account = spent(graph, plan, program, machine, trace)
-    graph = followed(graph, plan)
+    network, graph = graph, followed(graph, plan)
     load = loads(graph, plan, program, machine)
     worst = max(account.of(account.bounding), key=lambda row: row.lost)
     summary = Summary(
@@ -129,7 +130,7 @@ def report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Lo
         batch=graph.batch,
         segments=len(plan.segments),
         steps=len(plan.steps),
-        operators=len(graph.ops),
+        operators=len(network.ops),
         host_operators=sum(1 for op in graph.ops if op.host),
         instructions=program.instructions,
         cycles_predicted=plan.cycles_predicted,

@@ -34,6 +34,7 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     assert geometry.graph is graph
     facts = Facts(plan, machine, geometry)
     _check_partition(facts)
+    _check_recomputed(plan)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)
     _check_steps(facts)
@@ -73,6 +74,15 @@ def _check_partition(facts: Facts) -> None:
         place += len(segment.ops)
     if place != len(wanted):
         fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
+
+
+def _check_recomputed(plan: Plan) -> None:
+    """What runs again, and those that it runs again for, are in one segment."""
+    of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
+    for wanted in plan.recomputed:
+        where = sorted({of[name] for name in wanted.readers})
+        if len(where) > 1:
+            fail(f"{wanted.op} is to run again for readers in segments {', '.join(map(str, where))}, not in one")
 
 
 def _check_segment(facts: Facts, index: int, segment: Segment) -> None:

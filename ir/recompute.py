@@ -5,13 +5,13 @@
     a → t → b .. a' → t' → c        a' does what a does, in the segment of c, and t' never leaves the core
 
 A plan with recomputations is one of the graph with these operators: for everything that follows it, a' is an operator
-like any other. It computes the same, for each value is rounded where the graph says so. Reference: Checkmate (Jain et
-al., MLSys 2020), where it is called rematerialisation.
+like any other. It computes the same function; as any operator, it has a tile of its own, after which sums of products
+are rounded. Reference: Checkmate (Jain et al., MLSys 2020), where it is called rematerialisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -31,42 +31,51 @@ def recompute(graph: Graph, recomputed: Sequence[Recomputation]) -> Graph:
     Where ``a`` is run again it is called ``a.again1``, as are its result and its private buffers, or ``a.again2``,
     where something is called so. It stands before the first of its readers, and can be a reader of a later one.
 
-    Raises :class:`CheckError` if an operator does not exist, runs on the host, or makes nothing that its readers read,
-    or if nobody needs the first run any more.
+    Raises :class:`CheckError` if an operator or a reader does not exist or runs on the host, if it makes nothing that
+    its readers read, or if nobody needs the first run any more.
     """
-    if not recomputed:
-        return graph
-    ops = list(graph.ops)
-    tensors = dict(graph.tensor)
-    taken = set(tensors) | {name for op in ops for name in (op.name, *(b.name for b in op.buffers))}
+    graphs = [graph, *(made for _, made in steps(graph, recomputed))]
+    return graphs[-1]
+
+
+def steps(graph: Graph, recomputed: Sequence[Recomputation]) -> Iterator[tuple[Op, Graph]]:
+    """Each second run, and the graph that has it and those before; raises as :func:`recompute` does."""
     for wanted in recomputed:
-        of = {op.name: op for op in ops}
-        old = _known(of, wanted)
-        mine = (old.output, *(b.name for b in old.buffers))
+        old = _known(graph, wanted)
+        taken = {t.name for t in graph.tensors} | {n for op in graph.ops for n in (op.name, *_own(op))}
+        mine = (old.output, *_own(old))
         free = (s for s in map(".again{}".format, count(1)) if taken.isdisjoint(f"{n}{s}" for n in (old.name, *mine)))
         suffix = next(free)
-        names = {n: f"{n}{suffix}" for n in mine}
-        taken |= {f"{old.name}{suffix}", *names.values()}
-        again = old.renamed(f"{old.name}{suffix}", names)
-        tensors[again.output] = replace(tensors[old.output], name=again.output)
+        again = old.renamed(f"{old.name}{suffix}", {n: f"{n}{suffix}" for n in mine})
         readers = frozenset(wanted.readers)
-        first = next(i for i, op in enumerate(ops) if op.name in readers)
-        ops = [op.renamed(op.name, {old.output: again.output}) if op.name in readers else op for op in ops]
-        ops.insert(first, again)
+        ops = [op.renamed(op.name, {old.output: again.output}) if op.name in readers else op for op in graph.ops]
+        ops.insert(next(i for i, op in enumerate(ops) if op.name in readers), again)
         if old.output not in graph.output_tensors and not any(old.output in op.inputs for op in ops):
-            raise CheckError(
-                f"{old.name} is to run again for all readers of {old.output}, so that no first run is left"
-            )
-    return replace(graph, ops=tuple(ops), tensors=tuple(tensors.values()))
+            raise _wrong(wanted, f"all readers of {old.output} are to have the second run; leave one to the first")
+        tensors = (*graph.tensors, replace(graph.tensor[old.output], name=again.output))
+        graph = replace(graph, ops=tuple(ops), tensors=tensors)
+        yield again, graph
 
 
-def _known(of: dict[str, Op], wanted: Recomputation) -> Op:
+def _own(op: Op) -> tuple[str, ...]:
+    return tuple(b.name for b in op.buffers)
+
+
+def _known(graph: Graph, wanted: Recomputation) -> Op:
     """The operator that is to run again, if that makes sense."""
-    strange = [name for name in (wanted.op, *wanted.readers) if name not in of]
-    if strange or not wanted.readers:
-        raise CheckError(f"{wanted.op} is to run again for {', '.join(wanted.readers) or 'nobody'}: no such operator")
-    old = of[wanted.op]
-    for reader in (of[name] for name in wanted.readers):
-        if old.host or reader.host or old.output not in reader.inputs:
-            raise CheckError(f"{old.name} is to run again for {reader.name}, which does not read it on a core")
+    if not wanted.readers or len(set(wanted.readers)) < len(wanted.readers):
+        raise _wrong(wanted, "name at least one reader, and each of them once")
+    for name in (wanted.op, *wanted.readers):
+        if name not in graph.op:
+            raise _wrong(wanted, f"there is no operator {name}")
+        if graph.op[name].host is not None:
+            raise _wrong(wanted, f"{name} runs on the host")
+    old = graph.op[wanted.op]
+    for name in wanted.readers:
+        if old.output not in graph.op[name].inputs:
+            raise _wrong(wanted, f"{name} does not read {old.output}")
     return old
+
+
+def _wrong(wanted: Recomputation, why: str) -> CheckError:
+    return CheckError(f"invalid plan: {wanted.op} is to run again for {', '.join(wanted.readers) or 'nobody'}: {why}")

@@ -21,12 +21,13 @@ class Below:
     """Everything below segmentation that plans of one graph on one machine have in common, and the best of them.
 
     ``bound`` is the lower bound of any plan in cycles, and ``reason`` what tells so. ``recomputed``: how the graph came
-    from the network (see :mod:`girih.ir.recompute`); the best plan is one of the graph.
+    from the network (see :mod:`girih.ir.recompute`); the best plan is one of the graph, and takes fewer cycles than
+    ``beat``, those of a plan that there is already.
     """
 
     def __init__(
         self, graph: Graph, machine: Machine, options: Options, record: Record, bound: tuple[int, str],
-        recomputed: tuple[Recomputation, ...] = (),
+        recomputed: tuple[Recomputation, ...] = (), beat: int | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -34,6 +35,7 @@ class Below:
         self.record = record
         self.bound, self.reason = bound
         self.recomputed = recomputed
+        self._beat = beat
         self.cells = Cells(graph)
         self.realiser = Realiser(graph, machine, self.cells, options.seed, self.note)
         self.is_layerwise = options.strategy == "layerwise"
@@ -82,7 +84,7 @@ class Below:
         best: Realised | None = None
         refusal: Refusal | None = None
         for steps in tried:
-            if self.best is not None and best is not None and self.over:
+            if (self.best is not None or self._beat is not None) and best is not None and self.over:
                 break
             asked = now.request(tiled, steps, layerwise=self.is_layerwise)
             found = self.realiser.realise(asked)
@@ -101,7 +103,8 @@ class Below:
     def keep(self, number: int, plan: Plan, asked: Request | None) -> None:
         """A checked plan, ``asked`` of the models (``None``: by heuristics): keep it if it is the best."""
         plan = replace(plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
-        better = self.best is None or plan.cycles_predicted < self.best.cycles_predicted
+        known = self._beat if self.best is None else self.best.cycles_predicted
+        better = known is None or plan.cycles_predicted < known
         if better:
             self.best, self.asked = plan, asked
         cycles = float(plan.cycles_predicted)

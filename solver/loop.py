@@ -151,7 +151,11 @@ class _Loop:
                 break
         if self.best is None:
             raise refusal or InfeasibleError(f"no plan of {self.graph.name} was found for {self.machine.name}")
-        self.below = refined(self.below, self._candidates, len(asked) + 1, first)
+        refined(self.below, self._candidates, len(asked) + 1, first, self._adopt)
+
+    def _adopt(self, below: Below) -> None:
+        """From now on, the best plan is that of ``below``."""
+        self.below = below
 
     def finish(self) -> Planned:
         """The best plan, as one for the network, with the log."""

@@ -11,27 +11,28 @@ Variables
     r_tk: t is made again in k; b_tk: it is brought there for that; n_t: nobody fetches t any more.
 Constraints
     (1) What makes t has its inputs: r_tk => b_uk or r_uk for each input u that is not there.
-    (2) n_t => r_tk for each segment k that fetches t.
+    (2) n_t => r_tk for each segment k that fetches t, and not b_tk: what is brought has to be stored.
     (3) Somebody reads the first run: not all r_tk, if only those segments read t, and it is no output.
 Objective
     Least of sum w_tk r_tk + sum m_uk b_uk - sum f_tk r_tk - sum s_t n_t.
 Relaxed
-    Cores and link are thought to take turns; room in the memories is not looked at. What is chosen is planned like
-    any other graph, and kept if the prediction says that it is faster.
+    Cores and link are thought to take turns; room in the memories is not looked at. A fetch that several segments
+    share is never saved. What is chosen is planned like any other graph, and kept if the prediction says that it is
+    faster.
 Reference: Checkmate (Jain et al., MLSys 2020).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Recomputation, Segment, Solved
-from ..ir.recompute import recompute
+from ..ir.recompute import steps
 from .cp import Budget, Expr, Model, Var, solve, total
 from .demand import link_rate
 
@@ -77,13 +78,13 @@ def recomputations(graph: Graph, machine: Machine, plan: Plan, seed: int) -> Cho
     data = problem(graph, machine, plan)
     if sum(data.fetched.values()) + sum(data.stored.values()) < WORTH * plan.cycles_predicted:
         return None
-    model, again = build(data)
+    model, variables = build(data)
     answer = solve(model, budget=BUDGET, seed=seed)
     if not answer.found or answer.objective is None:
         return None
     solved = Solved("recomputation", answer.status, answer.objective, answer.bound, "cycles, more than without")
     worth = -answer.objective >= WORTH * plan.cycles_predicted
-    chosen = [pair for pair, var in again.items() if answer.true(var)] if worth else []
+    chosen = [pair for pair, var in variables.items() if answer.true(var)] if worth else []
     return Chosen(_ordered(graph, plan.segments, chosen), solved, answer.seconds, answer.deterministic_seconds)
 
 
@@ -104,11 +105,15 @@ def problem(graph: Graph, machine: Machine, plan: Plan) -> Problem:
         work={(t, k): look.work(t, k) for t, k in pairs},
         fetched={pair: look.fetched[pair] for pair in look.spilled},
         # What is fetched where it cannot be made again has to be stored.
-        stored={t: look.stored[t] for t in spilled if all(p in pairs for p in look.fetched if p[0] == t)},
+        stored={t: look.stored[t] for t in spilled if look.may_stay(t) and _all_in(look.fetched, t, pairs)},
         missing=missing,
         bring={(u, k): look.bring(u) for (_, k), inputs in missing.items() for u in inputs},
         last={t: ks for t, ks in readers.items() if all((t, k) in pairs for k in ks)},
     )
+
+
+def _all_in(fetched: Mapping[Pair, int], t: str, pairs: Mapping[Pair, None]) -> bool:
+    return all(pair in pairs for pair in fetched if pair[0] == t)
 
 
 class _Look:
@@ -121,12 +126,18 @@ class _Look:
         self.of = {name: k for k, segment in enumerate(plan.segments) for name in segment.ops}
         self.fetched: dict[Pair, int] = defaultdict(int)
         self.stored: dict[str, int] = defaultdict(int)
+        self.shared: set[str] = set()
+        """What several segments have of one fetch."""
         alive: dict[tuple[str, int], int] = defaultdict(int)
         for buffer in (b for b in plan.shared if b.memory == machine.role("shared").name):
-            # A fetch may be early: the last slot that it lives in reads it.
-            user = plan.steps[plan.slots[buffer.live[1] - 1][0]].segment
             if buffer.fetch:
-                self.fetched[buffer.tensor, user] += ceil(buffer.bytes / self.rate)
+                # It may be early, and be kept for others.
+                lives = {plan.steps[plan.slots[slot][0]].segment for slot in range(*buffer.live)}
+                users = [k for k in self.readers(buffer.tensor) if k in lives]
+                if len(users) == 1:
+                    self.fetched[buffer.tensor, users[0]] += ceil(buffer.bytes / self.rate)
+                else:
+                    self.shared.add(buffer.tensor)
             if buffer.store:
                 self.stored[buffer.tensor] += ceil(buffer.bytes / self.rate)
             for slot in range(*buffer.live):
@@ -155,6 +166,10 @@ class _Look:
     def readers(self, t: str) -> tuple[int, ...]:
         """The segments that read a tensor."""
         return tuple(dict.fromkeys(self.of[op.name] for op in self.graph.consumers[t]))
+
+    def may_stay(self, t: str) -> bool:
+        """Whether ``t`` need not be in main memory if it is made again wherever it is fetched for one segment."""
+        return t not in self.shared and t not in self.graph.output_tensors
 
     def may(self, t: str, k: int) -> bool:
         """Whether ``t`` could be made once more in ``k``, on the cores."""
@@ -193,6 +208,9 @@ def build(data: Problem) -> tuple[Model, dict[Pair, Var]]:
     for t, k in data.fetched:
         if t in unmoved:
             m.implication(unmoved[t], again[t, k])
+    for (u, _), b in brought.items():
+        if u in unmoved:
+            m.at_most_one([b, unmoved[u]])
     for t, segments in data.last.items():
         m.add(total(again[t, k] for k in segments) <= len(segments) - 1)
     cost: list[Expr] = [cycles * again[pair] for pair, cycles in data.work.items()]
@@ -206,29 +224,31 @@ def build(data: Problem) -> tuple[Model, dict[Pair, Var]]:
 def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) -> tuple[Recomputation, ...]:
     """What is chosen, each after those that read what it makes."""
     made: list[Recomputation] = []
-    now = graph
     members = {k: set(segment.ops) for k, segment in enumerate(segments)}
     place = {op.name: n for n, op in enumerate(graph.ops)}
+    now = graph
     for t, k in sorted(chosen, key=lambda pair: (pair[1], -place[graph.producer[pair[0]].name])):
         readers = tuple(op.name for op in now.consumers[t] if op.name in members[k])
-        if not readers:
-            # It costs nothing, and is for nobody.
-            continue
-        made.append(Recomputation(graph.producer[t].name, readers))
-        before = {op.name for op in now.ops}
-        now = recompute(graph, made)
-        members[k] |= {op.name for op in now.ops} - before
+        # An answer that is not the best may have what is for nobody.
+        if readers:
+            made.append(Recomputation(graph.producer[t].name, readers))
+            for new, after in steps(now, made[-1:]):
+                members[k].add(new.name)
+                now = after
     return tuple(made)
+
+
+def second_runs(graph: Graph, recomputed: Sequence[Recomputation]) -> tuple[tuple[str, str], ...]:
+    """The name of each second run, and that of the first."""
+    return tuple((new.name, r.op) for r, (new, _) in zip(recomputed, steps(graph, recomputed), strict=True))
 
 
 def again(graph: Graph, segments: Sequence[Segment], recomputed: Sequence[Recomputation]) -> tuple[Segment, ...]:
     """The segments of ``graph`` with its recomputed operators, each just before the first of its readers."""
     found = list(segments)
-    for number, wanted in enumerate(recomputed, 1):
-        before, after = recompute(graph, recomputed[: number - 1]), recompute(graph, recomputed[:number])
-        new = next(op for op in after.ops if op.name not in before.op)
+    for wanted, (new, _) in zip(recomputed, steps(graph, recomputed), strict=True):
         k = next(k for k, segment in enumerate(found) if wanted.readers[0] in segment.ops)
-        first = next(i for i, name in enumerate(found[k].ops) if name in wanted.readers)
         ops = found[k].ops
+        first = next(i for i, name in enumerate(ops) if name in wanted.readers)
         found[k] = replace(found[k], ops=(*ops[:first], new.name, *ops[first:]))
     return tuple(found)

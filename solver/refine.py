@@ -16,7 +16,7 @@ from .below import Below, under
 from .candidates import Candidates
 from .mirror import mirrored
 from .realise import Realised, Refusal
-from .recompute import again, recomputations
+from .recompute import again, recomputations, second_runs
 from .recut import aligned, bare, coarser, shifted, uniform
 from .rounds import LONGEST_SEARCH, SHORT, Round, budget
 
@@ -26,16 +26,19 @@ OPEN_GAP = 0.01
 """A gap of residency that is worth it."""
 
 
-def refined(below: Below, candidates: Candidates, number: int, now: Round) -> Below:
-    """Try all of it as round ``number``; what comes back has the best plan, maybe of a graph with recomputations."""
+Adopt = Callable[[Below], None]
+"""Is told at once who has the best plan, for the user may interrupt at any time."""
+
+
+def refined(below: Below, candidates: Candidates, number: int, now: Round, adopt: Adopt) -> None:
+    """Try all of it as round ``number``; the best plan may be one of a graph with recomputations."""
     if below.options.timeout >= SHORT:
         recut(below, candidates, number, now)
         coarsen(below, candidates, number, now)
-        below = recomputed(below, number, now)
+        below = recomputed(below, number, now, adopt)
     polish(below, number)
     if below.options.timeout >= SHORT:
         mirror(below, number)
-    return below
 
 
 def recut(below: Below, candidates: Candidates, number: int, now: Round) -> None:
@@ -71,8 +74,8 @@ def coarsen(below: Below, candidates: Candidates, number: int, now: Round) -> No
         below.tiled(number, made, now, *_answers(best, "segmentation"))
 
 
-def recomputed(below: Below, number: int, now: Round) -> Below:
-    """Once more with results made again where they are read, if the model says that it is worth it."""
+def recomputed(below: Below, number: int, now: Round, adopt: Adopt) -> Below:
+    """Once more with results made again where they are read, if the model says that it is worth it; who is better."""
     if below.is_done:
         return below
     best = _best(below)
@@ -84,13 +87,19 @@ def recomputed(below: Below, number: int, now: Round) -> Below:
         return below
     other = Below(
         recompute(below.graph, chosen.recomputed), below.machine, below.options, below.record,
-        (below.bound, below.reason), chosen.recomputed,
+        (below.bound, below.reason), chosen.recomputed, best.cycles_predicted,
     )  # fmt: skip
-    other.ways.caps.update(below.ways.caps)
+    caps, runs = below.ways.caps, second_runs(below.graph, chosen.recomputed)
+    other.ways.caps |= caps | {new: caps[old] for new, old in runs if old in caps}
     segments = again(below.graph, bare(below.graph, best.segments), chosen.recomputed)
-    other.planned(number, segments, now, *_answers(best, "segmentation"), chosen.solved)
-    better = other.best is not None and other.best.cycles_predicted < best.cycles_predicted
-    return other if better else below
+    try:
+        answer = other.planned(number, segments, now, *_answers(best, "segmentation"), chosen.solved)
+        if isinstance(answer, Refusal):
+            below.record.cut("recomputation", answer.message)
+    finally:
+        better = below if other.best is None else other
+        adopt(better)
+    return better
 
 
 def polish(below: Below, number: int) -> None:

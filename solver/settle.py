@@ -34,6 +34,8 @@ class Wish:
 
 
 Settled = tuple[Request, ...]
+BLOCK = 64
+"""Addresses that are tried at once."""
 
 
 def settle(
@@ -135,10 +137,14 @@ def _earliest(
     spots = np.unique(np.concatenate([[0, capacity - wanted.size], high, low - wanted.size]))
     spots = spots[(spots >= 0) & (spots + wanted.size <= capacity)][:: -1 if down else 1]
     there = (first < least.last) & (wanted.first < last)
-    meets = (low[there] < spots[:, None] + wanted.size) & (spots[:, None] < high[there])
-    # Of those in the way at an address, the one that stays the longest decides.
-    begins = np.where(meets, last[there], wanted.first).max(axis=1, initial=wanted.first)
-    if not len(begins) or begins.min() > least.first:
-        return least.first + 1, -1
-    best = int(begins.argmin())
-    return int(begins[best]), int(spots[best])
+    low, high, last = low[there], high[there], last[there]
+    best = (least.first + 1, -1)
+    for block in np.split(spots, range(BLOCK, len(spots), BLOCK)):
+        meets = (low < block[:, None] + wanted.size) & (block[:, None] < high)
+        # Of those in the way at an address, the one that stays the longest decides.
+        begins = np.where(meets, last, wanted.first).max(axis=1, initial=wanted.first)
+        if len(begins) and begins.min() < best[0]:
+            best = (int(begins.min()), int(block[begins.argmin()]))
+        if best[0] == wanted.first:
+            break
+    return best

@@ -12,8 +12,8 @@ from girih.ir.box import Span, volume
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, Split, Step, Tile
-from girih.ir.plan_check import check_plan
+from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.plan_check import _check_recomputed, check_plan  # pyright: ignore[reportPrivateUsage]
 from girih.ir.plan_check_local import check_local
 from girih.ir.plan_check_shared import check_shared
 from girih.ir.plan_facts import Facts, Geometry
@@ -503,3 +503,11 @@ def test_a_store_goes_where_the_read_looks() -> None:
     thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))
     stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
     refused(stolen, "were written there before", made)
+
+
+def test_what_runs_again_and_its_readers_are_in_one_segment() -> None:
+    segments = tuple(Segment((name,), (), (), ()) for name in ("a", "b", "c"))
+    plan = Plan("", "", "", 0, segments, (), (), (), False, 0, 0, "", (), (), (Recomputation("a", ("b", "c")),))
+    with pytest.raises(CheckError, match=r"a is to run again for readers in segments 1, 2, not in one"):
+        _check_recomputed(plan)
+    _check_recomputed(replace(plan, recomputed=(Recomputation("a", ("c",)),)))

@@ -84,11 +84,12 @@ def test_the_same_function(seed: int) -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        (Recomputation("nobody", ("e",)), "nobody is to run again for e: no such operator"),
-        (Recomputation("t", ("nobody",)), "for nobody: no such operator"),
-        (Recomputation("t", ()), "for nobody"),
-        (Recomputation("a", ("e",)), "for e, which does not read it"),
-        (Recomputation("t", ("c", "d", "e")), "for all readers of t"),
+        (Recomputation("nobody", ("e",)), "nobody is to run again for e: there is no operator nobody"),
+        (Recomputation("t", ("e", "other")), "for e, other: there is no operator other"),
+        (Recomputation("t", ()), "for nobody: name at least one reader"),
+        (Recomputation("t", ("e", "e")), "each of them once"),
+        (Recomputation("a", ("e",)), "for e: e does not read a"),
+        (Recomputation("t", ("c", "d", "e")), "all readers of t are to have the second run"),
     ],
 )
 def test_what_makes_no_sense_is_told(wanted: Recomputation, told: str) -> None:

@@ -8,9 +8,10 @@ from itertools import combinations, product
 import pytest
 
 from girih.ir.machine import Memory
+from girih.solver import packing
 from girih.solver.banks import Overflow, Placement, Request, place
 from girih.solver.cp import Budget
-from girih.solver.packing import Item, cliques, neighbours, pack, peak
+from girih.solver.packing import PLACEMENTS, ROUNDS, Item, cliques, neighbours, pack, peak
 
 BUDGET = Budget(10.0)
 
@@ -178,3 +179,17 @@ def test_same_seed_same_addresses(seed: int) -> None:
     answers = [place(requests, memory(64, 4), conflicts=pairs, budget=BUDGET, seed=seed) for _ in range(2)]
     assert all(isinstance(a, Placement) for a in answers)
     assert answers[0].addresses == answers[1].addresses  # type: ignore[union-attr]
+
+
+def test_many_items_are_packed_in_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No packing is low enough: what comes out is one all the same, after as many rounds as there are."""
+    rng = random.Random(0)
+    starts = [rng.randrange(100) for _ in range(500)]
+    items = [Item(rng.randint(1, 9), first, first + rng.randint(1, 12)) for first in starts]
+    rounds: list[int] = []
+    fit = packing.first_fit
+    monkeypatch.setattr(packing, "first_fit", lambda *args: rounds.append(0) or fit(*args))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    at = pack(items, 0)
+    assert len(rounds) == 5 + PLACEMENTS // 500 < 5 + ROUNDS
+    for i, near in enumerate(neighbours(items)):
+        assert all(at[i] + items[i].size <= at[j] or at[j] + items[j].size <= at[i] for j in near)

@@ -7,8 +7,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.ir.box import Box, Span, full, intersect, overlap, volume
-from girih.solver.pieces import MOST_PARTS, divided
+from girih.ir.box import Box, Span, contains, full, intersect, overlap, volume
+from girih.solver.pieces import MOST_ATOMS, MOST_PARTS, atoms, divided, sliced
 
 SHAPE = (6, 8)
 
@@ -44,3 +44,36 @@ def test_what_does_not_divide_is_whole() -> None:
     assert divided(rows, rows[:2], 1) == []
     assert divided(rows, [(Span(i, i + 1), Span(j, j + 1)) for i in range(6) for j in range(8)], 1) == []
     assert MOST_PARTS < 48
+
+
+BOXES = st.tuples(*(st.tuples(st.integers(0, e - 1), st.integers(1, e)) for e in SHAPE)).map(
+    lambda corners: tuple(Span(lo, max(lo + 1, hi)) for lo, hi in corners)
+)
+
+
+@given(st.lists(BOXES, min_size=1, max_size=4))
+def test_atoms_make_up_each_box(reads: list[Box]) -> None:
+    found = atoms(reads)
+    assert len(set(found)) == len(found)
+    assert not any(overlap(a, b) for a, b in combinations(found, 2))
+    for box in reads:
+        assert sum(volume(part) for part in found if contains(box, part)) == volume(box)
+    # None is there for what nobody reads, nor in part.
+    assert all(contains(box, part) for part in found for box in reads if overlap(box, part))
+    assert all(any(contains(box, part) for box in reads) for part in found)
+
+
+def test_halos_are_parts_of_their_own() -> None:
+    top, bottom = (Span(0, 4), Span(0, 8)), (Span(3, 6), Span(0, 8))
+    assert atoms([top, bottom, top]) == [(Span(a, b), Span(0, 8)) for a, b in ((0, 3), (3, 4), (4, 6))]
+    many = [(Span(i, i + 1), Span(0, 8)) for i in range(MOST_ATOMS + 1)]
+    assert len(atoms(many[:-1])) == MOST_ATOMS and atoms(many) == []
+
+
+@given(BOXES, st.integers(1, 50))
+def test_slices_are_small_enough(box: Box, most: int) -> None:
+    found = sliced(box, most)
+    assert sum(map(volume, found)) == volume(box)
+    assert not any(overlap(a, b) for a, b in combinations(found, 2))
+    assert all(volume(part) <= most or part[0].size == 1 for part in found)
+    assert all(contains(box, part) for part in found)
