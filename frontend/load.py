@@ -23,14 +23,7 @@ def load_model(source: ModelSource) -> onnx.ModelProto:
         return _checked(source, "the model")
     if isinstance(source, bytes):
         return _checked(_parse(source, "the model"), "the model")
-    if not isinstance(cast("object", source), (str, os.PathLike)):
-        kind = type(source).__name__
-        raise UsageError(f"a model cannot be of type {kind}; pass a path, the bytes of an ONNX file, or a ModelProto")
-    path = Path(source)
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    path, data = _path(source), read_file(source)
     model = _parse(data, str(path))
     del data
     try:
@@ -39,6 +32,22 @@ def load_model(source: ModelSource) -> onnx.ModelProto:
         # The helper raises many kinds: OSError, ValueError and its own.
         raise UsageError(f"{path}: its external data cannot be read: {error}") from error
     return _checked(model, str(path))
+
+
+def read_file(source: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; :class:`UsageError` if it cannot be read."""
+    path = _path(source)
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _path(source: str | os.PathLike[str]) -> Path:
+    if not isinstance(cast("object", source), (str, os.PathLike)):
+        kind = type(source).__name__
+        raise UsageError(f"a model cannot be of type {kind}; pass a path, the bytes of an ONNX file, or a ModelProto")
+    return Path(source)
 
 
 def _parse(data: bytes, name: str) -> onnx.ModelProto:

@@ -27,7 +27,7 @@ from .convert import importable, is_small
 from .cpu import schedule_for_cpu
 from .inline import proto_of
 from .linear import NotAffine
-from .load import ModelSource, load_model
+from .load import ModelSource, load_model, read_file
 from .lrn import expand_even_lrn
 from .nan import keep_nans
 from .prepare import Network, prepare
@@ -46,8 +46,17 @@ class Reference:
     samples: int | None
 
 
+_EXTERNAL = b"location"
+"""A key that each tensor with external data has, and hardly anything else."""
+
+
 def model_bytes(source: ModelSource) -> bytes:
     """The model as one file, with its external data inside; what :func:`reference_outputs` can read later."""
+    if not isinstance(source, onnx.ModelProto):
+        data = source if isinstance(source, bytes) else read_file(source)
+        # To write hundreds of megabytes anew takes seconds, and nearly every file is as it has to be.
+        if _EXTERNAL not in data:
+            return data
     model = load_model(source)
     for tensor in model.graph.initializer:
         tensor.ClearField("data_location")

@@ -82,7 +82,9 @@ def recomputed(below: Below, number: int, now: Round, adopt: Adopt) -> Below:
     chosen = recomputations(below.graph, below.machine, best, below.options.seed)
     if chosen is None:
         return below
-    below.log(chosen.solved, chosen.seconds, chosen.deterministic_seconds, f"{len(chosen.recomputed)} operators again")
+    names = ", ".join(dict.fromkeys(r.op for r in chosen.recomputed))
+    note = f"{len(chosen.recomputed)} once more: {names}" if names else "nothing is worth it"
+    below.log(chosen.solved, chosen.seconds, chosen.deterministic_seconds, note)
     if not chosen.recomputed:
         return below
     other = Below(

@@ -75,3 +75,15 @@ def test_external_data_goes_inside(tmp_path: Path) -> None:
     (tmp_path / "w.bin").unlink()
     for output, value in reference_outputs(data, inputs).outputs.items():
         assert error(value, expected[output]) < 1e-5
+
+
+def test_a_file_with_all_its_weights_is_taken_as_it_is(tmp_path: Path) -> None:
+    m = Model()
+    model = m.build(m.node("MatMul", m.input("x", 4, 64), m.weight("w", 64, 8)))
+    onnx.save(model, tmp_path / "m.onnx")
+    data = (tmp_path / "m.onnx").read_bytes()
+    assert model_bytes(tmp_path / "m.onnx") == model_bytes(data) == data
+    # The word by which external data is found is nothing special elsewhere.
+    model.graph.node[0].name = "location"
+    onnx.save(model, tmp_path / "n.onnx")
+    assert onnx.load_model_from_string(model_bytes(tmp_path / "n.onnx")) == model
