@@ -46,7 +46,7 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.installed ## write the pages that derive from the sources
-	$(PY) -m girih.ir.manual > docs/isa.md
+	$(PY) -m girih.ir.isa.manual > docs/isa.md
 
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE

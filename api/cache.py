@@ -17,13 +17,13 @@ from typing import TypeVar
 
 import platformdirs
 
+from ..ir.bounds.lower_bound import lower_bound
+from ..ir.checks.check_plan import check_plan
 from ..ir.codec import from_json, sha256, to_json
 from ..ir.errors import CheckError, UsageError
 from ..ir.graph import Graph
-from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan
-from ..ir.plan_check import check_plan
 from ..ir.program import Program
 from ..solver.options import Options, Planned
 from .arguments import path

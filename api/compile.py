@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain.report import Report, report
+from ..ir.checks.check_machine import check_machine
 from ..ir.errors import UsageError
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
-from ..ir.machine_check import check_machine
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container

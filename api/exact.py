@@ -21,11 +21,11 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..ir.elements import ELEMENTS
 from ..ir.graph import Access, Graph, Op, Port, Stage, contraction_axes
+from ..ir.isa.scalar_functions import ELEMENTS
+from ..ir.isa.timing import matrix_shape
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.timing import matrix_shape
 
 Arrays = dict[str, np.ndarray]
 HostKernel = Callable[[Op, list[np.ndarray]], list[np.ndarray]]

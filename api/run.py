@@ -12,13 +12,13 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from ..ir.chrome import chrome_trace
+from ..explain.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
 from ..ir.graph import Op
 from ..ir.machine import Machine
 from ..ir.program import Program
-from ..ir.recompute import followed
+from ..ir.semantics.rematerialise import followed
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from calibration_layers import Layer
 
 from girih.ir.codec import sha256
-from girih.ir.isa import DTYPE_NAMES, Instruction, make
+from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.machine import Machine
 from girih.ir.program import Program, ProgramOp, Queue
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from girih.ir.assembly import print_instruction
 from girih.ir.graph import DTYPES
-from girih.ir.isa import DTYPE_NAMES, Instruction, field
+from girih.ir.isa.assembly import print_instruction
+from girih.ir.isa.table import DTYPE_NAMES, Instruction, field
 from girih.ir.program import Program
 
 Place = tuple[int, int]

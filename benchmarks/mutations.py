@@ -38,7 +38,7 @@ from girih.api.run import make_inputs
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.program import Program
-from girih.ir.recompute import followed
+from girih.ir.semantics.rematerialise import followed
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 

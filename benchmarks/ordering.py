@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from girih.ir.graph import DTYPES
-from girih.ir.isa import Instruction
+from girih.ir.isa.footprint import Strided, reach
+from girih.ir.isa.table import Instruction
 from girih.ir.machine import Machine
 from girih.ir.program import Placed, Program, Queue
-from girih.ir.reach import Strided, reach
 
 Place = tuple[int, int]
 """Queue and index of an instruction."""

@@ -35,7 +35,7 @@ from rich.table import Table
 
 import girih
 from girih.api.run import make_inputs
-from girih.ir.isa import Instruction
+from girih.ir.isa.table import Instruction
 from girih.ir.load_machine import load_machine
 from girih.ir.program import Program, Queue
 from girih.models import build

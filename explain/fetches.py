@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.graph import Graph
-from ..ir.isa import Instruction
+from ..ir.isa.table import Instruction
 from ..ir.machine import Machine
 from ..ir.plan import Plan, SharedBuffer
 from ..ir.program import Program

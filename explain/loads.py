@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from ..ir.graph import Graph, Tensor
-from ..ir.isa import ROWS
+from ..ir.isa.table import ROWS
+from ..ir.isa.timing import Cost, instruction_cost
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.timing import Cost, instruction_cost
 from .fetches import fetched
 
 Loads = Mapping[str, Mapping[str, float]]

@@ -12,12 +12,12 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.recompute import followed
+from ..ir.semantics.rematerialise import followed
 from ..ir.trace import Trace
 from .loads import loads
 from .losses import verdict
 from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
-from .schedule import (
+from .schedule import (  # fmt: skip
     HostRow,
     OperatorRow,
     RecomputedRow,
@@ -28,7 +28,7 @@ from .schedule import (
     recomputed_rows,
     segment_rows,
     waiting,
-)  # fmt: skip
+)
 from .solves import WHOLE, Log, ModelRow, model_rows
 from .spent import Spent, spent
 from .words import plural

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.cell import count
 from ..ir.graph import Graph
 from ..ir.plan import Plan, Split
 from ..ir.program import Program
+from ..ir.semantics.cell import count
 from .loads import Loads, busiest
 
 

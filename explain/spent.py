@@ -15,7 +15,7 @@ For an engine, averaged over the cores that have one, and for each segment or op
 A wait counts for the operator of the instruction that waits, but while other cores compute, or after an engine's last
 instruction, for the operator of what is in the way: that is where a core has less to do than others.
 
-The work of the busiest resource is the lower bound, unless two phases make a larger one (:mod:`..ir.phases`): then the
+The work of the busiest resource is the lower bound, unless two phases make a larger one (:mod:`..ir.bounds.two_phase`): then the
 second one is no resource's work, and what it adds is in the waits.
 
 Links are told beside engines, for the lower bound may be one's. A link is busy while a transfer over it is in flight;
@@ -31,14 +31,14 @@ from operator import itemgetter
 
 import numpy as np
 
+from ..ir.bounds.lower_bound import Work, bounding, unavoidable
 from ..ir.graph import Graph, Tensor
-from ..ir.isa import DTYPE_NAMES, ROWS, Instruction
-from ..ir.lower_bound import Work, bounding, unavoidable
+from ..ir.isa.table import DTYPE_NAMES, ROWS, Instruction
+from ..ir.isa.timing import Cost, instruction_cost, matrix_shape, vector_shape
 from ..ir.machine import Engine, Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.recompute import followed
-from ..ir.timing import Cost, instruction_cost, matrix_shape, vector_shape
+from ..ir.semantics.rematerialise import followed
 from ..ir.trace import Trace
 from .fetches import fetched
 from .past import Node, Past

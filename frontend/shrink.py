@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..ir.box import Affine, Box, Span, full, hull, is_empty, shape_of, volume
 from ..ir.graph import Access, Graph, Op, Stage, Tensor
-from ..ir.region import OpBoxes, op_boxes
+from ..ir.semantics.region import OpBoxes, op_boxes
 
 WORTH = 2
 """A result is made smaller if it has at least so many times the elements that are read, or if stages become idle."""

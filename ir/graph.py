@@ -24,7 +24,7 @@ from .box import Affine
 from .codec import sha256
 
 if TYPE_CHECKING:
-    from .structure import Structures
+    from .equivalence import Structures
 
 DTYPES: dict[str, int] = {
     "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
@@ -73,7 +73,7 @@ class Stage:
 
     A contraction adds that to ``start``, if it has one: an access without reduce axes.
 
-    ``func`` is a name in :data:`girih.ir.elements.ELEMENTS`; an operand is an access or a constant. A stage with
+    ``func`` is a name in :data:`girih.ir.isa.scalar_functions.ELEMENTS`; an operand is an access or a constant. A stage with
     reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient of
     the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage that combines
     writes the whole of its tensor; another may write only a part (concatenation).
@@ -266,7 +266,7 @@ class Graph:
     def structures(self) -> Structures:
         """Which operators differ in names alone."""
         # That module needs the classes of this one.
-        from .structure import Structures
+        from .equivalence import Structures
 
         return Structures(self)
 

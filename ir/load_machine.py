@@ -11,9 +11,9 @@ from typing import Any, NoReturn, cast, get_args, get_type_hints
 
 import msgspec
 
+from .checks.check_machine import problems
 from .errors import UsageError
 from .machine import Engine, Link, Machine, Memory
-from .machine_check import problems
 
 _BUILT_IN = Path(__file__).parent / "machines"
 _TABLES: dict[str, type] = {"memories": Memory, "engines": Engine, "links": Link}

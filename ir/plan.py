@@ -6,7 +6,7 @@ on one another. Lifetimes are half-open spans of slots.
 
 A *segment* is a run of consecutive operators that exchange data in a core's local memory, in any order that they can
 run in. It is cut into instances, that run one after the other, and each instance into cells, that run on the cores
-side by side (see :mod:`girih.ir.cell`). What enters or leaves a segment goes through the shared memory.
+side by side (see :mod:`girih.ir.semantics.cell`). What enters or leaves a segment goes through the shared memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Segment:
     ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
     over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
     its own without splits or tiles. ``inside`` are results that are made where their concatenation lies: they have no
-    local buffer of their own and are not copied (see :mod:`girih.ir.inside`).
+    local buffer of their own and are not copied (see :mod:`girih.ir.semantics.concat_aliasing`).
     """
 
     ops: tuple[str, ...]
@@ -100,7 +100,7 @@ class LocalBuffer:
     ``op``, ``depth`` versions, in weight memory). ``bytes`` is for all versions, each a multiple of the memory's
     alignment. ``live`` is the span of positions in the segment's operator list during which the contents matter. No two
     share bytes while they live, but for a result at the address of an input that it replaces element by element (see
-    :mod:`girih.ir.in_place`), where the life of the one ends.
+    :mod:`girih.ir.semantics.in_place`), where the life of the one ends.
     """
 
     segment: int
@@ -161,7 +161,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Recomputation:
-    """``op`` runs a second time, for ``readers``, which are in one segment (see :mod:`girih.ir.recompute`)."""
+    """``op`` runs a second time, for ``readers``, which are in one segment (see :mod:`girih.ir.semantics.rematerialise`)."""
 
     op: str
     readers: tuple[str, ...]
@@ -172,7 +172,7 @@ class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
     ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``recomputed``, its
-    operators are those of :func:`girih.ir.recompute.followed`.
+    operators are those of :func:`girih.ir.semantics.rematerialise.followed`.
     """
 
     strategy: str

@@ -11,11 +11,11 @@ import struct
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .assembly import print_instruction
 from .codec import from_json, to_json
-from .encoding import TABLE_SHA256, decode_stream, encode_stream
 from .errors import UsageError
-from .isa import Instruction
+from .isa.assembly import print_instruction
+from .isa.encoding import TABLE_SHA256, decode_stream, encode_stream
+from .isa.table import Instruction
 
 MAGIC = b"\x7fGIRIH\r\n"
 VERSION = 1

@@ -6,7 +6,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.recompute import followed
+from ..ir.semantics.rematerialise import followed
 
 
 def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:

@@ -8,7 +8,7 @@ from ..ir.graph import Graph, Op, Port
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
-from ..ir.region import op_boxes, work
+from ..ir.semantics.region import op_boxes, work
 from .walk import Walker
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..ir.box import Box, shape_of
 from ..ir.graph import Graph
-from ..ir.isa import DTYPE_NAMES
+from ..ir.isa.table import DTYPE_NAMES
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 from .axes import Walk

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..ir.box import Affine, Span
-from ..ir.elements import ELEMENTS
 from ..ir.errors import GirihError, UnsupportedError
 from ..ir.graph import DTYPES
+from ..ir.isa.scalar_functions import ELEMENTS
+from ..ir.isa.timing import vector_body
 from ..ir.machine import Engine
-from ..ir.timing import vector_body
 from .axes import ByteNest, Piece, Walk, choices, collapse, independent, pieces, repeats, tighten
 from .nest import Load, Nest
 from .spec import row_major

@@ -14,8 +14,8 @@ from math import prod
 
 from ..ir.box import Affine
 from ..ir.errors import GirihError, UnsupportedError
+from ..ir.isa.timing import matrix_body
 from ..ir.machine import Engine
-from ..ir.timing import matrix_body
 from .axes import ByteNest, Piece, Walk, collapse_except, pieces, tighten
 from .emit import Buffers, Emitted, Ref, byte_nest
 from .nest import Load, Nest

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.elements import COMBINE_IDENTITY
 from ..ir.errors import UnsupportedError
+from ..ir.isa.scalar_functions import COMBINE_IDENTITY
 from ..ir.machine import Engine
 from .axes import ByteNest, Piece, choices, collapse, independent, pieces
 from .emit import Buffers, Emitted, lanes, refs, vector_cost

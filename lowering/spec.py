@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..ir.box import Affine, Box, intersect, is_empty, shape_of, volume
 from ..ir.errors import GirihError, UnsupportedError
 from ..ir.graph import DTYPES, Access, Op, Stage, Tensor
-from ..ir.region import OpBoxes
+from ..ir.semantics.region import OpBoxes
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir.isa import ROWS, Instruction, make
-from ..ir.reach import Strided, reach
+from ..ir.isa.footprint import Strided, reach
+from ..ir.isa.table import ROWS, Instruction, make
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Template:
 
 
 def template(mnemonic: str, fields: Mapping[str, int | float]) -> Template:
-    """The template of an instruction; ``fields`` without bases. Raises what :func:`~girih.ir.isa.make` does."""
+    """The template of an instruction; ``fields`` without bases. Raises what :func:`~girih.ir.isa.table.make` does."""
     instruction = make(mnemonic, 0, fields)
     row = ROWS[mnemonic]
     at = tuple(row.position[f"{operand.name}.base"] for operand in row.operands)

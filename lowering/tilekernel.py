@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir.box import Box
-from ..ir.boxes import Boxes, Int, op_boxes_many, tile_walk
+from ..ir.equivalence import names
 from ..ir.errors import GirihError
 from ..ir.graph import Access, Graph, Op
-from ..ir.isa import DTYPE_NAMES, ROWS
+from ..ir.isa.row import Kind
+from ..ir.isa.table import DTYPE_NAMES, ROWS
 from ..ir.machine import Machine
 from ..ir.plan import Tile
-from ..ir.region import OpBoxes
-from ..ir.row import Kind
-from ..ir.structure import names
+from ..ir.semantics.box_arrays import Boxes, Int, op_boxes_many, tile_walk
+from ..ir.semantics.region import OpBoxes
 from .emit import Emitted, Fetch
 from .kernel import WEIGHTS, Kernels
 from .layout import Layout
@@ -31,7 +31,7 @@ from .tir import view_name
 class View:
     """A buffer that the kernel calls ``name``.
 
-    It is ``number`` among the operator's tensors (see :func:`girih.ir.structure.names`), and begins ``offset`` bytes
+    It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.names`), and begins ``offset`` bytes
     behind the corner of what the core has of it.
     """
 
@@ -82,7 +82,7 @@ class TileKernels:
     ) -> tuple[TileKernel, ...]:
         """The kernels that compute ``box`` of the result, tile by tile.
 
-        ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.structure.names`). ``idle``
+        ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.equivalence.names`). ``idle``
         stages do nothing. ``reduce``: see :func:`girih.lowering.spec.tile_spec`.
         """
         key = (self._structures[op.name], box, tile.sizes, tile.order, held, idle, reduce)

@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ..ir.box import Box, Span
-from ..ir.cell import Cell
+from ..ir.equivalence import names
 from ..ir.graph import Op
 from ..ir.plan import SharedBuffer, Tile
-from ..ir.structure import names
+from ..ir.semantics.cell import Cell
 from .build import Builder, Held
 from .emit import Fetch
 from .kernel import WEIGHTS

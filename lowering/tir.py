@@ -17,8 +17,8 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 
 from ..ir.box import Affine
-from ..ir.elements import COMBINE_IDENTITY
 from ..ir.errors import UnsupportedError
+from ..ir.isa.scalar_functions import COMBINE_IDENTITY
 from .spec import Part, Read, Spec, View
 
 Expr = Any

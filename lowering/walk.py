@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..ir.box import Box
-from ..ir.cell import Cell, Cells
 from ..ir.graph import Graph, Op
-from ..ir.inside import wholes
-from ..ir.isa import make
+from ..ir.isa.table import make
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
-from ..ir.portions import in_turn, portions, receivers
+from ..ir.semantics.cell import Cell, Cells
+from ..ir.semantics.concat_aliasing import wholes
+from ..ir.semantics.dma_chunks import in_turn, portions, receivers
 from .build import Builder, Held
 from .tilekernel import TileKernels
 from .tiles import OpWalk

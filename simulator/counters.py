@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from ..ir.counters import UNITS, Counters
+from ..ir.isa.timing import matrix_shape, vector_shape
 from ..ir.machine import Machine
 from ..ir.program import Program
-from ..ir.timing import matrix_shape, vector_shape
 from .clock import Timeline
 from .places import Banks
 from .tasks import Prepared

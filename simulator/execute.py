@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..ir.errors import UsageError
-from ..ir.isa import field
+from ..ir.isa.table import field
 from ..ir.machine import Machine
 from ..ir.program import HostKernel, Placed, Program, ProgramPort
 from .blas import single_threaded

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..ir.errors import UsageError
 from ..ir.graph import DTYPES
+from ..ir.isa.footprint import WINDOW, taps
+from ..ir.isa.timing import matrix_shape, vector_shape
 from ..ir.machine import Machine
 from ..ir.program import Program
-from ..ir.reach import WINDOW, taps
-from ..ir.timing import matrix_shape, vector_shape
 from .places import Place
 from .tasks import Prepared, operand_cores
 from .templates import Template

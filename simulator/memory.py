@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir.graph import DTYPES
-from ..ir.isa import DTYPE_NAMES
+from ..ir.isa.footprint import Strided
+from ..ir.isa.table import DTYPE_NAMES
 from ..ir.program import Placed
-from ..ir.reach import Strided
 
 _DTYPES = tuple(np.dtype(name) for name in DTYPE_NAMES)
 Picks = tuple[int, np.ndarray]

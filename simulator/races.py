@@ -20,9 +20,9 @@ from math import gcd
 
 import numpy as np
 
+from ..ir.isa.footprint import Strided
 from ..ir.machine import Machine
 from ..ir.program import Placed, Program
-from ..ir.reach import Strided
 from .memory import dense
 from .places import Place
 from .tasks import Prepared, operand_cores

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.reach import WINDOW, Taps, taps
-from ..ir.row import Row
+from ..ir.isa.footprint import WINDOW, Taps, taps
+from ..ir.isa.row import Row
 from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
 from .templates import Template

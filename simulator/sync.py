@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from ..ir.isa import Instruction
+from ..ir.isa.table import Instruction
 from ..ir.program import Program
 from .violations import Violations
 

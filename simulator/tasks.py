@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..ir.isa import Instruction
+from ..ir.isa.footprint import Strided
+from ..ir.isa.table import Instruction
 from ..ir.machine import Machine
 from ..ir.program import Program, Queue
-from ..ir.reach import Strided
 from ..ir.trace import ViolationKind
 from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of

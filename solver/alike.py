@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from ..ir.cell import Cells, Run
 from ..ir.plan import LocalBuffer, Segment
+from ..ir.semantics.cell import Cells, Run
 
 
 def kind(cells: Cells, segment: Segment) -> Hashable:

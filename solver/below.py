@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.cell import Cells
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Recomputation, Segment, Solved
+from ..ir.semantics.cell import Cells
 from .options import ModelRun, Options
 from .order import orders
 from .realise import Realised, Realiser, Refusal, Request

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.box import Box, volume
-from ..ir.boxes import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cell, Cells, count
 from ..ir.graph import DTYPES, Graph, Op
-from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Segment, Tile
+from ..ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
+from ..ir.semantics.cell import Cell, Cells, count
+from ..ir.semantics.concat_aliasing import wholes
 
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: bounds the memory of the search for the largest."""
@@ -230,7 +230,7 @@ def local_requests(
 def in_place_groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -> list[list[LocalBuffer]]:
     """The buffers in groups that share an address: each result behind the input that it takes the place of.
 
-    ``before``: that input, by the name of the result (see :func:`girih.ir.in_place.replaced`).
+    ``before``: that input, by the name of the result (see :func:`girih.ir.semantics.in_place.replaced`).
     """
     groups: list[list[LocalBuffer]] = []
     of: dict[str, list[LocalBuffer]] = {}

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.cell import leaving
+from ..ir.equivalence import names
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.machine import Machine
-from ..ir.structure import names
+from ..ir.semantics.cell import leaving
 from .growth import Crossing, Growth, Run
 from .links import Costs
 from .shares import CORNERS, Rows, all_cells, representatives, rows

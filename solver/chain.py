@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.boxes import Bool, Int
+from ..ir.semantics.box_arrays import Bool, Int
 
 PARTS = 4
 """An operator is passed on in so many parts."""

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..ir.box import Box
 from ..ir.graph import DTYPES
-from ..ir.portions import in_turn, portions, receivers
+from ..ir.semantics.dma_chunks import in_turn, portions, receivers
 from .cycles import Transfers
 
 
@@ -54,14 +54,14 @@ class Copies:
         return self._loads[key]
 
     def portions(self, box: Box, dtype: str) -> tuple[Box, ...]:
-        """See :func:`girih.ir.portions.portions`."""
+        """See :func:`girih.ir.semantics.dma_chunks.portions`."""
         key = (box, dtype)
         if key not in self._portions:
             self._portions[key] = tuple(portions(box, DTYPES[dtype]))
         return self._portions[key]
 
     def order(self, loads: Sequence[Load]) -> list[tuple[int, int]]:
-        """Which load's next portion is copied when: see :func:`girih.ir.portions.in_turn`."""
+        """Which load's next portion is copied when: see :func:`girih.ir.semantics.dma_chunks.in_turn`."""
         key = tuple(load.turns for load in loads)
         if key not in self._orders:
             self._orders[key] = in_turn(key)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..ir.box import Box, is_empty, shape_of, volume
 from ..ir.graph import DTYPES, Graph, Op, contraction_axes
 from ..ir.machine import Engine, Machine
-from ..ir.region import OpBoxes
+from ..ir.semantics.region import OpBoxes
 from .buffers import round_up
 from .cycles import matrix_run, route, vector_run
 

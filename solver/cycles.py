@@ -3,9 +3,9 @@
 A stage over a box of points becomes vector instructions of up to three loops, a contraction becomes matrix
 instructions of up to two row loops, one column loop and three reduced loops, a copy has up to four. A combination that
 is not a matrix product goes to whatever is cheapest: element by element, along the lanes, or over windows
-(:mod:`girih.ir.window`, which the lowering asks as well). Neighbouring loops
+(:mod:`girih.ir.isa.window_selection`, which the lowering asks as well). Neighbouring loops
 that every operand sees as one merge first; loops that are left over repeat the instruction. The cheapest assignment of
-loops is assumed to be found. Durations of single instructions are those of :mod:`girih.ir.timing`.
+loops is assumed to be found. Durations of single instructions are those of :mod:`girih.ir.isa.timing`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import combinations
 from math import ceil, prod
 
 from ..ir.box import Affine, Box, Span, is_empty, shape_of
-from ..ir.elements import ELEMENTS
 from ..ir.graph import DTYPES, Access, Stage, contraction_axes
+from ..ir.isa.scalar_functions import ELEMENTS
+from ..ir.isa.timing import burst_bytes, contiguous_runs, matrix_body, vector_body
+from ..ir.isa.window_selection import Guard, cheapest_parts, overwrites, visited, window_mnemonic
 from ..ir.machine import Engine, Machine, Role
-from ..ir.timing import burst_bytes, contiguous_runs, matrix_body, vector_body
-from ..ir.window import Guard, cheapest_parts, overwrites, visited, window_mnemonic
 
 Layout = Mapping[str, tuple[Box, str]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, and its dtype."""

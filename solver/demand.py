@@ -16,10 +16,10 @@ from functools import cached_property
 from math import ceil
 
 from ..ir.box import Box, intersect, overlap, volume
-from ..ir.cell import Cells, leaving
 from ..ir.graph import DTYPES, Graph, Tensor
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Step
+from ..ir.semantics.cell import Cells, leaving
 from .buffers import is_streamed, lives, round_up, stationary
 from .pieces import atoms, disjoint, divided, grouped, hull_of, sliced
 from .streams import Ring, Walk, Walks, chunks, first_use, ring

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ..ir.box import Box
-from ..ir.cell import Cells, Run, count
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Segment, Tile
+from ..ir.semantics.cell import Cells, Run, count
 from .alike import kind
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .pipeline import Schedule, pipeline

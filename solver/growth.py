@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.boxes import Boxes, Int, op_boxes_many
-from ..ir.cell import followed_dims, leaving
 from ..ir.graph import DTYPES
-from ..ir.in_place import replaced
+from ..ir.semantics.box_arrays import Boxes, Int, op_boxes_many
+from ..ir.semantics.cell import followed_dims, leaving
+from ..ir.semantics.in_place import replaced
 from .chain import duration
 from .links import Costs, OpUnderCuts
 from .shares import CORNERS, Rows, shares

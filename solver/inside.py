@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir.box import Box, volume
-from ..ir.cell import Cell, Cells, count
 from ..ir.graph import Graph
-from ..ir.in_place import replaced
-from ..ir.inside import Inside, inside, possible, rooms
 from ..ir.machine import Machine
 from ..ir.plan import Segment
+from ..ir.semantics.cell import Cell, Cells, count
+from ..ir.semantics.concat_aliasing import Inside, inside, possible, rooms
+from ..ir.semantics.in_place import replaced
 from .buffers import data_buffers, in_place_groups
 
 GROWTHS = (None, 1 / 4, 1 / 8, 1 / 16, 0.0)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.box import Box, Span
-from ..ir.boxes import op_boxes_many, stack
 from ..ir.graph import Graph, Op
+from ..ir.semantics.box_arrays import op_boxes_many, stack
 from .tile_space import Shape
 from .walk import last_tiles
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir.boxes import Boxes, Int
+from ..ir.equivalence import names
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
-from ..ir.region import OpBoxes
-from ..ir.structure import names
+from ..ir.semantics.box_arrays import Boxes, Int
+from ..ir.semantics.region import OpBoxes
 from .chain import Link
 from .cost import OpCost, Rates, Weights, Work, estimate
 

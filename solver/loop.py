@@ -26,12 +26,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from ..ir.bounds.lower_bound import lower_bound
+from ..ir.checks.check_plan import check_plan
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
-from ..ir.lower_bound import lower_bound
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Segment
-from ..ir.plan_check import check_plan
 from .below import Below
 from .candidates import Candidates
 from .graphturbo import LEVELS, Heuristics, Level

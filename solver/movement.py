@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from ..ir.box import Box, contains, hull, overlap, spread, volume
-from ..ir.cell import Cell
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, SharedBuffer
+from ..ir.semantics.cell import Cell
 from .copies import Copies, Group
 from .cycles import Transfer
 from .traffic import Area, Links, Space

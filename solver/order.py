@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from ..ir.box import Box, hull, is_empty, overlap
-from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Segment, Step
+from ..ir.semantics.cell import Cells, count
 
 MOST_SEGMENTS = 12
 """Segments in a plan for which more than the two extremes are tried."""

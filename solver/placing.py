@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..ir.cell import Cell, Cells, Run, count, leaving
 from ..ir.graph import Graph
-from ..ir.in_place import replaced
-from ..ir.inside import inside, wholes
 from ..ir.machine import Machine, Memory
 from ..ir.plan import LocalBuffer, Segment, Solved
+from ..ir.semantics.cell import Cell, Cells, Run, count, leaving
+from ..ir.semantics.concat_aliasing import inside, wholes
+from ..ir.semantics.in_place import replaced
 from .alike import kind, renamed
 from .bank_model import Request
 from .banks import Overflow, Placement, place

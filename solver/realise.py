@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.box import full
-from ..ir.cell import Cells
+from ..ir.checks.check_plan import check_plan
+from ..ir.checks.plan_facts import Geometry
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.machine import Machine, Role
 from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
-from ..ir.plan_check import check_plan
-from ..ir.plan_facts import Geometry
+from ..ir.semantics.cell import Cells
 from .banks import Overflow
 from .cp import Budget
 from .demand import demand

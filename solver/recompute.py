@@ -32,7 +32,7 @@ from math import ceil
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan, Recomputation, Segment, Solved
-from ..ir.recompute import steps
+from ..ir.semantics.rematerialise import steps
 from .cp import Budget, Expr, Model, Var, solve, total
 from .demand import link_rate
 
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The operators to run again (see :func:`girih.ir.recompute.recompute`), and what the model answered."""
+    """The operators to run again (see :func:`girih.ir.semantics.rematerialise.recompute`), and what the model answered."""
 
     recomputed: tuple[Recomputation, ...]
     solved: Solved

@@ -20,9 +20,9 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ..ir.box import Box, hull, part
-from ..ir.cell import Cells, count
 from ..ir.graph import Graph
 from ..ir.plan import Plan, Segment, Split
+from ..ir.semantics.cell import Cells, count
 from .candidates import Candidates
 from .shares import MOST_SPLITS
 from .splits import MOST_INSTANCES, Cut, core_splits, instance_splits

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..ir.plan import Plan, Segment, Solved
-from ..ir.recompute import recompute
+from ..ir.semantics.rematerialise import recompute
 from .below import Below, under
 from .candidates import Candidates
 from .mirror import mirrored

@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.cell import Cells
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Step
+from ..ir.semantics.cell import Cells
 from .cp import Budget
 from .demand import Demand, demand
 from .prefetch import Decisions, Excess, Greedy, evaluate, offers

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.boxes import Int
 from ..ir.machine import Memory
+from ..ir.semantics.box_arrays import Int
 from .bank_model import BankProblem, Request, find
 from .cp import Budget
 from .packing import Item, neighbours, pack, peak

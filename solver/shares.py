@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from ..ir.box import full, part
-from ..ir.boxes import Boxes, Int
+from ..ir.semantics.box_arrays import Boxes, Int
 from .splits import Cut, Splits
 
 MOST_SPLITS = 2
@@ -103,7 +103,7 @@ def all_cells(cut: Cut) -> list[Digits]:
 
 
 def shares(rows: Rows, shape: tuple[int, ...], follow: Mapping[int, int | None]) -> Boxes:
-    """The array twin of :func:`girih.ir.cell.share`: the share of each row in a result of ``shape``."""
+    """The array twin of :func:`girih.ir.semantics.cell.share`: the share of each row in a result of ``shape``."""
     count = len(rows.cut)
     spans = np.tile(np.array(full(shape), dtype=np.int64).reshape(1, len(shape), 2), (count, 1, 1))
     present = np.ones(count, dtype=np.bool_)

@@ -22,11 +22,11 @@ from functools import cached_property
 import numpy as np
 
 from ..ir.box import Box, Span, hull, overlap, volume
-from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cells
 from ..ir.graph import DTYPES, Graph, Op, Tensor
 from ..ir.plan import Segment, Tile, TileCut
-from ..ir.region import not_followed
+from ..ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ..ir.semantics.cell import Cells
+from ..ir.semantics.region import not_followed
 from .buffers import round_up
 
 MAX_VISITS = 400

@@ -16,9 +16,9 @@ from math import prod
 import numpy as np
 
 from ..ir.box import Box, Span, shape_of, volume
-from ..ir.boxes import op_boxes_many, stack
 from ..ir.graph import DTYPES, Graph, Op, contraction_axes
-from ..ir.region import OpBoxes, op_boxes
+from ..ir.semantics.box_arrays import op_boxes_many, stack
+from ..ir.semantics.region import OpBoxes, op_boxes
 from .cost import OpCost, Work
 
 MOST_TILES = 512

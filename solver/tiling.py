@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..ir.box import Box, volume
-from ..ir.cell import Cell, Cells, count
 from ..ir.errors import InfeasibleError
 from ..ir.graph import Graph, Op
 from ..ir.machine import Machine
 from ..ir.plan import Segment, Solved, Tile
-from ..ir.region import op_boxes
+from ..ir.semantics.cell import Cell, Cells, count
+from ..ir.semantics.region import op_boxes
 from .buffers import round_up, scratch_sizes, targets, weight_size
 from .cost import OpCost, Rates, Weights
 from .cp import Budget

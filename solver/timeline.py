@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.box import Box, Span
-from ..ir.cell import Cell, Cells
 from ..ir.graph import Graph, Op
-from ..ir.inside import wholes
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, Prediction, Segment
+from ..ir.semantics.cell import Cell, Cells
+from ..ir.semantics.concat_aliasing import wholes
 from .movement import Movement
 from .traffic import Area
 from .walk import Walk, Walks, last_tile

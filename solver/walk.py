@@ -14,13 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from ..ir.box import Box, Span, full, is_empty, shape_of
-from ..ir.boxes import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ..ir.cell import Cell, tile_boxes
+from ..ir.equivalence import names
 from ..ir.graph import DTYPES, Graph, Op
 from ..ir.machine import Machine, Role
 from ..ir.plan import Tile
-from ..ir.portions import portion_sizes
-from ..ir.structure import names
+from ..ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ..ir.semantics.cell import Cell, tile_boxes
+from ..ir.semantics.dma_chunks import portion_sizes
 from .copies import Copies
 from .cycles import Layout, Run, Transfer, Transfers, matrix_run, vector_run
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..ir.cell import Cells
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Segment
+from ..ir.semantics.cell import Cells
 from .inside import with_inside
 from .interleave import interleaved
 from .order import segment_by_segment

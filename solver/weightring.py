@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.box import Span
-from ..ir.cell import Cell
 from ..ir.graph import Op
-from ..ir.portions import receivers
+from ..ir.semantics.cell import Cell
+from ..ir.semantics.dma_chunks import receivers
 from .cycles import Transfer
 from .movement import Movement
 from .traffic import Area

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from girih.ir.box import Box, full, hull
-from girih.ir.cell import Cells, count, leaving
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.semantics.cell import Cells, count, leaving
 from girih.solver.bank_model import Request
 from girih.solver.banks import Placement, place
 from girih.solver.buffers import local_requests, round_up

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from ...ir.cell import Cells, Run
+from ...ir.checks.check_plan import check_plan
 from ...ir.graph import Graph
-from ...ir.in_place import replaced
 from ...ir.machine import Machine, Role
 from ...ir.plan import LocalBuffer, Plan, Segment, Solved, Step
-from ...ir.plan_check import check_plan
+from ...ir.semantics.cell import Cells, Run
+from ...ir.semantics.in_place import replaced
 from ..alike import kind, renamed
 from ..buffers import local_requests
 from ..demand import demand

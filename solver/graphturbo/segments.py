@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.cell import Cells
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import Segment
+from ...ir.semantics.cell import Cells
 from ..candidates import Candidates
 from ..realise import Refusal
 from .group import group

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.box import Box, hull, volume
-from ...ir.cell import Cell, Cells, count
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.in_place import replaced
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Split, Tile
+from ...ir.semantics.cell import Cell, Cells, count
+from ...ir.semantics.in_place import replaced
 from ..buffers import data_buffers, is_streamed, lives
 from ..cost import anchor_engine
 from .binding import bind

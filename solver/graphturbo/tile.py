@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.box import Box, shape_of
-from ...ir.cell import Cells
 from ...ir.graph import Graph, Op, contraction_axes
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Tile
-from ...ir.region import op_boxes
+from ...ir.semantics.cell import Cells
+from ...ir.semantics.region import op_boxes
 from ..buffers import all_cells, round_up, scratch_sizes, targets, weight_size
 from ..cost import OpCost
 from ..tile_space import column_dims

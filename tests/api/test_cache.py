@@ -18,9 +18,9 @@ from girih import lowering, solver
 from girih.api import cache, cli
 from girih.api.cache import LOWERING, SOLVER, Cache, code_sha256, default_folder, open_cache
 from girih.api.store import Store
+from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.codec import to_json
 from girih.ir.errors import UsageError
-from girih.ir.lower_bound import lower_bound
 from girih.ir.plan import Plan
 from girih.ir.program import Program
 from girih.models import build

@@ -11,16 +11,16 @@ import pytest
 
 from girih.api.run import Result, make_inputs
 from girih.explain.report import Report
+from girih.ir.checks.check_graph import check_graph
+from girih.ir.checks.check_machine import check_machine
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import from_json, to_json
 from girih.ir.graph import Graph
-from girih.ir.graph_check import check_graph
-from girih.ir.isa import ROWS
+from girih.ir.isa.row import Row
+from girih.ir.isa.table import ROWS
 from girih.ir.machine import Machine
-from girih.ir.machine_check import check_machine
 from girih.ir.plan import Plan
-from girih.ir.plan_check import check_plan
 from girih.ir.program import Program
-from girih.ir.row import Row
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 

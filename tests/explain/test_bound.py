@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from girih.explain.spent import spent
+from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan
 from girih.lowering import lower

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.explain.past import Past
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
+from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program
-from girih.ir.timing import instruction_cost
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 

@@ -13,12 +13,12 @@ import pytest
 
 from girih.explain.losses import losses, verdict
 from girih.explain.spent import CAUSES, Spent, SpentRow, spent
-from girih.ir.cell import count
+from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan
+from girih.ir.semantics.cell import count
 from girih.ir.trace import Trace
 from girih.lowering import lower
 from girih.simulator import simulate

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Op
-from girih.ir.graph_check import check_graph
 
 KINDS = {"f": onnx.TensorProto.FLOAT, "i": onnx.TensorProto.INT64, "b": onnx.TensorProto.BOOL}
 Shape = Sequence[int | str]

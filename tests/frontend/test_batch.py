@@ -9,8 +9,8 @@ from support import Model, compare, error, onnxruntime_outputs
 
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UsageError
-from girih.ir.graph_check import check_graph
 
 
 def small_cnn() -> onnx.ModelProto:

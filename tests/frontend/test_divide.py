@@ -12,11 +12,11 @@ from girih import models
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.frontend.divide import divide
+from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.box import Affine
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Graph, Op, Stage
-from girih.ir.graph_check import check_graph
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound
 from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.simulator import simulate

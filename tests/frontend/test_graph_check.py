@@ -12,9 +12,9 @@ import pytest
 from girih import models
 from girih.frontend import import_onnx
 from girih.ir.box import Affine
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import CheckError
 from girih.ir.graph import Access, Axis, Graph, Op, Stage
-from girih.ir.graph_check import check_graph
 
 GRAPH = import_onnx(models.build("tiny-cnn"), batch=1)
 

@@ -16,8 +16,8 @@ from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.frontend.shrink import shrink
 from girih.ir.box import Affine
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
-from girih.ir.graph_check import check_graph
 
 
 def picked(graph: Graph, rng: Random) -> Graph:

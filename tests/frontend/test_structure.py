@@ -11,9 +11,9 @@ from test_operators import CASES
 
 from girih import models
 from girih.frontend import import_onnx
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph, Stage, contraction_axes
-from girih.ir.graph_check import check_graph
 
 
 def case(name: str, precision: str = "as-is") -> Graph:

@@ -10,18 +10,18 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.ir.blocks import least_blocks
+from girih.ir.bounds.array_blocks import least_blocks
+from girih.ir.bounds.demanded_elements import Inside
+from girih.ir.bounds.lower_bound import unavoidable
 from girih.ir.box import Affine, Box, Span, full
-from girih.ir.cell import tile_boxes
 from girih.ir.graph import DTYPES, Access, Axis, Graph, Op, Stage
-from girih.ir.isa import ROWS
+from girih.ir.isa.table import ROWS
+from girih.ir.isa.timing import instruction_cost, matrix_body
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import unavoidable
 from girih.ir.machine import Engine, Machine
-from girih.ir.needed import Inside
 from girih.ir.plan import Plan
-from girih.ir.region import op_boxes
-from girih.ir.timing import instruction_cost, matrix_body
+from girih.ir.semantics.cell import tile_boxes
+from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emit import Emitted
 from girih.lowering.kernel import Kernels

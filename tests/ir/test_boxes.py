@@ -9,10 +9,10 @@ from itertools import product
 import pytest
 
 from girih.ir.box import Affine, Box, Span, full, is_empty
-from girih.ir.boxes import Boxes, op_boxes_many, stack, stationary_walk, tile_walk
-from girih.ir.cell import tile_boxes
 from girih.ir.graph import Access, Axis, Graph, Op, Stage, Tensor
-from girih.ir.region import accessed, op_boxes
+from girih.ir.semantics.box_arrays import Boxes, op_boxes_many, stack, stationary_walk, tile_walk
+from girih.ir.semantics.cell import tile_boxes
+from girih.ir.semantics.region import accessed, op_boxes
 
 from ..graphs import attention, conv, residual
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.cell import Cells, count
+from girih.ir.equivalence import Structures
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split
-from girih.ir.structure import Structures
+from girih.ir.semantics.cell import Cells, count
 from girih.tests import graphs
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from girih.api.exact import Arrays, evaluate_op, shares
 from girih.ir.box import full
-from girih.ir.cell import tile_boxes
 from girih.ir.graph import Graph, Op
-from girih.ir.in_place import replaceable
+from girih.ir.semantics.cell import tile_boxes
+from girih.ir.semantics.in_place import replaceable
 
 from .. import graphs
 

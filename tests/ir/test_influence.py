@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from girih.frontend import import_onnx
+from girih.ir.bounds.demanded_elements import needed_points
+from girih.ir.bounds.forward_slice import used_after
 from girih.ir.graph import DTYPES, Access, Graph, Op
-from girih.ir.influence import used_after
-from girih.ir.needed import needed_points
 
 from .. import graphs
 from ..awkward import awkward

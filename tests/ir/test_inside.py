@@ -9,14 +9,14 @@ from itertools import product
 import pytest
 
 from girih.ir.box import Box, Span
-from girih.ir.cell import Cells, count
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
-from girih.ir.in_place import replaced
-from girih.ir.inside import Inside, inside, outermost, pieces, possible, rooms, wholes
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, Split, Step
-from girih.ir.plan_check import check_plan
+from girih.ir.semantics.cell import Cells, count
+from girih.ir.semantics.concat_aliasing import Inside, inside, outermost, pieces, possible, rooms, wholes
+from girih.ir.semantics.in_place import replaced
 
 from .. import graphs
 from ..solver.rough import rough_plan, rough_segment

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import girih.ir.load_machine
+from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine, machine_names, parse_machine
-from girih.ir.machine_check import check_machine, problems
 
 TINY = (Path(girih.ir.load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
 

@@ -6,9 +6,9 @@ from math import ceil
 
 import pytest
 
+from girih.ir.bounds.lower_bound import lower_bound, unavoidable
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound, unavoidable
 from girih.ir.machine import Machine
 from girih.tests import graphs
 

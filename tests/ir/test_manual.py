@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from girih.ir.encoding import encode
-from girih.ir.isa import BY_OPCODE, make
-from girih.ir.manual import manual
+from girih.ir.isa.encoding import encode
+from girih.ir.isa.manual import manual
+from girih.ir.isa.table import BY_OPCODE, make
 
 PAGE = Path(__file__).parents[2] / "docs" / "isa.md"
 

@@ -9,9 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from girih.ir.bounds.demanded_elements import Inside, Points, joined, needed_points, writing
 from girih.ir.box import Affine, full
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
-from girih.ir.needed import Inside, Points, joined, needed_points, writing
 
 from .. import graphs
 from ..lowering.grown import grown

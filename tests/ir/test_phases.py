@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from girih.ir.bounds.demanded_elements import needed_points
+from girih.ir.bounds.lower_bound import lower_bound, on_matrix, unavoidable
+from girih.ir.bounds.two_phase import Phases, phases
 from girih.ir.graph import Access, Graph, Host
 from girih.ir.load_machine import load_machine
-from girih.ir.lower_bound import lower_bound, on_matrix, unavoidable
 from girih.ir.machine import Machine
-from girih.ir.needed import needed_points
-from girih.ir.phases import Phases, phases
 
 from .. import graphs
 

@@ -9,15 +9,15 @@ from functools import cache
 import pytest
 
 from girih.ir.box import Span, volume
+from girih.ir.checks.check_plan import _check_recomputed, check_plan  # pyright: ignore[reportPrivateUsage]
+from girih.ir.checks.plan_facts import Facts, Geometry
+from girih.ir.checks.plan_local_memory import check_local
+from girih.ir.checks.plan_shared_memory import check_shared
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
-from girih.ir.plan_check import _check_recomputed, check_plan  # pyright: ignore[reportPrivateUsage]
-from girih.ir.plan_check_local import check_local
-from girih.ir.plan_check_shared import check_shared
-from girih.ir.plan_facts import Facts, Geometry
-from girih.ir.portions import portions
+from girih.ir.semantics.dma_chunks import portions
 from girih.solver.buffers import round_up
 
 from ..graphs import residual

@@ -10,14 +10,14 @@ import plans
 import pytest
 
 from girih.ir.box import Box, Span, is_empty, volume
-from girih.ir.cell import tile_boxes
+from girih.ir.checks.check_plan import check_plan
+from girih.ir.checks.plan_facts import Geometry
 from girih.ir.errors import CheckError
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Tile
-from girih.ir.plan_check import check_plan
-from girih.ir.plan_facts import Geometry
-from girih.ir.region import accessed, op_boxes
+from girih.ir.semantics.cell import tile_boxes
+from girih.ir.semantics.region import accessed, op_boxes
 
 MACHINE = load_machine("stcp920")
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
-from girih.ir.portions import LEAST_BYTES, MOST, in_turn, portion_sizes, portions, receivers
+from girih.ir.semantics.dma_chunks import LEAST_BYTES, MOST, in_turn, portion_sizes, portions, receivers
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.errors import UsageError
-from girih.ir.isa import make
+from girih.ir.isa.table import make
 from girih.ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort, Queue, disassemble
 
 PROGRAM = Program(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from girih.api.exact import evaluate
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
-from girih.ir.graph_check import check_graph
 from girih.ir.plan import Recomputation
-from girih.ir.recompute import recompute
+from girih.ir.semantics.rematerialise import recompute
 
 
 def outputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.errors import UnsupportedError
-from girih.ir.isa import DTYPE_NAMES, ROWS, make
+from girih.ir.isa.footprint import Strided, overlaps_itself, reach, taps
+from girih.ir.isa.row import Row
+from girih.ir.isa.table import DTYPE_NAMES, ROWS, make
+from girih.ir.isa.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
 from girih.ir.load_machine import load_machine
-from girih.ir.reach import Strided, overlaps_itself, reach, taps
-from girih.ir.row import Row
-from girih.ir.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
 
 CHIP = load_machine("stcp920")
 MME, VME = CHIP.engine["MME"], CHIP.engine["VME"]

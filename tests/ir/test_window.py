@@ -10,9 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from girih.ir.box import Affine, Span
+from girih.ir.isa.timing import vector_body
+from girih.ir.isa.window_selection import (
+    Combination,
+    Found,
+    Guard,
+    Part,
+    Slot,
+    Window,
+    cheapest,
+    cheapest_parts,
+    overwrites,
+    visited,
+)
 from girih.ir.load_machine import load_machine
-from girih.ir.timing import vector_body
-from girih.ir.window import Combination, Found, Guard, Part, Slot, Window, cheapest, cheapest_parts, overwrites, visited
 
 VME = load_machine("stcp920").engine["VME"]
 FOREVER = 1 << 60

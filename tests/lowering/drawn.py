@@ -12,14 +12,14 @@ from math import prod
 from random import Random
 
 from girih.ir.box import Box, Span, contains, full, hull, intersect, is_empty, volume
-from girih.ir.cell import Cell, Cells, count, leaving, tile_boxes
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
 from girih.ir.graph import DTYPES, Graph, Op
-from girih.ir.inside import possible, wholes
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
-from girih.ir.plan_check import check_plan
-from girih.ir.region import accessed, op_boxes
+from girih.ir.semantics.cell import Cell, Cells, count, leaving, tile_boxes
+from girih.ir.semantics.concat_aliasing import possible, wholes
+from girih.ir.semantics.region import accessed, op_boxes
 
 VECTOR_POINTS = 1 << 13
 """Points of a contraction up to which the vector engine may be given it."""

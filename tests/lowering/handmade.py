@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from girih.ir.box import full, volume
-from girih.ir.cell import Cells, tile_boxes
 from girih.ir.graph import DTYPES, Graph
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
-from girih.ir.region import op_boxes
+from girih.ir.semantics.cell import Cells, tile_boxes
+from girih.ir.semantics.region import op_boxes
 
 
 class Bump:

@@ -14,7 +14,7 @@ from drawn import drawn
 from judge import error, expected_of, inputs_of, run
 
 from girih.ir.graph import Graph
-from girih.ir.isa import Instruction, field
+from girih.ir.isa.table import Instruction, field
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.program import Program

@@ -13,11 +13,11 @@ from handmade import handmade
 from judge import inputs_of, run
 
 from girih.ir.graph import Graph
-from girih.ir.isa import Instruction, field
+from girih.ir.isa.footprint import reach
+from girih.ir.isa.table import Instruction, field
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, SharedBuffer, Tile
 from girih.ir.program import Program
-from girih.ir.reach import reach
 from girih.lowering import lower
 
 MACHINE = load_machine("tiny")

@@ -12,8 +12,8 @@ from judge import check, error, inputs_of, run
 
 from girih.api.exact import evaluate, reduce_cuts, sums_in_parts
 from girih.ir.box import Affine
+from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
-from girih.ir.graph_check import check_graph
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 

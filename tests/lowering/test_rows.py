@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.cell import Cells
+from girih.ir.isa.timing import instruction_cost
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Step
-from girih.ir.timing import instruction_cost
+from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.solver.walk import Walks
 

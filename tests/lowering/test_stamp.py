@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from girih.ir.errors import UsageError
-from girih.ir.isa import ROWS, make
-from girih.ir.reach import reach
+from girih.ir.isa.footprint import reach
+from girih.ir.isa.table import ROWS, make
 from girih.lowering.stamp import template
 
 WITH_OPERANDS = [name for name, row in ROWS.items() if row.operands]

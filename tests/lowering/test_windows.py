@@ -17,11 +17,11 @@ from support import Model, onnxruntime_outputs
 from girih.frontend import import_onnx
 from girih.ir.box import Affine, Box, Span, full, is_empty, shape_of
 from girih.ir.graph import DTYPES, Access, Axis, Graph, Op, Port, Stage, Tensor
-from girih.ir.isa import DTYPE_NAMES, ROWS, Instruction, make
+from girih.ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
+from girih.ir.isa.timing import instruction_cost
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.region import op_boxes
-from girih.ir.timing import instruction_cost
+from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emit import Emitted
 from girih.lowering.kernel import compile_kernel

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from girih.ir.isa import DTYPE_NAMES, Instruction, make
+from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.program import Program, ProgramOp, Queue

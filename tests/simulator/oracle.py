@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from girih.ir.graph import DTYPES
-from girih.ir.isa import DTYPE_NAMES, Instruction
+from girih.ir.isa.table import DTYPE_NAMES, Instruction
 from girih.ir.machine import Machine
 
 F = np.float32

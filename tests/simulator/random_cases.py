@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from girih.ir.graph import DTYPES
-from girih.ir.isa import DTYPE_NAMES, Instruction, make
+from girih.ir.isa.row import Operand, Row
+from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.machine import Engine
-from girih.ir.row import Operand, Row
 
 from .micro import TINY
 from .oracle import State

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
+from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program
-from girih.ir.timing import instruction_cost
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 

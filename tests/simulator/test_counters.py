@@ -12,7 +12,7 @@ import pytest
 
 from girih.ir.counters import Counters, Meaning, meaning
 from girih.ir.errors import UsageError
-from girih.ir.isa import make
+from girih.ir.isa.table import make
 from girih.ir.trace import Summary
 from girih.simulator import simulate
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from girih.ir.errors import UsageError
-from girih.ir.isa import make
+from girih.ir.isa.table import make
 from girih.ir.program import Program
 from girih.simulator import host_memory, simulate
 from girih.simulator.clock import Clock

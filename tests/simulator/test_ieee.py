@@ -12,7 +12,7 @@ from handmade import handmade
 from judge import check
 
 from girih.ir.graph import Graph
-from girih.ir.isa import ROWS, make
+from girih.ir.isa.table import ROWS, make
 from girih.ir.load_machine import load_machine
 
 from .micro import array

@@ -17,7 +17,7 @@ from ordering import unordered
 
 from girih.api.exact import evaluate, reduce_cuts
 from girih.ir.graph import Graph
-from girih.ir.isa import make
+from girih.ir.isa.table import make
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 

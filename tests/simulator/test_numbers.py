@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from girih.ir.elements import ELEMENTS
+from girih.ir.isa.scalar_functions import ELEMENTS
 from girih.simulator.numbers import FLOAT, converted, erf, to_float
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from girih.ir.isa.footprint import Strided
 from girih.ir.machine import Memory
-from girih.ir.reach import Strided
 from girih.simulator.places import Banks
 
 from .micro import TINY

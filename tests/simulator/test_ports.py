@@ -10,7 +10,7 @@ import pytest
 
 from girih.ir.codec import sha256
 from girih.ir.errors import UsageError
-from girih.ir.isa import make
+from girih.ir.isa.table import make
 from girih.ir.program import HostKernel, Placed, Program, ProgramPort, Queue
 from girih.simulator import simulate
 from girih.simulator.numbers import converted

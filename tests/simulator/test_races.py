@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.ir.isa import ROWS, Instruction
+from girih.ir.isa.footprint import reach
+from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program, Queue
-from girih.ir.reach import reach
 from girih.simulator import simulate, violations
 
 from .micro import TINY

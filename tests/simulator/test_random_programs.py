@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from girih.ir.errors import UsageError
-from girih.ir.isa import ROWS, Instruction
+from girih.ir.isa.row import Row
+from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program
-from girih.ir.row import Row
 from girih.simulator import simulate
 
 from .micro import TINY

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from girih.ir.isa import DTYPE_NAMES, ROWS, field
-from girih.ir.row import Row
+from girih.ir.isa.row import Row
+from girih.ir.isa.table import DTYPE_NAMES, ROWS, field
 
 from .oracle import execute
 from .random_cases import Case, case

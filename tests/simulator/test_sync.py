@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 

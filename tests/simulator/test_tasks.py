@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
 from girih.ir.program import ProgramPort
 from girih.simulator import simulate
 from girih.simulator.tasks import Prepared

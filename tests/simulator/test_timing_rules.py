@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from girih.ir.isa import ROWS, Instruction, make
+from girih.ir.isa.row import Rule
+from girih.ir.isa.table import ROWS, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.program import HostKernel, Placed
-from girih.ir.row import Rule
 from girih.simulator import simulate
 
 from .micro import add, array, move, program

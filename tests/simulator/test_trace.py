@@ -12,10 +12,10 @@ import pytest
 from calibration_layers import Layer
 from calibration_programs import layer_program
 
-from girih.ir.chrome import chrome_trace
+from girih.explain.occupancy import occupancy
+from girih.explain.perfetto import chrome_trace
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.occupancy import occupancy
 from girih.ir.program import Program, ProgramOp
 from girih.ir.trace import Trace
 from girih.simulator import simulate

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
 from girih.ir.program import ProgramOp
 from girih.ir.trace import Site, Trace, Violation, ViolationKind
 from girih.simulator import simulate

@@ -7,7 +7,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from girih.ir.isa import Instruction, make
+from girih.ir.isa.table import Instruction, make
 from girih.ir.program import Program, ProgramPort
 from girih.simulator import simulate
 

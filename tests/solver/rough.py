@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from girih.ir.cell import Cells, count
 from girih.ir.graph import Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.semantics.cell import Cells, count
 from girih.solver.banks import Overflow, Placement, Request, place
 from girih.solver.buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cp import Budget

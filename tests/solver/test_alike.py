@@ -5,10 +5,10 @@ from __future__ import annotations
 import graphs
 import pytest
 
-from girih.ir.cell import Cells
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Split
+from girih.ir.semantics.cell import Cells
 from girih.solver.cp import Budget
 from girih.solver.depths import Pipelines
 from girih.solver.placing import LocalPlaces, Placing

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import pytest
 
+from girih.ir.checks.check_machine import check_machine
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
 from girih.ir.errors import InfeasibleError, UsageError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.machine_check import check_machine
 from girih.ir.plan import Plan
-from girih.ir.plan_check import check_plan
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from girih.ir.box import full, volume
-from girih.ir.cell import Cells, tile_boxes
 from girih.ir.graph import DTYPES, Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment
-from girih.ir.region import accessed, op_boxes
+from girih.ir.semantics.cell import Cells, tile_boxes
+from girih.ir.semantics.region import accessed, op_boxes
 from girih.solver.buffers import all_cells, is_streamed, local_requests, round_up
 
 from ..graphs import attention, chain, residual

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Box, Span, full
+from girih.ir.equivalence import Structures, signature
 from girih.ir.graph import Graph
+from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.region import OpBoxes, op_boxes
-from girih.ir.structure import Structures, signature
-from girih.ir.timing import matrix_body
+from girih.ir.semantics.region import OpBoxes, op_boxes
 from girih.solver.chain import Link, duration
 from girih.solver.cost import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
 from girih.tests import graphs

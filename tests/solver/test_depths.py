@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.cell import Cells
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Segment
+from girih.ir.semantics.cell import Cells
 from girih.solver.buffers import scratch_buffers
 from girih.solver.cp import Budget
 from girih.solver.depths import Pipelines

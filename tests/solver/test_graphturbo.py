@@ -14,14 +14,14 @@ import pytest
 from grown import grown
 from judge import check, inputs_of
 
-from girih.ir.cell import Cells, count
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, SharedBuffer, Split
-from girih.ir.plan_check import check_plan
+from girih.ir.semantics.cell import Cells, count
 from girih.models import build
 from girih.solver import cp, plan, rounds
 from girih.solver.demand import Demand, Fetched, Kept, Part, Use

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.cell import Cells
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import Graph
-from girih.ir.inside import possible
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Split
-from girih.ir.plan_check import check_plan
+from girih.ir.semantics.cell import Cells
+from girih.ir.semantics.concat_aliasing import possible
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan

@@ -8,11 +8,11 @@ import graphs
 import numpy as np
 import pytest
 
-from girih.ir.cell import Cells
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Split
-from girih.ir.plan_check import check_plan
+from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan

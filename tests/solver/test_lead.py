@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, full
-from girih.ir.cell import Cells
 from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Tile
+from girih.ir.semantics.cell import Cells
 from girih.solver.cost import OpCost
 from girih.solver.lead import Lead, Overlap, overlap
 from girih.solver.tile_space import Shape, tile_shapes

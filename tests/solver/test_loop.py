@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import graphs
 
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Solved, Tile
-from girih.ir.plan_check import check_plan
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import loop, plan
@@ -31,14 +31,7 @@ from girih.solver.options import Options, Planned, Progress
 from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
 from girih.solver.realise import Realised, Realiser, Refusal, Request
 from girih.solver.record import Record
-from girih.solver.rounds import (
-    DETERMINISTIC,
-    ENUMERATION_SECONDS,
-    LONGEST_SEARCH,
-    PATIENCE,
-    ROUND_SECONDS,
-    rounds,
-)
+from girih.solver.rounds import DETERMINISTIC, ENUMERATION_SECONDS, LONGEST_SEARCH, PATIENCE, ROUND_SECONDS, rounds
 from girih.solver.segmentation import Segmentation
 
 GRAPHS = {

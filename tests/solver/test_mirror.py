@@ -9,9 +9,9 @@ from random import Random
 import graphs
 import pytest
 
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan_check import check_plan
 from girih.lowering import lower
 from girih.solver import Options, plan
 from girih.solver.mirror import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]

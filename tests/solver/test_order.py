@@ -6,9 +6,9 @@ import graphs
 import pytest
 
 from girih.ir.box import is_empty, overlap
-from girih.ir.cell import Cells, count
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split, Step
+from girih.ir.semantics.cell import Cells, count
 from girih.solver.order import depth_first, extremes, orders
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import graphs
 
-from girih.ir.cell import Cells
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Segment, Split
+from girih.ir.semantics.cell import Cells
 from girih.solver.cp import Budget
 from girih.solver.placing import LocalPlaces, Placing
 from girih.solver.tiling import Infeasible, Tiler

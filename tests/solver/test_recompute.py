@@ -14,14 +14,14 @@ import pytest
 
 from girih.api.exact import evaluate, reduce_cuts
 from girih.ir.box import Span, full
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import from_json, to_json
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Prediction, Recomputation, Segment, SharedBuffer, Step
-from girih.ir.plan_check import check_plan
-from girih.ir.recompute import followed, recompute
+from girih.ir.semantics.rematerialise import followed, recompute
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan, refine

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import graphs
 
-from girih.ir.cell import Cells, count
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
+from girih.ir.semantics.cell import Cells, count
 from girih.solver.below import Below
 from girih.solver.candidates import Candidates
 from girih.solver.options import Options

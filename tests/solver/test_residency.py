@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Span, full
-from girih.ir.boxes import Boxes, stack
-from girih.ir.cell import Cells
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph, Host, Op, Tensor
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Step, Tile
-from girih.ir.plan_check import check_plan
+from girih.ir.semantics.box_arrays import Boxes, stack
+from girih.ir.semantics.cell import Cells
 from girih.solver.cp import Budget, solve
 from girih.solver.demand import Demand, Fetched, Kept, Part, Use, demand
 from girih.solver.prefetch import KEPT, RINGED, STAYS, Decisions, Greedy, Offers, bound, evaluate

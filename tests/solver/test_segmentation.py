@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from girih.ir.box import volume
-from girih.ir.cell import Cells, count, followed_dims, share
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import DTYPES, Graph
-from girih.ir.in_place import replaced
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
+from girih.ir.semantics.cell import Cells, count, followed_dims, share
+from girih.ir.semantics.in_place import replaced
 from girih.solver.buffers import data_buffers, round_up
 from girih.solver.candidates import Candidates, Column
 from girih.solver.cp import Budget, solve

@@ -9,11 +9,11 @@ from math import prod
 import pytest
 
 from girih.ir.box import Box, full, shape_of
-from girih.ir.cell import Cells, tile_boxes
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Tile
+from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.solver.buffers import scratch_sizes, weight_size
 from girih.solver.cost import Weights, Work
 from girih.solver.cp import Budget, solve

@@ -14,11 +14,11 @@ from random import Random
 import pytest
 
 from girih.ir.box import Box, Span, full, intersect, volume
-from girih.ir.cell import tile_boxes
 from girih.ir.graph import DTYPES, Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.region import op_boxes
+from girih.ir.semantics.cell import tile_boxes
+from girih.ir.semantics.region import op_boxes
 from girih.solver.cost import Weights
 from girih.solver.tile_model import DEPTHS, WEIGHT_DEPTHS, Choice, Mode
 from girih.solver.tile_space import Shape, reductions, tile_shapes

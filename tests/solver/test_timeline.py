@@ -11,12 +11,12 @@ import plans
 import pytest
 
 from girih.ir.box import Box, Span, full, overlap, shape_of
-from girih.ir.cell import Cells, tile_boxes
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Tile
-from girih.ir.portions import portions
+from girih.ir.semantics.cell import Cells, tile_boxes
+from girih.ir.semantics.dma_chunks import portions
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.copies import Copies

@@ -1,0 +1,100 @@
+"""A run as events for Perfetto and for Chrome's trace viewer.
+
+One process for each core, and process 0 for the cluster, with a track for each engine. On a track, the instructions of
+one operator lie within a slice of that operator; arrows lead from the last instruction that a wait waits for to the
+first one behind the wait; memories and links have counters. A microsecond of the viewer is a cycle.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ..ir.machine import Machine
+from ..ir.program import Program
+from ..ir.trace import Trace
+from .occupancy import Steps, occupancy
+
+Event = dict[str, Any]
+
+
+def chrome_trace(program: Program, machine: Machine, trace: Trace) -> dict[str, Any]:
+    """The JSON object that such viewers open."""
+    events = [*_names(program), *_slices(program, trace), *_arrows(program, trace)]
+    memories, links = occupancy(program, machine, trace)
+    for (memory, core), steps in memories.items():
+        events += _counter(_process(core), f"{memory} occupied", "bytes", steps)
+    for link, steps in links.items():
+        events += _counter(0, f"{link} link", "bytes a cycle", steps)
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _process(core: int | None) -> int:
+    return 0 if core is None else core + 1
+
+
+def _names(program: Program) -> Iterator[Event]:
+    for number, queue in enumerate(program.queues):
+        process = _process(queue.core)
+        name = "cluster" if queue.core is None else f"core {queue.core}"
+        yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
+        yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": process}}
+        yield {"ph": "M", "pid": process, "tid": number, "name": "thread_name", "args": {"name": queue.engine}}
+
+
+def _slices(program: Program, trace: Trace) -> Iterator[Event]:
+    """Instructions within operators; what took no time at a wait is left out."""
+    for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
+        track = {"ph": "X", "pid": _process(queue.core), "tid": number}
+        starts, ends = trace.start[number].tolist(), trace.end[number].tolist()
+        shown = [
+            (index, instruction, start, end)
+            for index, (instruction, start, end) in enumerate(zip(stream, starts, ends, strict=True))
+            if end >= 0 and not (instruction.row.kind == "sync" and start == end)
+        ]
+        for op, group in groupby(shown, key=lambda row: row[1].op):
+            rows = list(group)
+            known = program.ops[op] if op < len(program.ops) else None
+            name = known.name if known else "?"
+            told = {"operator": name, "nodes": list(known.origin) if known else []}
+            begin, stop = rows[0][2], rows[-1][3]
+            yield {**track, "ts": begin, "dur": stop - begin, "cat": "operator", "name": name, "args": told}
+            for index, instruction, start, end in rows:
+                kind = instruction.row.kind
+                times = {"ts": start, "dur": end - start}
+                yield {**track, **times, "cat": kind, "name": instruction.mnemonic, "args": {**told, "index": index}}
+
+
+def _arrows(program: Program, trace: Trace) -> Iterator[Event]:
+    """Both ends of each dependence: an arrow leaves in the last cycle of one slice and meets the start of another."""
+    ran = [
+        [i for i, (one, end) in enumerate(zip(stream, ends, strict=True)) if one.row.kind != "sync" and end >= 0]
+        for stream, ends in zip(program.streams, (ends.tolist() for ends in trace.end), strict=True)
+    ]
+    for identity, ((other, before), (queue, behind)) in enumerate(_dependences(trace, ran)):
+        common = {"cat": "dependence", "name": "dependence", "id": identity}
+        leaves = max(int(trace.start[other][before]), int(trace.end[other][before]) - 1)
+        meets = int(trace.start[queue][behind])
+        yield {"ph": "s", "pid": _process(program.queues[other].core), "tid": other, "ts": leaves, **common}
+        yield {"ph": "f", "pid": _process(program.queues[queue].core), "tid": queue, "ts": meets, "bp": "e", **common}
+
+
+def _dependences(trace: Trace, ran: Sequence[Sequence[int]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """(queue, index) of the last instruction that each wait waited for, and of the first one behind the wait."""
+    for queue, index, other, count in trace.waits.tolist():
+        before = bisect_left(ran[other], count) if other < len(ran) else 0
+        behind = bisect_right(ran[queue], index)
+        if before and behind < len(ran[queue]):
+            yield (other, ran[other][before - 1]), (queue, ran[queue][behind])
+
+
+def _counter(process: int, name: str, unit: str, steps: Steps) -> Iterator[Event]:
+    """One event for each change."""
+    before = None
+    for number, value in enumerate(steps.values.tolist()):
+        if value != before:
+            yield {"ph": "C", "pid": process, "ts": number * steps.width, "name": name, "args": {unit: value}}
+        before = value
+    yield {"ph": "C", "pid": process, "ts": len(steps.values) * steps.width, "name": name, "args": {unit: 0}}

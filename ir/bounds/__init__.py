@@ -1,0 +1,1 @@
+"""Lower bounds that no plan can beat."""

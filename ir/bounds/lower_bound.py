@@ -1,0 +1,210 @@
+"""A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do, or two in a row.
+
+For each resource, cycles = unavoidable work / peak rate, as if it never waited:
+
+- the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
+  that are full but for rows and columns that no plan can fill (:mod:`.array_blocks`). (A plan could give these to the vector
+  engine, but no strategy does: the bound is that of plans that do not.)
+- the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
+  combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
+  written to a private buffer (it can be fused with a sum);
+- the links of the main memory: every element of a constant, input or output that is accessed, once;
+- the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
+- the host: its kernels and the bytes that they move.
+
+What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
+:mod:`.demanded_elements` says what is left. The bound is the largest of the resources, or that of two phases, if it is larger: an
+engine computes, and then weights are fetched for which there was no room (:mod:`.two_phase`). It knows nothing of segments
+and tiles, and shares no code with what decides them.
+
+A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
+input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+from ..graph import DTYPES, Graph, Op, Stage
+from ..isa.scalar_functions import ELEMENTS
+from ..machine import Engine, Machine
+from .array_blocks import least_blocks
+from .demanded_elements import Inside, Points, needed_points
+from .two_phase import phases
+
+Needed = Mapping[str, tuple[Points, ...]]
+"""By operator: the points of each stage."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
+
+    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
+    an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan (absent: none).
+    """
+
+    resource: str
+    cycles: float
+    told: str
+    by_op: Mapping[str, float]
+    rounded: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
+    """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
+    points = needed_points(graph)
+    works = _works(graph, machine, points)
+    most = bounding(works)
+    cores = {machine.engine_for(kind).name for kind in ("matrix", "vector")}
+    later = phases(
+        graph, machine, points, {work.resource: work.by_op for work in works if work.resource in cores},
+        [op for op, position, _, _ in _running(graph, points) if on_matrix(op, position, _dtypes(graph, op), machine)],
+    )  # fmt: skip
+    if later is not None and later.cycles > most.cycles:
+        return ceil(later.cycles - 1e-6), later.told
+    return ceil(most.cycles - 1e-6), f"{most.resource}: {most.told}"
+
+
+def bounding(works: tuple[Work, ...]) -> Work:
+    """The resource with the most work: the bound is its, or that of two phases."""
+    return max(works, key=lambda work: work.cycles)
+
+
+def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
+    """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
+    return _works(graph, machine, needed_points(graph))
+
+
+def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[Work, ...]:
+    return (
+        _matrix(graph, machine, points),
+        _vector(graph, machine, points),
+        _host(graph, machine),
+        *_links(graph, machine, points),
+    )
+
+
+def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -> bool:
+    """Whether a matrix engine can run the stage at ``position``."""
+    if position != op.anchor:
+        return False
+    rate = machine.engine_for("matrix").rate or {}
+    return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].factors)
+
+
+def _rated(dtype: str) -> str:
+    return "int8" if dtype == "uint8" else dtype
+
+
+def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
+    """The dtype of each tensor and private buffer that the stages touch."""
+    return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
+
+
+def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, Inside]]:
+    """(operator, position, stage, points) of each stage that must run."""
+    for op in graph.ops:
+        for position, (stage, mine) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
+            if mine.inside is not None:
+                yield op, position, stage, mine.inside
+
+
+def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
+    engine = machine.engine_for("matrix")
+    cycles: dict[str, float] = defaultdict(float)
+    rounded: dict[str, float] = defaultdict(float)
+    macs = 0
+    for op, position, stage, inside in _running(graph, points):
+        dtypes = _dtypes(graph, op)
+        if on_matrix(op, position, dtypes, machine):
+            rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])] * machine.cores
+            blocks = least_blocks(stage, inside, engine)
+            cycles[op.name] += blocks / rate
+            rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
+            macs += inside.count
+    told = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), told, cycles, rounded)
+
+
+def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
+    engine = machine.engine_for("vector")
+    cycles: dict[str, float] = defaultdict(float)
+    elements = 0
+    for op, position, stage, inside in _running(graph, points):
+        dtypes = _dtypes(graph, op)
+        if stage.is_movement or on_matrix(op, position, dtypes, machine):
+            continue
+        if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
+            continue
+        lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
+        cycles[op.name] += inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
+        elements += inside.count
+    told = f"{elements:,} element operations on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), told, cycles)
+
+
+def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
+    """The dtypes that may decide how many lanes a stage has: of what it writes; if it combines, also of any factor."""
+    accesses = [stage.write] if stage.combine is None else [stage.write, *stage.factors]
+    return [dtypes[a.tensor] for a in accesses]
+
+
+def _slowdown(stage: Stage, engine: Engine) -> int:
+    """Cycles that a lane takes for a point; a constant operand may turn a special function into another."""
+    special = ELEMENTS[stage.func].special and len(stage.reads) == len(stage.operands)
+    return engine.special if special else 1
+
+
+def _host(graph: Graph, machine: Machine) -> Work:
+    kernels = [op for op in graph.ops if op.host is not None]
+    engine = machine.engine_for("host")
+    moved = {op.name: sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs)) for op in kernels}
+    cycles = {name: engine.issue + count / engine.bytes_per_cycle for name, count in moved.items()}
+    told = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
+    return Work(engine.name, sum(cycles.values()), told, cycles)
+
+
+def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
+    """Each link of the main and the shared memory, in the machine's order."""
+    host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
+    sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
+    into = _accessed_bytes(graph, sources, points)
+    out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
+    both: dict[str, int] = defaultdict(int)
+    for name, count in (*into.items(), *out.items()):
+        both[name] += count
+    twice = {name: 2 * count for name, count in both.items()}
+    main, shared = machine.role("main").name, machine.role("shared").name
+    crossing: dict[tuple[str, str], Mapping[str, int]] = {
+        (main, "read"): into, (main, "write"): out, (main, "both"): both,
+        (shared, "read"): both, (shared, "write"): both, (shared, "both"): twice,
+    }  # fmt: skip
+    found: list[Work] = []
+    for link in machine.links:
+        crossed = crossing.get((link.memory, link.direction), {})
+        if moved := sum(crossed.values()):
+            by_op: dict[str, float] = defaultdict(float)
+            for name, count in crossed.items():
+                by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
+            told = f"{moved:,} bytes of constants, inputs and outputs"
+            found.append(Work(link.name, moved / link.bytes_per_cycle, told, by_op))
+    return found
+
+
+def _user(graph: Graph, tensor: str, points: Needed) -> str:
+    """The operator that makes a tensor; of a constant or input, the first one that runs and reads it."""
+    made = graph.producer.get(tensor)
+    return made.name if made else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
+
+
+def _accessed_bytes(graph: Graph, names: set[str], points: Needed) -> dict[str, int]:
+    """By tensor: bytes of all elements that some access certainly touches."""
+    touched = dict.fromkeys(sorted(names), 0)
+    for name, count in (item for op in points.values() for stage in op for item in stage.elements.items()):
+        if name in touched:
+            touched[name] = max(touched[name], count)
+    return {name: count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items()}

@@ -1,0 +1,113 @@
+"""A bound of two phases: an engine's work, and then the weights that cannot have been fetched before.
+
+Let P be a set of operators, and t the moment when the last of their points has been executed for the first time. An
+engine that has *work* with them was busy for so long by then. That last point, whichever it is, made some element of a
+result, and everything that reads it, or what is made of it, starts after t. The weights that this takes (see
+:mod:`.forward_slice`) lie on chip at t, or are fetched later: of w bytes, w - C cross the link of the main memory after t,
+where C is the room that there is for them on chip. So
+
+    cycles >= work(P) + (w - C) / bandwidth
+
+where w is the least over the operators of P. For any w, the best P are all operators after which at least w bytes are
+used; the bound is the largest over w. In the same way, all but the room of the weight memories crosses the read link of
+the shared memory after t.
+
+The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else. Of
+these a plan has copies in the shared memory and in the weight memories alone (:mod:`..checks.plan_local_memory`), so that the
+other memories of a core are no room for them. (A plan could give such an operator to the vector engine, with its
+weights in local memory, but no strategy does: as all of the lower bound, this is one of plans that do not.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..graph import Graph, Op
+from ..machine import Link, Machine
+from .demanded_elements import Points
+from .forward_slice import used_after
+
+
+@dataclass(frozen=True)
+class Phases:
+    """``engine`` works with ``operators`` operators; after that, ``bytes`` cross ``link`` in ``fetching`` cycles."""
+
+    engine: str
+    link: str
+    cycles: float
+    fetching: float
+    bytes: int
+    operators: int
+
+    @property
+    def told(self) -> str:
+        """Where the cycles come from."""
+        computing = (
+            f"{self.cycles - self.fetching:,.0f} cycles of {self.operators} operator{'s' * (self.operators > 1)}"
+        )
+        moving = f"{self.bytes:,} bytes of weights that are used after them and have no room on chip before"
+        return f"{self.engine}, then {self.link}: {computing}, and {moving}"
+
+
+def phases(
+    graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ...]], work: Mapping[str, Mapping[str, float]],
+    on_matrix: Sequence[Op],
+) -> Phases | None:  # fmt: skip
+    """The largest bound of two phases; ``None`` if all weights have room.
+
+    ``work``: for engines, cycles by operator. ``on_matrix``: the operators whose anchor the matrix engine runs.
+    """
+    stationary = _stationary(graph, on_matrix)
+    rooms = [
+        (link, room) for link, room in _rooms(machine) if room < sum(graph.tensor[n].bytes for n in stationary.values())
+    ]
+    if not rooms:
+        return None
+    after = used_after(graph, points, stationary)
+    found: list[Phases] = []
+    for engine, by_op in work.items():
+        found += _of_engine(engine, by_op, after, rooms)
+    return max(found, key=lambda one: one.cycles, default=None)
+
+
+def _of_engine(
+    engine: str, by_op: Mapping[str, float], after: Mapping[str, int], rooms: Sequence[tuple[Link, int]]
+) -> Iterator[Phases]:
+    """For each number of bytes, all operators after which so many are used."""
+    done = 0.0
+    order = sorted((name for name in by_op if by_op[name]), key=lambda name: -after[name])
+    for number, name in enumerate(order, 1):
+        done += by_op[name]
+        for link, room in rooms:
+            left = after[name] - room
+            if left > 0:
+                fetching = left / link.bytes_per_cycle
+                yield Phases(engine, link.name, done + fetching, fetching, left, number)
+
+
+def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
+    """By operator: the constant that is its stationary operand, if nobody reads it as anything else."""
+    found = {op.name: op.stages[op.anchor].reads[1].tensor for op in on_matrix if op.anchor is not None}
+    others = {n for op in graph.ops if op.host is not None for n in op.inputs} | graph.output_tensors
+    others |= {
+        read.tensor
+        for op in graph.ops
+        for position, stage in enumerate(op.stages)
+        for operand, read in enumerate(stage.reads)
+        if not (op.name in found and position == op.anchor and operand == 1)
+    }
+    return {op: name for op, name in found.items() if name in graph.constant_names and name not in others}
+
+
+def _rooms(machine: Machine) -> Iterator[tuple[Link, int]]:
+    """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
+    main, shared, weights = machine.role("main"), machine.role("shared"), machine.role("weights")
+    inside = weights.capacity * machine.cores
+    rooms = {
+        (main.name, "read"): shared.capacity + inside, (main.name, "both"): shared.capacity + inside,
+        (shared.name, "write"): shared.capacity + inside, (shared.name, "read"): inside, (shared.name, "both"): inside,
+    }  # fmt: skip
+    for link in machine.links:
+        if (room := rooms.get((link.memory, link.direction))) is not None:
+            yield link, room

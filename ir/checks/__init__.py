@@ -1,0 +1,1 @@
+"""Checkers of graphs, machines and plans; they share no code with what builds these."""

@@ -1,0 +1,228 @@
+"""Whether a plan is one: every rule of :mod:`girih.ir.plan`, checked without the solver's code.
+
+The first violation is reported with its place and its size. What a plan predicts is only checked to be sane.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from ..box import Box, contains, full, volume
+from ..errors import CheckError
+from ..graph import Graph, Op
+from ..machine import Machine
+from ..plan import Plan, Segment, Tile
+from ..semantics.box_arrays import Boxes, Int, stack
+from ..semantics.cell import count, leaving
+from ..semantics.rematerialise import followed
+from .plan_facts import Facts, Geometry
+from .plan_local_memory import check_local
+from .plan_shared_memory import check_shared
+
+
+def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | None = None) -> None:
+    """Raise :class:`CheckError` if the plan cannot be followed on this machine, or computes something else.
+
+    Who checks many plans of a graph can pass its ``geometry``, which remembers what they have in common.
+    """
+    if plan.machine != machine.name:
+        fail(f"it is for machine {plan.machine}, not {machine.name}")
+    graph = followed(graph, plan)
+    geometry = geometry or Geometry(graph)
+    assert geometry.graph is graph
+    facts = Facts(plan, machine, geometry)
+    _check_partition(facts)
+    _check_recomputed(plan)
+    for index, segment in enumerate(plan.segments):
+        _check_segment(facts, index, segment)
+    _check_steps(facts)
+    _check_shares(facts)
+    _check_order(facts)
+    check_local(facts)
+    check_shared(facts)
+    _check_predictions(plan)
+
+
+def fail(message: str) -> NoReturn:
+    raise CheckError(f"invalid plan: {message}")
+
+
+def _check_partition(facts: Facts) -> None:
+    """The segments are the graph's operators, run by run; those of a run in an order in which they can run."""
+    graph = facts.graph
+    wanted = [op.name for op in graph.ops]
+    place = 0
+    for index, segment in enumerate(facts.plan.segments):
+        if not segment.ops:
+            fail(f"segment {index} has no operators")
+        run = wanted[place : place + len(segment.ops)]
+        strange = next((mine for mine in segment.ops if mine not in run), None)
+        if strange is not None or len(set(segment.ops)) < len(run) or len(run) < len(segment.ops):
+            told = "an operator twice" if strange is None else strange
+            fail(f"segment {index} has {told}, and the graph has {', '.join(run) or 'nothing'} there")
+        if segment.ops[-1] != run[-1]:
+            fail(f"segment {index} ends with {segment.ops[-1]}, and its leader is {run[-1]}")
+        made: set[str] = set()
+        ours = {graph.op[name].output for name in run}
+        for name in segment.ops:
+            early = [tensor for tensor in graph.op[name].inputs if tensor in ours - made]
+            if early:
+                fail(f"segment {index} runs {name} before {graph.producer[early[0]].name}, which makes its {early[0]}")
+            made |= set(graph.op[name].outputs)
+        place += len(segment.ops)
+    if place != len(wanted):
+        fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
+
+
+def _check_recomputed(plan: Plan) -> None:
+    """What runs again, and those that it runs again for, are in one segment."""
+    of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
+    for wanted in plan.recomputed:
+        where = sorted({of[name] for name in wanted.readers})
+        if len(where) > 1:
+            fail(f"{wanted.op} is to run again for readers in segments {', '.join(map(str, where))}, not in one")
+
+
+def _check_segment(facts: Facts, index: int, segment: Segment) -> None:
+    ops = facts.ops(segment)
+    where = f"segment {index} ({segment.ops[0]} .. {segment.ops[-1]})"
+    if any(op.host is not None for op in ops):
+        if len(ops) > 1:
+            fail(f"{where} mixes a host operator with others")
+        if segment.instances or segment.cores or segment.tiles:
+            fail(f"{where} runs on the host and must have neither splits nor tiles")
+        return
+    _check_ancestors(where, ops)
+    shape = facts.graph.tensor[ops[-1].output].shape
+    for what, splits in (("instances", segment.instances), ("cores", segment.cores)):
+        for split in splits:
+            if not 0 <= split.dim < len(shape):
+                fail(f"{where} cuts dimension {split.dim} into {what}, and its leader's result has {len(shape)}")
+            if not 1 <= split.parts <= shape[split.dim]:
+                fail(f"{where} cuts dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {what}")
+    if count(segment.cores) > facts.machine.cores:
+        fail(f"{where} uses {count(segment.cores)} cores, and {facts.machine.name} has {facts.machine.cores}")
+    if [t.op for t in segment.tiles] != list(segment.ops):
+        fail(f"{where} has tiles for {', '.join(t.op for t in segment.tiles) or 'nothing'}, not for its operators")
+    for op in ops:
+        _check_tile(facts, op, segment.tile[op.name])
+
+
+def _check_ancestors(where: str, ops: tuple[Op, ...]) -> None:
+    """Everything in a segment is needed by its last operator."""
+    needed = set(ops[-1].outputs)
+    for op in reversed(ops):
+        if not needed & set(op.outputs):
+            fail(f"{where}: {op.name} is no ancestor of {ops[-1].name}")
+        needed |= set(op.inputs)
+
+
+def _check_tile(facts: Facts, op: Op, tile: Tile) -> None:
+    shape = facts.graph.tensor[op.output].shape
+    if len(tile.sizes) != len(shape) or any(s < 1 for s in tile.sizes):
+        fail(f"the tile of {op.name} has sizes {tile.sizes} for a result of shape {shape}")
+    if sorted(tile.order) != list(range(len(shape))):
+        fail(f"the loop order {tile.order} of {op.name} is no permutation of its {len(shape)} dimensions")
+    if tile.engine not in ("matrix", "vector"):
+        fail(f"the tile of {op.name} names engine {tile.engine!r}")
+    if tile.depth < 1 or tile.weight_depth < 1:
+        fail(f"the tile of {op.name} has depth {tile.depth} and weight depth {tile.weight_depth}")
+    if tile.engine == "vector":
+        return
+    if op.anchor is None:
+        fail(f"the tile of {op.name} names the matrix engine, which can run none of its stages")
+    axes = [axis for axis in op.stages[op.anchor].axes if axis.reduce]
+    if len(tile.reduce) != len(axes) or any(r < 1 for r in tile.reduce):
+        fail(f"the tile of {op.name} cuts its {len(axes)} reduce axes by {tile.reduce}")
+
+
+def _check_steps(facts: Facts) -> None:
+    """Each instance of each segment runs once."""
+    seen: set[tuple[int, int]] = set()
+    for number, step in enumerate(facts.plan.steps):
+        if not 0 <= step.segment < len(facts.plan.segments):
+            fail(f"step {number} is of segment {step.segment}, and there are {len(facts.plan.segments)}")
+        if not 0 <= step.instance < count(facts.plan.segments[step.segment].instances):
+            fail(f"step {number} is instance {step.instance} of segment {step.segment}, which has fewer")
+        if (step.segment, step.instance) in seen:
+            fail(f"step {number} repeats instance {step.instance} of segment {step.segment}")
+        seen.add((step.segment, step.instance))
+    wanted = sum(count(segment.instances) for segment in facts.plan.segments)
+    if len(seen) != wanted:
+        fail(f"there are {len(seen)} steps for {wanted} instances")
+
+
+def _check_shares(facts: Facts) -> None:
+    """The cells' shares of each result that leaves its segment are disjoint, computed, and together the whole."""
+    for segment in facts.plan.segments:
+        if facts.is_host(segment):
+            continue
+        cells = facts.all_cells(segment)
+        for op in leaving(facts.graph, facts.ops(segment)):
+            tensor = facts.graph.tensor[op.output]
+            shares = [cell.owned[op.output] for cell in cells if op.output in cell.owned]
+            for cell in cells:
+                if op.output in cell.owned and not contains(cell.tensors[op.output], cell.owned[op.output]):
+                    fail(f"a core owns {cell.owned[op.output]} of {op.output} and computes {cell.tensors[op.output]}")
+            boxes = stack(shares, len(tensor.shape))
+            total = int(boxes.volumes.sum())
+            if total != tensor.elements:
+                fail(f"the shares of {op.output} hold {total} elements, and it has {tensor.elements}")
+            for i, share in enumerate(shares):
+                if int(common(boxes, share)[i + 1 :].sum()):
+                    fail(f"two cores own a part of {share} of {op.output}")
+
+
+def common(boxes: Boxes, box: Box) -> Int:
+    """How many elements each of ``boxes`` shares with ``box``."""
+    if not box:
+        return boxes.volumes
+    one = np.array(box, dtype=np.int64)
+    low = np.maximum(boxes.spans[:, :, 0], one[:, 0])
+    high = np.minimum(boxes.spans[:, :, 1], one[:, 1])
+    return np.where(boxes.present, np.prod(np.maximum(high - low, 0), axis=1), 0)
+
+
+def _check_order(facts: Facts) -> None:
+    """What a step reads was made in steps before it."""
+    wanted: dict[str, list[tuple[int, Box]]] = {}
+    for number, step in enumerate(facts.plan.steps):
+        segment = facts.plan.segments[step.segment]
+        produced = {name for op in facts.ops(segment) for name in op.outputs}
+        if facts.is_host(segment):
+            for name in facts.ops(segment)[0].inputs:
+                wanted.setdefault(name, []).append((number, full(facts.graph.tensor[name].shape)))
+            continue
+        for cell in facts.cells_of(segment, step.instance):
+            for name, box in cell.tensors.items():
+                if name not in produced:
+                    wanted.setdefault(name, []).append((number, box))
+    step_of = {slot: number for number, slot in enumerate(facts.first_slot)}
+    for name, reads in wanted.items():
+        made = facts.made.get(name)
+        if name in facts.by_host:
+            maker = step_of[facts.by_host[name]]
+            for number, _ in reads:
+                if number <= maker:
+                    fail(f"step {number} reads {name}, which the host makes in step {maker}")
+        if not made:
+            continue
+        boxes = stack([m.box for m in made], len(facts.graph.tensor[name].shape))
+        steps = np.array([m.step for m in made])
+        for number, box in dict.fromkeys(reads):
+            there = int(common(boxes, box)[steps < number].sum())
+            if there < volume(box):
+                fail(f"step {number} reads {volume(box)} elements of {name}, and {there} were made before")
+
+
+def _check_predictions(plan: Plan) -> None:
+    if plan.cycles_predicted < 0 or plan.lower_bound_cycles < 0:
+        fail(f"it predicts {plan.cycles_predicted} cycles, and at least {plan.lower_bound_cycles}")
+    slots = set(plan.slots)
+    for p in plan.predictions:
+        if (p.step, p.op) not in slots:
+            fail(f"it predicts when {p.op} runs in step {p.step}, which does not run it")
+        if not 0 <= p.start <= p.stop:
+            fail(f"it predicts that {p.op} runs from {p.start} to {p.stop} in step {p.step}")

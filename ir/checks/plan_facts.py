@@ -1,0 +1,252 @@
+"""What a plan implies, without judging it: slots, cells, who makes and who reads what when.
+
+Slots count the operators of the steps, in order. A *made* box is the share of a result that one cell stores in the
+shared memory; a *read* is a box that one cell needs there, in the slot whose load or tile walk brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..box import Box, Span, volume
+from ..graph import DTYPES, Graph, Op
+from ..machine import Machine
+from ..plan import LocalBuffer, Plan, Segment, Tile, TileCut
+from ..semantics.box_arrays import Boxes, Int, concatenate, op_boxes_many, stationary_walk, tile_walk
+from ..semantics.cell import Cell, Cells, count, leaving
+from ..semantics.region import not_followed
+
+_BATCH = 1 << 16
+"""Tiles whose boxes are found at once."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The share of a result that ``core`` stores in ``slot``."""
+
+    step: int
+    slot: int
+    core: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Read:
+    """A box that ``core`` (-1: the host) needs in ``slot``."""
+
+    step: int
+    slot: int
+    core: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tiles of a constant that ``core`` brings straight to its weight memory in ``slot``.
+
+    Tile ``i`` is needed at step ``when[i]`` of the walk, which all cores take together.
+    """
+
+    step: int
+    slot: int
+    core: int
+    tiles: Boxes
+    when: Int
+
+
+class Geometry:
+    """What parts of a graph's operators need, computed on demand; it is the same in every plan of the graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.cells = Cells(graph)
+        self._scratch: dict[tuple[int, TileCut, tuple[Box, ...]], tuple[int, ...]] = {}
+        self._weights: dict[tuple[int, TileCut, tuple[Box, ...]], int] = {}
+        self._streams: dict[tuple[int, TileCut, Box], tuple[Boxes, Int]] = {}
+        self._free: dict[int, frozenset[int]] = {}
+
+    def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
+        """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""
+        # Equal operators under equal tiles need as much.
+        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        if key not in self._scratch:
+            most = dict.fromkeys((b.name for b in op.buffers), 0)
+            walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
+            while walks:
+                batch = [walks.pop(0)]
+                while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
+                    batch.append(walks.pop(0))
+                _, parts = op_boxes_many(op, self.graph.tensor, concatenate(batch))
+                for buffer in op.buffers:
+                    if buffer.name in parts:
+                        size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
+                        most[buffer.name] = max(most[buffer.name], size)
+            self._scratch[key] = tuple(most.values())
+        return self._scratch[key]
+
+    def weights(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> int:
+        """Elements of the largest tile of the stationary operand in the walks over these boxes of the result."""
+        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        if key not in self._weights:
+            walks = (self.weight_tiles(op, tile, box)[0] for box in boxes)
+            self._weights[key] = max((int(tiles.volumes.max(initial=0)) for tiles in walks), default=0)
+        return self._weights[key]
+
+    def weight_tiles(self, op: Op, tile: Tile, box: Box) -> tuple[Boxes, Int]:
+        """The tiles of the stationary operand in the walk over ``box``, without repetitions, and when each begins."""
+        # Where the operand is the same for every part, only the number of tiles counts: cells share their walks, as do
+        # equal operators under equal tiles.
+        free = self._not_followed(op)
+        box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
+        key = (self.cells.structures.of[op.name], tile.cut, box)
+        if key not in self._streams:
+            assert op.anchor is not None
+            points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
+            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            keep = np.ones(len(tiles), dtype=np.bool_)
+            keep[1:] = np.any(tiles.spans[1:] != tiles.spans[:-1], axis=(1, 2))
+            when = np.flatnonzero(keep & tiles.present)
+            self._streams[key] = (tiles.select(when), when.astype(np.int64))
+        return self._streams[key]
+
+    def _not_followed(self, op: Op) -> frozenset[int]:
+        number = self.cells.structures.of[op.name]
+        if number not in self._free:
+            assert op.anchor is not None
+            right = op.stages[op.anchor].reads[1].tensor
+            self._free[number] = not_followed(op, self.graph.tensor, right)
+        return self._free[number]
+
+
+class Facts:
+    """Facts about one plan, computed on demand. ``geometry`` is of its graph."""
+
+    def __init__(self, plan: Plan, machine: Machine, geometry: Geometry) -> None:
+        self.plan = plan
+        self.graph = geometry.graph
+        self.machine = machine
+        self.geometry = geometry
+
+    def ops(self, segment: Segment) -> tuple[Op, ...]:
+        return tuple(self.graph.op[n] for n in segment.ops)
+
+    def is_host(self, segment: Segment) -> bool:
+        return self.graph.op[segment.ops[0]].host is not None
+
+    def cells_of(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
+        return self.geometry.cells.row(segment, instance)
+
+    def all_cells(self, segment: Segment) -> list[Cell]:
+        return [cell for i in range(count(segment.instances)) for cell in self.cells_of(segment, i)]
+
+    @cached_property
+    def first_slot(self) -> tuple[int, ...]:
+        """The slot in which each step begins."""
+        found = [0]
+        for step in self.plan.steps:
+            found.append(found[-1] + len(self.plan.segments[step.segment].ops))
+        return tuple(found[:-1])
+
+    @cached_property
+    def data(self) -> dict[tuple[int, str], LocalBuffer]:
+        """Data buffers by segment and tensor."""
+        return {(b.segment, b.name): b for b in self.plan.local if b.use == "data"}
+
+    def stationary(self, segment: Segment, op: Op) -> str | None:
+        """What the matrix engine holds in weight memory for ``op``."""
+        if op.anchor is None or segment.tile[op.name].engine != "matrix":
+            return None
+        return op.stages[op.anchor].reads[1].tensor
+
+    def streamed(self, segment: Segment, name: str) -> bool:
+        """Whether a constant goes straight to weight memory in this segment: no read of it is anything else."""
+        if name not in self.graph.constant_names:
+            return False
+        for op in self.ops(segment):
+            for position, stage in enumerate(op.stages):
+                for operand, read in enumerate(stage.reads):
+                    right = position == op.anchor and operand == 1 and segment.tile[op.name].engine == "matrix"
+                    if read.tensor == name and not right:
+                        return False
+        return True
+
+    @cached_property
+    def made(self) -> dict[str, list[Made]]:
+        """By tensor: all shares of results that leave their segment, in the order of the slots."""
+        found: dict[str, list[Made]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            ops = self.ops(segment)
+            out = {op.name for op in leaving(self.graph, ops)}
+            cells = self.cells_of(segment, step.instance)
+            for position, op in enumerate(ops):
+                if op.name not in out:
+                    continue
+                rows = found.setdefault(op.output, [])
+                slot = self.first_slot[number] + position
+                rows += [Made(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned]
+        return found
+
+    @cached_property
+    def by_host(self) -> dict[str, int]:
+        """The slot in which the host makes a tensor."""
+        return {
+            name: self.first_slot[number]
+            for number, step in enumerate(self.plan.steps)
+            if self.is_host(self.plan.segments[step.segment])
+            for name in self.graph.op[self.plan.segments[step.segment].ops[0]].outputs
+        }
+
+    @cached_property
+    def host_reads(self) -> dict[str, list[int]]:
+        """The slots in which the host reads a tensor in main memory."""
+        found: dict[str, list[int]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                for name in dict.fromkeys(self.graph.op[segment.ops[0]].inputs):
+                    found.setdefault(name, []).append(self.first_slot[number])
+        return found
+
+    @cached_property
+    def reads(self) -> dict[str, list[Read]]:
+        """By tensor: what cells load from the shared memory into local memory."""
+        found: dict[str, list[Read]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            produced = {op.output for op in self.ops(segment)}
+            for core, cell in enumerate(self.cells_of(segment, step.instance)):
+                for name, box in cell.tensors.items():
+                    buffer = self.data.get((step.segment, name))
+                    if name not in produced and buffer is not None and volume(box):
+                        slot = self.first_slot[number] + buffer.live[0]
+                        found.setdefault(name, []).append(Read(number, slot, core, box))
+        return found
+
+    @cached_property
+    def streams(self) -> dict[str, list[Stream]]:
+        """By constant: the tiles that go straight to weight memory."""
+        found: dict[str, list[Stream]] = {}
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            if self.is_host(segment):
+                continue
+            for position, op in enumerate(self.ops(segment)):
+                name = self.stationary(segment, op)
+                if name is None or not self.streamed(segment, name):
+                    continue
+                slot = self.first_slot[number] + position
+                for core, cell in enumerate(self.cells_of(segment, step.instance)):
+                    if op.name in cell.ops:
+                        box = cell.ops[op.name].tensors[op.output]
+                        tiles, when = self.geometry.weight_tiles(op, segment.tile[op.name], box)
+                        found.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
+        return found

@@ -1,0 +1,270 @@
+"""Shared and main memory: buffers in place and alone, and every read finds the right contents in one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from ..box import Box, contains, full, intersect, is_empty, spread, volume
+from ..errors import CheckError
+from ..graph import DTYPES
+from ..plan import SharedBuffer
+from ..semantics.box_arrays import Boxes, Int, stack
+from ..semantics.dma_chunks import portions
+from .plan_facts import Facts, Made, Stream
+
+
+def _fail(message: str) -> NoReturn:
+    raise CheckError(f"invalid plan: {message}")
+
+
+def _name(buffer: SharedBuffer) -> str:
+    box = "x".join(f"{s.lo}:{s.hi}" for s in buffer.box)
+    return f"the buffer of {buffer.tensor}[{box}] in {buffer.memory} during {buffer.live}"
+
+
+def check_shared(facts: Facts) -> None:
+    """All buffers of the shared and the main memory."""
+    main, shared = facts.machine.role("main").name, facts.machine.role("shared").name
+    for buffer in facts.plan.shared:
+        _check_place(facts, buffer, (main, shared))
+    homes = [b for b in facts.plan.shared if b.memory == main]
+    here = [b for b in facts.plan.shared if b.memory == shared]
+    _check_alone(homes)
+    _check_alone(here)
+    _Contents(facts, homes, here).check()
+
+
+def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) -> None:
+    """Of a known tensor, in a known memory, aligned, inside, large enough, in the life of the plan."""
+    if buffer.tensor not in facts.graph.tensor:
+        _fail(f"there is a buffer of {buffer.tensor}, which is no tensor of the graph")
+    tensor = facts.graph.tensor[buffer.tensor]
+    if buffer.memory not in memories:
+        _fail(f"{_name(buffer)} should be in {' or '.join(memories)}")
+    if len(buffer.box) != len(tensor.shape) or is_empty(buffer.box) or not contains(full(tensor.shape), buffer.box):
+        _fail(f"{_name(buffer)} is no part of shape {tensor.shape}")
+    memory = facts.machine.memory[buffer.memory]
+    if buffer.address < 0 or buffer.address % memory.alignment:
+        _fail(f"{_name(buffer)} is at address {buffer.address}, and {memory.name} is aligned to {memory.alignment}")
+    if buffer.address + buffer.bytes > memory.capacity:
+        over = buffer.address + buffer.bytes - memory.capacity
+        _fail(f"{_name(buffer)} ends {over} bytes beyond the {memory.capacity} of {memory.name}")
+    need = volume(buffer.box) * DTYPES[tensor.dtype]
+    if buffer.bytes < need:
+        _fail(f"{_name(buffer)} has {buffer.bytes} bytes and needs {need}")
+    slots = len(facts.plan.slots)
+    if not 0 <= buffer.live[0] < buffer.live[1] <= slots:
+        _fail(f"{_name(buffer)} does not live within the {slots} slots")
+    if buffer.memory == memories[0] and (buffer.box != full(tensor.shape) or buffer.live != (0, slots)):
+        _fail(f"{_name(buffer)} is a home, and must hold the whole tensor all the time")
+    if buffer.memory == memories[0] and (buffer.fetch or buffer.store):
+        _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
+    if buffer.phase < 0 or (buffer.phase and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)):
+        _fail(f"{_name(buffer)} has phase {buffer.phase}, and only what is fetched for one slot can have one")
+
+
+def _check_alone(buffers: list[SharedBuffer]) -> None:
+    """No two share a byte in one slot, but for phases of a ring that are two or more apart."""
+    if not buffers:
+        return
+    low = np.array([b.address for b in buffers])
+    high = low + np.array([b.bytes for b in buffers])
+    first = np.array([b.live[0] for b in buffers])
+    last = np.array([b.live[1] for b in buffers])
+    for i, a in enumerate(buffers):
+        meets = (low[i + 1 :] < high[i]) & (high[i + 1 :] > low[i])
+        meets &= (first[i + 1 :] < last[i]) & (last[i + 1 :] > first[i])
+        for j in np.flatnonzero(meets):
+            b = buffers[i + 1 + int(j)]
+            if not _take_turns(a, b):
+                shared = min(high[i], b.address + b.bytes) - max(a.address, b.address)
+                _fail(f"{_name(a)} and {_name(b)} share {shared} bytes")
+
+
+def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
+    return a.tensor == b.tensor and a.live == b.live and abs(a.phase - b.phase) >= 2
+
+
+class _Contents:
+    """Who wrote what into which buffers, portion by portion as the lowering will (see :func:`girih.ir.box.spread`)."""
+
+    def __init__(self, facts: Facts, homes: list[SharedBuffer], here: list[SharedBuffer]) -> None:
+        self.facts = facts
+        self.homes = {b.tensor: b for b in homes}
+        if len(self.homes) < len(homes):
+            _fail("a tensor has two homes")
+        self.here: dict[str, list[SharedBuffer]] = {}
+        for buffer in here:
+            self.here.setdefault(buffer.tensor, []).append(buffer)
+        self.written: dict[int, list[Made]] = {}
+        """By the identity of a buffer: what is stored into it."""
+        self.targets: dict[tuple[str, int, int], list[tuple[SharedBuffer, Box]]] = {}
+        """By tensor, slot and core: where the parts of the share go."""
+        self._stacked: dict[int, tuple[Int, Int]] = {}
+        """By the identity of a buffer: the boxes that are stored into it, and when."""
+
+    def check(self) -> None:
+        for name, made in self.facts.made.items():
+            for m in made:
+                targets = self._holding(name, m.box, m.slot, f"core {m.core} stores")
+                for buffer, part in targets:
+                    if buffer.fetch:
+                        _fail(f"core {m.core} stores {name} in slot {m.slot} into {_name(buffer)}, which is fetched")
+                    self.written.setdefault(id(buffer), []).append(replace(m, box=part))
+                self.targets[name, m.slot, m.core] = targets
+        for buffers in self.here.values():
+            for buffer in buffers:
+                if buffer.fetch:
+                    self._check_fetch(buffer)
+                if buffer.store:
+                    self._check_store(buffer)
+        for name, reads in self.facts.reads.items():
+            # What several cores read alike is looked at for the first of them.
+            first: dict[tuple[int, Box], int] = {}
+            for r in reads:
+                first.setdefault((r.slot, r.box), r.core)
+            for (slot, box), core in first.items():
+                self._check_read(name, box, slot, core)
+        for name, streams in self.facts.streams.items():
+            for stream in streams:
+                self._check_stream(name, stream)
+            self._check_rings(name, streams)
+        self._check_ports()
+
+    def _holding(self, name: str, box: Box, slot: int, who: str) -> list[tuple[SharedBuffer, Box]]:
+        rooms = [(b, b.box) for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1]]
+        found: list[tuple[SharedBuffer, Box]] = []
+        for portion in portions(box, DTYPES[self.facts.graph.tensor[name].dtype]):
+            held = spread(portion, rooms)
+            if held is None:
+                _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
+            found += held
+        return found
+
+    def _check_fetch(self, buffer: SharedBuffer) -> None:
+        """What is fetched lies in main memory by then."""
+        self._check_home(buffer.tensor, buffer.box, buffer.live[0], f"{_name(buffer)} is fetched")
+        if buffer.store:
+            _fail(f"{_name(buffer)} is both fetched and stored")
+
+    def _check_home(self, name: str, box: Box, slot: int, who: str) -> None:
+        """``box`` of the home of a tensor has its contents when ``slot`` begins."""
+        if name not in self.homes:
+            _fail(f"{who}, and {name} has no home in main memory")
+        if name in self.facts.graph.constant_names or name in self.facts.graph.input_tensors:
+            return
+        if name in self.facts.by_host:
+            if self.facts.by_host[name] >= slot:
+                _fail(f"{who} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
+            return
+        for m in self.facts.made.get(name, ()):
+            for buffer, part in self.targets[name, m.slot, m.core]:
+                if is_empty(intersect(part, box)):
+                    continue
+                if not buffer.store:
+                    _fail(
+                        f"{who}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory"
+                    )
+                if m.slot >= slot:
+                    _fail(f"{who} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+
+    def _check_store(self, buffer: SharedBuffer) -> None:
+        """A stored buffer is written in one slot, as a whole: each slot that writes it copies all of it."""
+        if buffer.tensor not in self.homes:
+            _fail(f"{_name(buffer)} is stored, and {buffer.tensor} has no home in main memory")
+        writers = self.written.get(id(buffer), [])
+        slots = {m.slot for m in writers}
+        if len(slots) != 1:
+            _fail(f"{_name(buffer)} is stored, and written in {len(slots)} slots")
+        there = self._written(buffer, buffer.box, len(self.facts.plan.slots))
+        if there < volume(buffer.box):
+            _fail(f"{_name(buffer)} is stored, and only {there} of its {volume(buffer.box)} elements are written")
+
+    def _check_read(self, name: str, box: Box, slot: int, core: int) -> None:
+        """What a core loads is in the buffer: fetched, or written there by those who made it."""
+        for buffer, part in self._holding(name, box, slot, f"core {core} reads"):
+            if buffer.fetch:
+                continue
+            there = self._written(buffer, part, slot)
+            if there < volume(part):
+                _fail(
+                    f"core {core} reads {volume(part)} elements of {name} in slot {slot} from {_name(buffer)}, "
+                    f"and {there} of them were written there before"
+                )
+
+    def _written(self, buffer: SharedBuffer, box: Box, slot: int) -> int:
+        """Elements of ``box`` that are written into the buffer before ``slot``; no two cores make the same."""
+        writers = self.written.get(id(buffer), [])
+        if id(buffer) not in self._stacked:
+            when = np.array([m.slot for m in writers], dtype=np.int64)
+            self._stacked[id(buffer)] = stack([m.box for m in writers], len(box)).spans, when
+        spans, when = self._stacked[id(buffer)]
+        wanted = np.array(box, dtype=np.int64).reshape(len(box), 2)
+        low, high = np.maximum(spans[:, :, 0], wanted[:, 0]), np.minimum(spans[:, :, 1], wanted[:, 1])
+        return int(np.prod(np.maximum(high - low, 0), axis=1)[when < slot].sum())
+
+    def _check_stream(self, name: str, stream: Stream) -> None:
+        """Each tile of weights lies in one buffer."""
+        inside = np.zeros(len(stream.tiles), dtype=np.bool_)
+        for buffer in self.here.get(name, ()):
+            if buffer.live[0] <= stream.slot < buffer.live[1]:
+                holds = _within(stream.tiles, buffer.box)
+                if not buffer.fetch and bool(holds.any()):
+                    _fail(f"core {stream.core} reads weights from {_name(buffer)}, which nothing writes")
+                inside |= holds
+        if not inside.all():
+            box = stream.tiles.box(int(np.argmin(inside)))
+            _fail(
+                f"core {stream.core} needs {box} of {name} in slot {stream.slot}, and no one buffer of the shared "
+                "memory holds it then"
+            )
+
+    def _check_rings(self, name: str, streams: list[Stream]) -> None:
+        """Where phases take turns, no core needs one whose place another has taken."""
+        for slot in dict.fromkeys(s.slot for s in streams):
+            rings = [b for b in self.here.get(name, ()) if b.live == (slot, slot + 1)]
+            last_phase = max((b.phase for b in rings), default=0)
+            if last_phase < 2:
+                continue
+            begins: dict[int, int] = {}
+            ends: dict[int, int] = {}
+            for stream in (s for s in streams if s.slot == slot):
+                phases = np.full(len(stream.tiles), -1)
+                for buffer in rings:
+                    phases = np.where((phases < 0) & _within(stream.tiles, buffer.box), buffer.phase, phases)
+                for phase, when in zip(phases.tolist(), stream.when.tolist(), strict=True):
+                    begins[phase] = min(begins.get(phase, when), when)
+                    ends[phase] = max(ends.get(phase, when), when)
+            for phase in range(2, last_phase + 1):
+                # Reaching the phase before it, or any later one, fetches it: into the place of what is two phases old.
+                fetched = min((t for p, t in begins.items() if p >= phase - 1), default=None)
+                needed = max((t for p, t in ends.items() if p <= phase - 2), default=-1)
+                if fetched is not None and needed >= fetched:
+                    _fail(
+                        f"phase {phase} of {name} in slot {slot} is fetched at step {fetched} of the walk, and one two "
+                        f"phases older is still needed at step {needed}"
+                    )
+
+    def _check_ports(self) -> None:
+        """Results of the graph, and what the host reads, end up in main memory; ports have a home there."""
+        graph, slots = self.facts.graph, len(self.facts.plan.slots)
+        for name in sorted(graph.input_tensors | graph.output_tensors):
+            if name not in self.homes:
+                _fail(f"{name} is a port, and has no home in main memory")
+        for name in sorted(graph.output_tensors):
+            self._check_home(name, full(graph.tensor[name].shape), slots, f"{name} is an output")
+        for name, reads in self.facts.host_reads.items():
+            for slot in reads:
+                self._check_home(name, full(graph.tensor[name].shape), slot, f"the host reads {name}")
+        for name in self.facts.by_host:
+            if name not in self.homes:
+                _fail(f"the host makes {name}, which has no home in main memory")
+
+
+def _within(tiles: Boxes, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which tiles lie in ``box``."""
+    one = np.array(box, dtype=np.int64).reshape(len(box), 2)
+    return np.all((tiles.spans[:, :, 0] >= one[:, 0]) & (tiles.spans[:, :, 1] <= one[:, 1]), axis=1)

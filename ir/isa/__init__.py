@@ -1,0 +1,1 @@
+"""The instruction set: its table, and what derives from it."""

@@ -1,0 +1,187 @@
+"""How long instructions take, in cycles, when nothing else runs: for prediction and for simulation alike.
+
+An engine is busy for ``issue + body`` cycles; then it takes the next instruction of its queue, while the result
+becomes visible to other queues ``latency`` cycles later (to later instructions of its own queue at once: engines
+forward). What running together does to it (shared links, bank
+conflicts) is the simulator's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from ..errors import UnsupportedError
+from ..machine import Engine, Link, Machine
+from .footprint import Strided, reach
+from .table import DTYPE_NAMES, Instruction, field
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one instruction takes of the machine.
+
+    ``payload``: bytes moved by a copy or a host kernel, 0 for arithmetic. ``links``: for each link (index in the
+    machine's) the bytes that cross it, whole bursts. ``traffic``: for each operand, in the row's order, the bytes
+    that its memory serves during the body.
+    """
+
+    issue: int
+    body: int
+    latency: int
+    payload: int = 0
+    links: tuple[tuple[int, int], ...] = ()
+    traffic: tuple[int, ...] = ()
+
+    @property
+    def busy(self) -> int:
+        return self.issue + self.body
+
+
+def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool = False) -> int:
+    """Cycles for one vector instruction over ``shape`` (last dimension along the lanes).
+
+    ``dtype`` is of the destination; for reductions (also vdot) and windows it is of the source.
+    """
+    lanes = (engine.lanes or {}).get(dtype)
+    if not lanes:
+        raise UnsupportedError(f"{engine.name} has no lanes for {dtype}")
+    *rows, last = shape
+    return prod(rows) * -(-last // lanes) * (engine.special if special else 1)
+
+
+def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
+    """Cycles for ``m x n`` sums of ``k`` products of ``dtype`` operands; a convolution has m=oh*ow, k=kh*kw*ci."""
+    rate = (engine.rate or {}).get("int8" if dtype == "uint8" else dtype)
+    if not rate:
+        raise UnsupportedError(f"{engine.name} does not multiply {dtype}")
+    return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate)
+
+
+def contiguous_runs(extents: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """(number of runs, bytes of a run) of an array that is walked in row-major order."""
+    run, runs = itemsize, 1
+    for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
+        if extent == 1 or (runs == 1 and stride == run):
+            run *= extent
+        else:
+            runs *= extent
+    return runs, run
+
+
+def burst_bytes(link: Link, runs: int, run_bytes: int) -> int:
+    """Bytes that cross the link for ``runs`` contiguous pieces, each rounded up to whole bursts."""
+    return runs * -(-run_bytes // link.burst) * link.burst
+
+
+def link_bytes(machine: Machine, sides: Sequence[tuple[Strided, tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    """(link, bytes) for each link that a transfer crosses, in the machine's order.
+
+    ``sides`` are the arrays that it reads or writes, each with its contiguous runs.
+    """
+    found: list[tuple[int, int]] = []
+    for number, link in enumerate(machine.links):
+        crossed = 0
+        for at, runs in sides:
+            direction = "write" if at.writes else "read"
+            if machine.memories[at.memory].name == link.memory and link.direction in (direction, "both"):
+                crossed += burst_bytes(link, *runs)
+        if crossed:
+            found.append((number, crossed))
+    return tuple(found)
+
+
+def copy_body(machine: Machine, engine: Engine, payload: int, links: Sequence[tuple[int, int]]) -> int:
+    """Cycles for a transfer that has every link to itself: the slowest of the engine and the links."""
+    return ceil(max([payload / engine.bytes_per_cycle, *(b / machine.links[i].bytes_per_cycle for i, b in links)]))
+
+
+def instruction_cost(
+    machine: Machine, engine: Engine, instruction: Instruction, kernel_bytes: Sequence[int] = ()
+) -> Cost:
+    """The cost of an instruction on an engine that runs its class; ``kernel_bytes`` are moved by each host kernel.
+
+    Raises :class:`UnsupportedError` where the engine has no rate for the dtype.
+    """
+    row = instruction.row
+    rule = row.latency
+    if rule == "sync":
+        return Cost(0, 0, 0)
+    if rule == "host":
+        moved = kernel_bytes[int(field(instruction, "kernel"))]
+        return Cost(engine.issue, -(-moved // engine.bytes_per_cycle), engine.latency, moved)
+    operands = reach(instruction)
+    if rule == "copy":
+        return _copy_cost(machine, engine, [_runs(o) for o in operands], operands)
+    if rule == "fill":
+        return _copy_cost(machine, engine, [_runs(operands[0])], operands)
+    if rule == "gather":
+        return _gather_cost(machine, engine, instruction, operands)
+    if rule == "matrix":
+        return _matrix_cost(engine, instruction, operands)
+    shape = vector_shape(instruction)
+    dtype = DTYPE_NAMES[operands[0 if rule == "vector" else 1].dtype]
+    traffic = tuple(
+        (o.itemsize * prod(shape) if spec.picked or (rule == "window" and not o.writes) else o.bytes)
+        * (1 + (o.reads and o.writes))
+        for o, spec in zip(operands, row.operands, strict=True)
+    )
+    return Cost(engine.issue, vector_body(engine, shape, dtype, row.special), engine.latency, traffic=traffic)
+
+
+def _runs(at: Strided) -> tuple[int, int]:
+    return contiguous_runs(at.extents, at.strides, at.itemsize)
+
+
+def _copy_cost(machine: Machine, engine: Engine, runs: Sequence[tuple[int, int]], operands: Sequence[Strided]) -> Cost:
+    """Of a transfer that moves the elements of its destination; ``runs`` and ``operands`` start with it."""
+    payload = prod(operands[0].extents) * operands[0].itemsize
+    links = link_bytes(machine, list(zip(operands, runs, strict=True)))
+    latency = engine.latency + sum(machine.links[i].latency for i, _ in links)
+    body = copy_body(machine, engine, payload, links)
+    return Cost(engine.issue, body, latency, payload, links, (payload,) * len(operands))
+
+
+def _gather_cost(machine: Machine, engine: Engine, instruction: Instruction, operands: Sequence[Strided]) -> Cost:
+    """Every entry is a piece of its own on the side that is picked from; the indices are moved, too."""
+    n0, n1, n2 = (int(v) for v in instruction.values[:3])
+    runs: list[tuple[int, int]] = []
+    traffic: list[int] = []
+    for at, spec in zip(operands, instruction.row.operands, strict=True):
+        pieces, run = contiguous_runs((n2,), at.strides[2:], at.itemsize) if spec.picked else _runs(at)
+        runs.append((n0 * n1 * pieces if spec.picked else pieces, run))
+        traffic.append(runs[-1][0] * run)
+    payload = traffic[-1] + (traffic[0] if not instruction.row.operands[0].picked else traffic[1])
+    links = link_bytes(machine, list(zip(operands, runs, strict=True)))
+    latency = engine.latency + sum(machine.links[i].latency for i, _ in links)
+    return Cost(engine.issue, copy_body(machine, engine, payload, links), latency, payload, links, tuple(traffic))
+
+
+def _matrix_cost(engine: Engine, instruction: Instruction, operands: Sequence[Strided]) -> Cost:
+    m, n, k = matrix_shape(instruction)
+    dst, a, b, *bias = operands
+    body = matrix_body(engine, m, n, k, DTYPE_NAMES[a.dtype])
+    # Each operand is read again for every block of rows or columns of the array.
+    across, down = -(-n // engine.columns), -(-m // engine.rows)
+    traffic = [dst.bytes * (1 + dst.reads), m * k * a.itemsize * across, n * k * b.itemsize * down]
+    return Cost(engine.issue, body, engine.latency, traffic=(*traffic, *(n * c.itemsize * down for c in bias)))
+
+
+def vector_shape(instruction: Instruction) -> tuple[int, int, int]:
+    """The element operations of a vector instruction: rows (two dimensions), and what lies along the lanes."""
+    if instruction.row.latency == "window":
+        oh, ow, n, kh, kw = (int(v) for v in instruction.values[:5])
+        return oh * ow, kh * kw, n
+    # What follows them may be an immediate, which can be infinite.
+    n0, n1, n2 = (int(v) for v in instruction.values[:3])
+    return n0, n1, n2
+
+
+def matrix_shape(instruction: Instruction) -> tuple[int, int, int]:
+    """(m, n, k) of a matrix instruction: ``m * n * k`` is its number of multiply-accumulates."""
+    values = [int(v) for v in instruction.values[:6]]
+    if instruction.row.func == "matmul":
+        return values[0], values[1], values[2]
+    oh, ow, n, kh, kw, ci = values
+    return oh * ow, n, kh * kw * ci

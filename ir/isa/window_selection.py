@@ -1,0 +1,345 @@
+"""Combinations as window instructions: which loops one of them takes, and the cycles of all.
+
+Prediction and emission share this, so that what is emitted is what was counted on.
+
+A sum of products, a sum or a maximum over reduced loops can go to an instruction of rule `window`: two dimensions of
+its source, each walked by an output loop and a kernel loop, and one loop along the lanes. Loops that are left over
+repeat it. Positions that may be out of bounds are the instruction's business in the dimensions that it knows; where
+nothing can be, any loop with a stride of its own can be a dimension. Strides are in any unit, the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import gcd, prod
+
+import numpy as np
+
+from ..box import Affine, Span
+from ..machine import Engine
+from .timing import vector_body
+
+MOST_STEP = (1 << 16) - 1
+"""The largest stride or dilation that an instruction holds."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A dimension of the source that may be read out of bounds: at ``const`` + Σ coefficient · loop, of ``bound``.
+
+    ``pitch`` is the stride from one position to the next.
+    """
+
+    coeffs: tuple[int, ...]
+    const: int
+    bound: int
+    pitch: int
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        return tuple(a for a, c in enumerate(self.coeffs) if c)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Loops that combine ``source`` (times ``other``, if there is one) into ``target``; strides by loop.
+
+    Loops with no stride in the target are reduced.
+    """
+
+    extents: tuple[int, ...]
+    target: tuple[int, ...]
+    source: tuple[int, ...]
+    other: tuple[int, ...] | None
+    guards: tuple[Guard, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A dimension of an instruction: its loops (``None``: extent one), their steps, and the pitch of a position.
+
+    ``guard``: the one that it looks after, if any.
+    """
+
+    out: int | None
+    kernel: int | None
+    stride: int
+    dilation: int
+    pitch: int
+    guard: int | None
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        return tuple(a for a in (self.out, self.kernel) if a is not None)
+
+
+EMPTY = Slot(None, None, 1, 1, 0, None)
+
+
+@dataclass(frozen=True)
+class Window:
+    """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and along ``lane``."""
+
+    busy: int
+    instructions: int
+    row: Slot
+    column: Slot
+    lane: int | None
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        return (*self.row.loops, *self.column.loops, *(() if self.lane is None else (self.lane,)))
+
+
+def visited(
+    extents: Sequence[int], reduced: Sequence[bool], dimensions: Sequence[tuple[Affine, int]]
+) -> tuple[Span, ...]:
+    """The part of each loop that can find something in bounds: 0 <= index < bound in each of ``dimensions``.
+
+    Reduced loops are cut wherever they would find nothing; others, whose every point is written, only where they decide
+    alone. Empty if there is nothing at all.
+    """
+    spans = [Span(0, e) for e in extents]
+    changed = True
+    while changed:
+        changed = False
+        for index, bound in dimensions:
+            reached = index.over(tuple(spans))
+            if reached.lo >= 0 and reached.hi <= bound:
+                continue
+            if reached.hi <= 0 or reached.lo >= bound:
+                return tuple(Span(0, 0) for _ in extents)
+            used = [a for a, c in enumerate(index.coeffs) if c and spans[a].size > 1]
+            for a in used:
+                if not reduced[a] and len(used) > 1:
+                    continue
+                now, rest = spans[a], list(spans)
+                rest[a] = Span(0, 1)
+                others, c = index.over(tuple(rest)), index.coeffs[a]
+                # c * i + one of ``others`` is in bounds for some i.
+                low, high = -(others.hi - 1), bound - 1 - others.lo
+                lo, hi = (-(-low // c), high // c) if c > 0 else (-(high // -c), -low // -c)
+                spans[a] = Span(max(now.lo, lo), min(now.hi, hi + 1))
+                if spans[a].size <= 0:
+                    return tuple(Span(0, 0) for _ in extents)
+                changed |= spans[a] != now
+    return tuple(spans)
+
+
+def window_mnemonic(func: str, combine: str, reads: int) -> str | None:
+    """The instruction that combines ``func`` of so many tensors over windows."""
+    known = {("mul", "sum", 2): "vdwconv.vv", ("copy", "sum", 1): "vpool.sum", ("copy", "max", 1): "vpool.max"}
+    return known.get((func, combine, reads))
+
+
+@dataclass(frozen=True)
+class Found:
+    """``source`` is the number of the operand, among those that are read, whose windows the instructions visit."""
+
+    source: int
+    nest: Combination
+    window: Window
+
+
+@dataclass(frozen=True)
+class Part:
+    """The instructions for some values of a loop, which their nest counts from 0; without ``only``, for all loops."""
+
+    found: Found
+    only: tuple[int, Span] | None = None
+
+
+def cheapest_parts(
+    engine: Engine,
+    extents: tuple[int, ...],
+    strides: tuple[tuple[int, ...], ...],
+    guards: tuple[tuple[Guard, ...], ...],
+    dtypes: Sequence[str],
+    below: int,
+) -> tuple[Part, ...]:
+    """The cheapest way to do all loops, if it takes fewer than ``below`` cycles; empty if none does.
+
+    At once, or in three parts: the positions of one loop from which nothing out of bounds is seen, and those before and
+    behind them. The instructions of the former need not look after that dimension, so that the loop can be the one
+    along the lanes, of which the channels may fill a part alone. ``strides`` are those of what is written, and of each
+    operand that is read; ``guards`` and ``dtypes`` are of these.
+    """
+    whole = cheapest(engine, extents, guards, strides, dtypes, below)
+    best: tuple[Part, ...] = ()
+    if whole is not None:
+        best, below = (Part(whole),), whole.window.busy
+    for loop, inner in _inner(extents, strides[0], guards):
+        spans = [s for s in (inner, Span(0, inner.lo), Span(inner.hi, extents[loop])) if s.size]
+        parts: list[Part] = []
+        left = below
+        for span in spans:
+            found = cheapest(engine, *_cut(extents, guards, loop, span), strides, dtypes, left)
+            if found is None:
+                break
+            left -= found.window.busy
+            parts.append(Part(found, (loop, span)))
+        if len(parts) == len(spans):
+            best, below = tuple(parts), below - left
+    return best
+
+
+def _inner(
+    extents: tuple[int, ...], target: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...]
+) -> Iterator[tuple[int, Span]]:
+    """Loops of the result that alone decide, with reduced ones, whether a dimension is in bounds; and where it is."""
+    for guard in (g for of_read in guards for g in of_read):
+        outs = [a for a in guard.loops if target[a]]
+        if len(outs) != 1 or guard.coeffs[outs[0]] < 0:
+            continue
+        (loop,) = outs
+        steps = [guard.coeffs[a] * (extents[a] - 1) for a in guard.loops if a != loop]
+        low = guard.const + sum(min(0, s) for s in steps)
+        high = guard.const + sum(max(0, s) for s in steps)
+        step = guard.coeffs[loop]
+        inner = Span(max(0, -(low // step)), min(extents[loop], (guard.bound - 1 - high) // step + 1))
+        if 1 < inner.size < extents[loop]:
+            yield loop, inner
+
+
+def _cut(
+    extents: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...], loop: int, span: Span
+) -> tuple[tuple[int, ...], tuple[tuple[Guard, ...], ...]]:
+    """Extents and guards for some values of a loop; without the guards that nothing is left for."""
+    kept = tuple(span.size if a == loop else e for a, e in enumerate(extents))
+    points = tuple(Span(0, e) for e in kept)
+    moved = tuple(tuple(replace(g, const=g.const + g.coeffs[loop] * span.lo) for g in gs) for gs in guards)
+
+    def needed(guard: Guard) -> bool:
+        reached = Affine(guard.coeffs, guard.const).over(points)
+        return reached.lo < 0 or reached.hi > guard.bound
+
+    return kept, tuple(tuple(g for g in gs if needed(g)) for gs in moved)
+
+
+def cheapest(
+    engine: Engine,
+    extents: tuple[int, ...],
+    guards: tuple[tuple[Guard, ...], ...],
+    strides: tuple[tuple[int, ...], ...],
+    dtypes: Sequence[str],
+    below: int,
+) -> Found | None:
+    """The cheapest instructions that do all loops, if they take fewer than ``below`` cycles."""
+    best: Found | None = None
+    target, *reads = strides
+    for source, walk in enumerate(reads):
+        others = [n for n in range(len(reads)) if n != source]
+        if any(guards[n] for n in others):
+            continue
+        nest = Combination(extents, target, walk, reads[others[0]] if others else None, guards[source])
+        window = _cheapest(engine, nest, dtypes[source], below)
+        if window is not None:
+            best, below = Found(source, nest, window), window.busy
+    return best
+
+
+def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Window | None:
+    if dtype not in (engine.lanes or {}):
+        return None
+    points = prod(nest.extents)
+    guarded = {a for g in nest.guards for a in g.loops}
+    spatial = [a for a, s in enumerate(nest.target) if s]
+    slots: list[Slot] | None = None
+    best: Window | None = None
+    for lane in (*(a for a in spatial if a not in guarded), None):
+        along = 1 if lane is None else nest.extents[lane]
+        # However the other loops are dealt with, each of their points is a step.
+        body = vector_body(engine, (points // along, along), dtype)
+        if body + engine.issue >= below:
+            continue
+        slots = _slots(nest) if slots is None else slots
+        row, column = max(
+            (
+                pair
+                for pair in combinations([EMPTY, EMPTY, *(s for s in slots if lane not in s.loops)], 2)
+                if _apart(*pair)
+            ),
+            key=lambda pair: _size(nest, pair),
+        )
+        times = points // along // _size(nest, (row, column))
+        busy = times * engine.issue + body
+        if busy < below:
+            below = busy
+            row, column = sorted((row, column), key=lambda s: -abs(s.pitch))
+            best = Window(busy, times, row, column, lane)
+    return best
+
+
+def _size(nest: Combination, slots: tuple[Slot, Slot]) -> int:
+    return prod(nest.extents[a] for s in slots for a in s.loops)
+
+
+def _apart(a: Slot, b: Slot) -> bool:
+    """Whether two slots share no loop; of a guard, an instruction can look after one slot alone."""
+    return set(a.loops).isdisjoint(b.loops) and (a.guard is None or a.guard != b.guard)
+
+
+def _slots(nest: Combination) -> list[Slot]:
+    """Every dimension that an instruction could have."""
+    owners = {a: [number for number, g in enumerate(nest.guards) if g.coeffs[a]] for a in range(len(nest.extents))}
+    # A loop of the kernel finds its weights wherever they are, but those of an output are the same for all outputs.
+    outs = [a for a, s in enumerate(nest.target) if s and not (nest.other and nest.other[a])]
+    kernels = [a for a, s in enumerate(nest.target) if not s]
+    found: list[Slot] = []
+    for out in (*outs, None):
+        for kernel in (*kernels, None):
+            slot = _slot(nest, owners, out, kernel)
+            if slot is not None:
+                found.append(slot)
+    return found
+
+
+def _slot(nest: Combination, owners: dict[int, list[int]], out: int | None, kernel: int | None) -> Slot | None:
+    """A loop of a guard must be in that dimension alone, and both loops in the same."""
+    loops = [a for a in (out, kernel) if a is not None]
+    if not loops or any(owners[a] != owners[loops[0]] or len(owners[a]) > 1 for a in loops):
+        return None
+    guard = owners[loops[0]][0] if owners[loops[0]] else None
+    pitch = _pitch(nest, loops) if guard is None else nest.guards[guard].pitch
+    if not pitch or any(guard is not None and nest.source[a] != nest.guards[guard].coeffs[a] * pitch for a in loops):
+        return None
+    stride, dilation = (1 if a is None else nest.source[a] // pitch for a in (out, kernel))
+    fits = 0 < stride <= MOST_STEP and 0 < dilation <= MOST_STEP
+    if guard is None and out is not None and kernel is not None:
+        # Loops of two dimensions of the source can make one if nothing lies between the positions that they visit.
+        fits = fits and (
+            (dilation == 1 and stride <= nest.extents[kernel]) or (stride == 1 and dilation <= nest.extents[out])
+        )
+    return Slot(out, kernel, stride, dilation, pitch, guard) if fits else None
+
+
+def _pitch(nest: Combination, loops: list[int]) -> int:
+    """The largest step that every loop takes a multiple of, in its direction."""
+    size = gcd(*(nest.source[a] for a in loops))
+    return -size if nest.source[loops[0]] < 0 else size
+
+
+def overwrites(nest: Combination, window: Window, combine: str) -> bool:
+    """Whether the first instruction at each place of the target can overwrite what is there.
+
+    Where it sees nothing it writes 0: that is a sum of nothing, but no maximum.
+    """
+    for number, guard in enumerate(nest.guards):
+        slot = next((s for s in (window.row, window.column) if s.guard == number), None)
+        if slot is None or (combine != "sum" and not _sees(nest, guard, slot)):
+            return False
+    return True
+
+
+def _sees(nest: Combination, guard: Guard, slot: Slot) -> bool:
+    """Whether some position of the kernel is in bounds, wherever the other loops are."""
+    at = np.array([[guard.const]])
+    for a in guard.loops:
+        steps = np.arange(nest.extents[a]) * guard.coeffs[a]
+        if a == slot.kernel:
+            at = (at[:, :, None] + steps).reshape(len(at), -1)
+        else:
+            at = (at[:, None, :] + steps[:, None]).reshape(-1, at.shape[1])
+    return bool(((at >= 0) & (at < guard.bound)).any(axis=1).all())

@@ -1,0 +1,1 @@
+"""What a plan's decisions mean for the elements of tensors: boxes, cells, aliases, chunks."""

@@ -1,0 +1,191 @@
+"""Many boxes at once: :mod:`girih.ir.semantics.region` and the tile walk on arrays, for loops over thousands of tiles.
+
+Each function is the array twin of one on single boxes and must agree with it (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..box import Affine, Box, Span, full
+from ..graph import Access, Op, Stage, Tensor
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """``spans[i, d]`` is (lo, hi) of dimension ``d`` of box ``i``; boxes that are not ``present`` hold nothing."""
+
+    spans: Int
+    present: Bool
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    @property
+    def sizes(self) -> Int:
+        """The extents, 0 in boxes that are not present: shape (boxes, dimensions)."""
+        return np.where(self.present[:, None], self.spans[:, :, 1] - self.spans[:, :, 0], 0)
+
+    @property
+    def volumes(self) -> Int:
+        return np.where(self.present, np.prod(self.spans[:, :, 1] - self.spans[:, :, 0], axis=1), 0)
+
+    def box(self, index: int) -> Box:
+        """One box; empty spans if it is not present."""
+        if not self.present[index]:
+            return tuple(Span(0, 0) for _ in range(self.spans.shape[1]))
+        return tuple([Span(lo, hi) for lo, hi in self.spans[index].tolist()])
+
+    def select(self, rows: Int | Bool) -> Boxes:
+        return Boxes(self.spans[rows], self.present[rows])
+
+    def hull(self) -> Box | None:
+        """The smallest box that contains all of them."""
+        if not self.present.any():
+            return None
+        spans = self.spans[self.present]
+        lows, highs = spans[:, :, 0].min(axis=0), spans[:, :, 1].max(axis=0)
+        return tuple(Span(int(lo), int(hi)) for lo, hi in zip(lows, highs, strict=True))
+
+
+def stack(boxes: Sequence[Box], rank: int) -> Boxes:
+    """Boxes of one rank as arrays; empty boxes are not present."""
+    spans = np.array(boxes, dtype=np.int64).reshape(len(boxes), rank, 2)
+    return Boxes(spans, _non_empty(spans))
+
+
+def concatenate(parts: Sequence[Boxes]) -> Boxes:
+    return Boxes(np.concatenate([p.spans for p in parts]), np.concatenate([p.present for p in parts]))
+
+
+def tile_walk(box: Box, sizes: tuple[int, ...], order: tuple[int, ...]) -> Boxes:
+    """The array twin of :func:`girih.ir.semantics.cell.tile_boxes`."""
+    cuts = [_cut(box[d], sizes[d]) for d in order]
+    counts = [len(cut) for cut in cuts]
+    loops = np.empty((*counts, len(box), 2), dtype=np.int64)
+    for place, (d, cut) in enumerate(zip(order, cuts, strict=True)):
+        loops[..., d, :] = cut.reshape(*(-1 if i == place else 1 for i in range(len(cuts))), 2)
+    count = prod(counts)
+    return Boxes(loops.reshape(count, len(box), 2), np.ones(count, dtype=np.bool_))
+
+
+def op_boxes_many(op: Op, tensors: Mapping[str, Tensor], targets: Boxes) -> tuple[list[Boxes], dict[str, Boxes]]:
+    """The array twin of :func:`girih.ir.semantics.region.op_boxes`: points of each stage, and boxes of each tensor."""
+    shapes = {b.name: b.shape for b in op.buffers}
+    shapes |= {name: tensors[name].shape for name in (*op.inputs, *op.outputs)}
+    boxes = {op.output: targets}
+    points: list[Boxes] = []
+    for stage in reversed(op.stages):
+        wanted = boxes.get(stage.write.tensor)
+        if wanted is None:
+            nothing = np.zeros((len(targets), len(stage.axes), 2), dtype=np.int64)
+            points.append(Boxes(nothing, np.zeros(len(targets), dtype=np.bool_)))
+            continue
+        there = _points_for(stage, wanted)
+        points.append(there)
+        written = _accessed(stage.write, there, shapes[stage.write.tensor])
+        boxes[stage.write.tensor] = _hull(wanted, written)
+        for read in stage.reads:
+            need = _accessed(read, there, shapes[read.tensor])
+            known = boxes.get(read.tensor)
+            boxes[read.tensor] = need if known is None else _hull(known, need)
+    return points[::-1], boxes
+
+
+def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce: tuple[int, ...]) -> Boxes:
+    """The boxes of the anchor's right operand, one for each tile in ``points`` and, inside it, each reduce tile.
+
+    ``points`` are those of the anchor stage. Reduce axes are cut by ``reduce``, row-major; all tiles have the same
+    reduce extents, because no reduce axis depends on the tile.
+    """
+    assert op.anchor is not None
+    stage = op.stages[op.anchor]
+    shapes = {b.name: b.shape for b in op.buffers} | {name: tensors[name].shape for name in op.inputs}
+    axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
+    cuts = tile_walk(tuple(full((stage.axes[a].extent,))[0] for a in axes), reduce, tuple(range(len(axes))))
+    spans = np.repeat(points.spans, len(cuts), axis=0)
+    spans[:, axes] = np.tile(cuts.spans, (len(points), 1, 1))
+    there = Boxes(spans, np.repeat(points.present, len(cuts)))
+    right = stage.reads[1]
+    return _accessed(right, there, shapes[right.tensor])
+
+
+def _cut(span: Span, size: int) -> Int:
+    lows = np.arange(span.lo, span.hi, size, dtype=np.int64)
+    cuts = np.empty((len(lows), 2), dtype=np.int64)
+    cuts[:, 0] = lows
+    np.minimum(lows + size, span.hi, out=cuts[:, 1])
+    return cuts
+
+
+def _non_empty(spans: Int) -> Bool:
+    return np.all(spans[:, :, 1] > spans[:, :, 0], axis=1)
+
+
+def _over(index: Affine, points: Boxes) -> tuple[Int, Int]:
+    """The array twin of :meth:`girih.ir.box.Affine.over`: lowest values, and one more than the highest."""
+    terms = [(c, points.spans[:, axis, 0], points.spans[:, axis, 1] - 1) for axis, c in enumerate(index.coeffs) if c]
+    if not terms:
+        low = np.full(len(points), index.const, dtype=np.int64)
+        return low, low + 1
+    low = sum([c * (first if c > 0 else last) for c, first, last in terms], start=np.int64(index.const))
+    high = sum([c * (last if c > 0 else first) for c, first, last in terms], start=np.int64(index.const + 1))
+    return np.asarray(low), np.asarray(high)
+
+
+def _accessed(access: Access, points: Boxes, shape: tuple[int, ...]) -> Boxes:
+    spans = np.empty((len(points), len(shape), 2), dtype=np.int64)
+    for d, (index, extent) in enumerate(zip(access.index, shape, strict=True)):
+        low, high = _over(index, points)
+        np.maximum(low, 0, out=spans[:, d, 0])
+        np.minimum(high, extent, out=spans[:, d, 1])
+    return Boxes(spans, points.present & _non_empty(spans))
+
+
+def _points_for(stage: Stage, target: Boxes) -> Boxes:
+    count = len(target)
+    points = np.zeros((count, len(stage.axes), 2), dtype=np.int64)
+    points[:, :, 1] = [axis.extent for axis in stage.axes]
+    present = target.present.copy()
+    for d, index in enumerate(stage.write.index):
+        lo, hi = target.spans[:, d, 0] - index.const, target.spans[:, d, 1] - index.const
+        terms = sorted(((c, a) for a, c in enumerate(index.coeffs) if c), reverse=True)
+        if len(terms) == 1:
+            # Most are, and are told exactly: there is no digit after it.
+            ((c, axis),) = terms
+            now = points[:, axis]
+            np.maximum(now[:, 0], -(-lo // c), out=now[:, 0])
+            np.minimum(now[:, 1], -(-hi // c), out=now[:, 1])
+            continue
+        if not terms:
+            present &= (lo <= 0) & (hi > 0)
+            continue
+        exact = np.ones(count, dtype=np.bool_)
+        for position, (c, axis) in enumerate(terms):
+            rest = sum(cc * (stage.axes[a].extent - 1) for cc, a in terms[position + 1 :])
+            first = np.where(lo > rest, -((rest - lo) // c), 0)
+            last = (hi - 1) // c
+            now = points[:, axis]
+            now[:, 0] = np.where(exact, np.maximum(now[:, 0], first), now[:, 0])
+            now[:, 1] = np.where(exact, np.minimum(now[:, 1], last + 1), now[:, 1])
+            exact &= now[:, 1] - now[:, 0] == 1
+            lo, hi = lo - c * now[:, 0], hi - c * now[:, 0]
+    return Boxes(points, present & _non_empty(points))
+
+
+def _hull(a: Boxes, b: Boxes) -> Boxes:
+    spans = np.empty_like(a.spans)
+    np.minimum(a.spans[:, :, 0], b.spans[:, :, 0], out=spans[:, :, 0])
+    np.maximum(a.spans[:, :, 1], b.spans[:, :, 1], out=spans[:, :, 1])
+    only_a, only_b = a.present & ~b.present, b.present & ~a.present
+    spans[only_a] = a.spans[only_a]
+    spans[only_b] = b.spans[only_b]
+    return Boxes(spans, a.present | b.present)
