@@ -134,8 +134,8 @@ def compile_for(
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     # Imported here because TVM and OR-Tools take seconds to load.
     from ..frontend import import_onnx
-    from ..frontend.divide import divide
-    from ..frontend.reference import model_bytes
+    from ..frontend.passes.divide import divide
+    from ..frontend.reference.run import model_bytes
     from ..lowering import lower
     from ..solver import plan
 

@@ -164,7 +164,7 @@ def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:
 
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
     """Run the ONNX network in float32 through TVM's LLVM build, and compare."""
-    from ..frontend.reference import reference_outputs
+    from ..frontend.reference.run import reference_outputs
 
     graph = package.graph
     batched = {p.name for p in graph.inputs if p.batch_axis == 0}

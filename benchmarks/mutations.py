@@ -164,7 +164,7 @@ def compiled(name: str, timeout: float) -> Subject:
     """Compile one of the networks, and run it."""
     import onnx
 
-    from girih.frontend.reference import reference_outputs
+    from girih.frontend.reference.run import reference_outputs
     from girih.models import build
     from girih.models.light import light
 

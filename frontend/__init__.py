@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pipeline import import_onnx
-    from .reference import Reference, model_bytes, reference_outputs
+    from .reference.run import Reference, model_bytes, reference_outputs
 
 __all__ = ["Reference", "import_onnx", "model_bytes", "reference_outputs"]
 

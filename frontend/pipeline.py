@@ -12,25 +12,25 @@ import onnx
 
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
-from . import dims as dimensions
-from .batching import is_independent
-from .bias import start_from_biases
-from .convert import NotImportableError, importable
-from .finish import to_graph
-from .fusion import fuse
-from .hosts import send_to_host
-from .importer import build_net
-from .layout import choose_layouts
-from .load import ModelSource, load_model
-from .loops import Net
-from .movement import fold_movements
-from .peephole import fuse_functions
-from .precision import to_float16, widen_accumulators, wrap_hosts
-from .prepare import Network, prepare
-from .products import sum_products
-from .rewrite import rewrite
-from .shrink import shrink
-from .weights import lay_out_constants
+from .net.net import Net
+from .net.to_graph import to_graph
+from .onnx import dims as dimensions
+from .onnx.load import ModelSource, load_model
+from .onnx.prepare import Network, prepare
+from .onnx.rewrite import rewrite
+from .passes.batch import is_independent
+from .passes.bias import start_from_biases
+from .passes.fold_movement import fold_movements
+from .passes.fuse import fuse
+from .passes.lay_out_weights import lay_out_constants
+from .passes.layout import choose_layouts
+from .passes.peephole import fuse_functions
+from .passes.precision import to_float16, widen_accumulators, wrap_hosts
+from .passes.send_to_host import send_to_host
+from .passes.shrink import shrink
+from .passes.sum_products import sum_products
+from .relax.convert import NotImportableError, importable
+from .relax.importer import build_net
 
 Precision = Literal["as-is", "fp16"]
 

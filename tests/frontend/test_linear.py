@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.frontend.linear import CutAxis, Linear, NotAffine, SplitAxis
+from girih.frontend.net.linear import CutAxis, Linear, NotAffine, SplitAxis
 
 EXTENTS = {"a": 4, "b": 6, "c": 3}
 LINEAR = st.builds(

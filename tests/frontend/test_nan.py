@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import girih
 from girih.api.check import compare
-from girih.frontend.reference import reference_outputs
+from girih.frontend.reference.run import reference_outputs
 
 SHAPE = (1, 4, 8, 8)
 NODES = [

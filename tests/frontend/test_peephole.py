@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support import Model, compare
 
-from girih.frontend.linear import Linear
-from girih.frontend.loops import Extent, Info, Loop, Net, Ref, Step
-from girih.frontend.peephole import fuse_functions
+from girih.frontend.net.linear import Linear
+from girih.frontend.net.net import Extent, Info, Loop, Net, Ref, Step
+from girih.frontend.passes.peephole import fuse_functions
 
 Write = Callable[[Model, str], str]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from girih.frontend.loops import Info, Loop, Net, Ref, Step
-from girih.frontend.readers import Readers
+from girih.frontend.net.net import Info, Loop, Net, Ref, Step
+from girih.frontend.net.use_def import Readers
 
 
 def _loop(target: str, sources: list[str]) -> Loop:

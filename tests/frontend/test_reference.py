@@ -13,7 +13,7 @@ from test_batch import small_cnn, tokens
 from test_operators import CASES
 
 from girih import models
-from girih.frontend.reference import model_bytes, reference_outputs
+from girih.frontend.reference.run import model_bytes, reference_outputs
 from girih.ir.errors import UsageError
 
 

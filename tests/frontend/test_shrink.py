@@ -14,7 +14,7 @@ from support import Model
 from girih import models
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
-from girih.frontend.shrink import shrink
+from girih.frontend.passes.shrink import shrink
 from girih.ir.box import Affine
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor

@@ -1,0 +1,1 @@
+"""The importer's working form, between TVM's loops and the Graph: a net of small loop nests over named axes."""

@@ -1,0 +1,157 @@
+"""ONNX nodes as records, with functions replaced by their bodies.
+
+A body's nodes remember the node of the file that they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import inliner, numpy_helper, shape_inference
+
+from ...ir.errors import UnsupportedError
+from .limits import refuse
+
+SMALL = 4096
+"""Weights up to this many elements stay in the model while its shapes are inferred (they may be shapes)."""
+
+HANDLED = frozenset({"Constant", "Identity", "Dropout", "BatchNormalization", "Shape", "Size", "Sum"})
+"""Operators that are rewritten before TVM sees them."""
+
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One ONNX node; ``origin`` names the nodes of the file that it stands for."""
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: tuple[onnx.AttributeProto, ...] = ()
+    domain: str = ""
+    origin: tuple[str, ...] = ()
+
+    def attribute(self, name: str, default: object = None) -> object:
+        for a in self.attributes:
+            if a.name == name:
+                return onnx.helper.get_attribute_value(a)
+        return default
+
+
+def proto_of(node: Node) -> onnx.NodeProto:
+    proto = onnx.NodeProto(op_type=node.op_type, name=node.name, domain=node.domain)
+    proto.input.extend(node.inputs)
+    proto.output.extend(node.outputs)
+    proto.attribute.extend(node.attributes)
+    return proto
+
+
+def declare(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> None:
+    """Tell a graph about its weights: small ones by value, large ones by shape."""
+    used = names_in(graph)
+    for name, array in weights.items():
+        if name not in used:
+            continue
+        if array.size <= SMALL:
+            graph.initializer.append(numpy_helper.from_array(array, name))
+        else:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, array.shape))
+
+
+def names_in(graph: onnx.GraphProto) -> set[str]:
+    """All values that nodes of the graph, and of the bodies of its control flow, read; and its outputs."""
+    found = {o.name for o in graph.output}
+    for node in graph.node:
+        found.update(node.input)
+        for a in node.attribute:
+            if a.HasField("g"):
+                found |= names_in(a.g)
+    return found
+
+
+def inline(
+    model: onnx.ModelProto, weights: Mapping[str, np.ndarray], importable: Callable[[str], bool]
+) -> tuple[list[Node], list[onnx.OperatorSetIdProto]]:
+    """The nodes of a model without functions, all of which TVM imports; and the operator sets that they are of."""
+    names = {id_of(n): node_name(n, i) for i, n in enumerate(model.graph.node)}
+    work = onnx.ModelProto()
+    work.CopyFrom(model)
+    declare(work.graph, weights)
+    if work.functions:
+        names = inherit(names, list(work.graph.node), work := inliner.inline_local_functions(work))
+    for _ in range(8):
+        before = list(work.graph.node)
+        wanted = sorted({(n.domain, n.op_type) for n in before if is_function(n, importable)})
+        if not wanted:
+            break
+        try:
+            # The bodies of some functions depend on the types of their inputs.
+            typed = shape_inference.infer_shapes(work, data_prop=True)
+            for tensor in typed.graph.initializer:
+                typed.graph.value_info.append(
+                    onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                )
+            work = inliner.inline_selected_functions(typed, wanted, exclude=False, inline_schema_functions=True)
+        except RuntimeError as error:
+            raise UnsupportedError(f"{', '.join(o for _, o in wanted)}: cannot be expanded ({error})") from error
+        del work.graph.value_info[:]
+        if [id_of(n) for n in work.graph.node] == [id_of(n) for n in before]:
+            break
+        names = inherit(names, before, work)
+    nodes = [record(proto, names[id_of(proto)]) for proto in work.graph.node]
+    for node in nodes:
+        if node.domain and not (node.domain == "com.microsoft" and importable(node.op_type)):
+            raise UnsupportedError(f"node {node.name!r}: operator {node.domain}.{node.op_type} is of an unknown domain")
+        if node.op_type not in HANDLED and not importable(node.op_type):
+            raise UnsupportedError(f"node {node.name!r}: operator {node.op_type} is not supported")
+    return nodes, list(work.opset_import)
+
+
+def is_function(node: onnx.NodeProto, importable: Callable[[str], bool]) -> bool:
+    """Whether the node should be expanded: TVM has no converter for it, or not for all of its outputs."""
+    if node.domain not in OWN_DOMAINS or node.op_type in HANDLED:
+        return False
+    return not importable(node.op_type) or (node.op_type == "LayerNormalization" and any(node.output[1:]))
+
+
+def id_of(node: onnx.NodeProto) -> tuple[str, ...]:
+    """What tells a node from all others: what it computes."""
+    return (node.op_type, *node.output)
+
+
+def node_name(node: onnx.NodeProto, index: int) -> str:
+    """The node's name, or one made of its result or operator."""
+    return node.name or next((o for o in node.output if o), f"{node.op_type}_{index}")
+
+
+def inherit(
+    names: Mapping[tuple[str, ...], str], before: Sequence[onnx.NodeProto], after: onnx.ModelProto
+) -> dict[tuple[str, ...], str]:
+    """The names of nodes after inlining: a body's nodes are called like the node that they replace.
+
+    Bodies stand where their node stood; each ends when the node's outputs are all there.
+    """
+    result: dict[tuple[str, ...], str] = {}
+    made: set[str] = set()
+    position = 0
+    for node in after.graph.node:
+        own = names.get(id_of(node))
+        position = min(position, len(before) - 1)
+        result[id_of(node)] = own if own is not None else names[id_of(before[position])]
+        made.update(node.output)
+        while position < len(before) and all(o in made for o in before[position].output if o):
+            position += 1
+    return result
+
+
+def record(proto: onnx.NodeProto, name: str) -> Node:
+    domain = "" if proto.domain in OWN_DOMAINS else proto.domain
+    node = Node(name, proto.op_type, tuple(proto.input), tuple(proto.output), tuple(proto.attribute), domain, (name,))
+    refuse(node.name, node.op_type, node.attribute)
+    return node

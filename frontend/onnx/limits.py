@@ -1,0 +1,81 @@
+"""Forms of operators that TVM would import as something else: refused, with the reason.
+
+Each limit is a predicate on the attributes of a node; its docstring is the user's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from ...ir.errors import UnsupportedError
+from ..net.net import Info
+
+Attribute: TypeAlias = Callable[[str, object], object]
+"""Looks up an attribute, with a default."""
+Limit: TypeAlias = Callable[[Attribute], bool]
+
+
+def antialias(attribute: Attribute) -> bool:
+    """antialias is not supported"""
+    return bool(attribute("antialias", 0))
+
+
+def aspect_ratio(attribute: Attribute) -> bool:
+    """keep_aspect_ratio_policy other than stretch is not supported"""
+    return attribute("keep_aspect_ratio_policy", b"stretch") != b"stretch"
+
+
+def exclude_outside(attribute: Attribute) -> bool:
+    """exclude_outside is not supported"""
+    return bool(attribute("exclude_outside", 0))
+
+
+def depth_column_row(attribute: Attribute) -> bool:
+    """mode other than DCR is not supported"""
+    return attribute("mode", b"DCR") != b"DCR"
+
+
+def maximum(attribute: Attribute) -> bool:
+    """mode other than avg is not supported"""
+    return attribute("mode", b"avg") != b"avg"
+
+
+def output_shape(attribute: Attribute) -> bool:
+    """the attribute output_shape is not supported; give pads and output_padding"""
+    return attribute("output_shape", None) is not None
+
+
+def one_sign(attribute: Attribute) -> bool:
+    """detect_negative and detect_positive other than 1 are not supported"""
+    return attribute("detect_negative", 1) != 1 or attribute("detect_positive", 1) != 1
+
+
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    "ConvTranspose": (output_shape,),
+    "IsInf": (one_sign,),
+    "Resize": (antialias, aspect_ratio, exclude_outside),
+    "RoiAlign": (maximum,),
+    "SpaceToDepth": (depth_column_row,),
+}
+
+
+def refuse(name: str, op_type: str, attribute: Attribute) -> None:
+    """Raise :class:`UnsupportedError` if the node breaks a limit of its operator."""
+    for limit in LIMITS.get(op_type, ()):
+        if limit(attribute):
+            raise UnsupportedError(f"node {name!r}: {op_type}: {limit.__doc__}")
+
+
+def refuse_values(name: str, op_type: str, infos: Sequence[Info | None], values: Sequence[np.ndarray | None]) -> None:
+    """The same for what depends on shapes and constant inputs."""
+    if op_type in ("Resize", "Upsample"):
+        info = infos[0]
+        for value in values[1:]:
+            if info is None or value is None or value.dtype.kind != "f" or value.size != len(info.shape):
+                continue
+            whole = np.round(np.asarray(info.shape) * value)
+            if np.abs(whole - np.asarray(info.shape) * value).max() > 1e-4:
+                raise UnsupportedError(f"node {name!r}: {op_type}: scales that give no whole sizes are not supported")

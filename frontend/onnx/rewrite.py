@@ -1,0 +1,189 @@
+"""Rewrites of a cleaned network: n-ary sums, transposed convolutions, and chains of scales and shifts a channel.
+
+    Conv(x, W, b) → BatchNorm → Mul(·, s) → Add(·, t)    becomes   Conv(x, W', b')
+    BatchNorm → Mul(·, s) → Add(·, t)                    becomes   Mul(x, s') → Add(·, t')
+
+Batch normalisation is the scale ``scale / sqrt(var + epsilon)`` and the shift ``shift - mean * that``; the products
+of all of them are taken in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...ir.errors import UnsupportedError
+from ..net.net import Info, fresh
+from .lrn import expand_even_lrn
+from .prepare import Network, Node
+from .transposed import phases_to_channels
+
+
+def rewrite(network: Network) -> None:
+    """Apply all rewrites in place."""
+    sums_to_additions(network)
+    fold_channel_scales(network)
+    phases_to_channels(network)
+    expand_even_lrn(network)
+
+
+def sums_to_additions(network: Network) -> None:
+    """``Sum(a, b, c)`` is ``Add(Add(a, b), c)``; of one input it is an Identity."""
+    nodes: list[Node] = []
+    for node in network.nodes:
+        if node.op_type != "Sum":
+            nodes.append(node)
+            continue
+        first, *rest = node.inputs
+        if not rest:
+            nodes.append(replace(node, op_type="Identity"))
+        for position, term in enumerate(rest):
+            last = position == len(rest) - 1
+            result = node.outputs[0] if last else fresh(f"{node.outputs[0]}.{position}", network.infos)
+            nodes.append(replace(node, op_type="Add", inputs=(first, term), outputs=(result,)))
+            first = result
+    network.nodes = nodes
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``x * factor + offset``, a number for each channel or one for all (float64 arrays of rank 0 or 1)."""
+
+    source: str
+    factor: np.ndarray
+    offset: np.ndarray
+
+    def after(self, first: Scale) -> Scale:
+        """This one applied to the result of ``first``."""
+        offset = first.offset * self.factor + self.offset
+        return Scale(first.source, first.factor * self.factor, offset)
+
+
+def fold_channel_scales(network: Network) -> None:
+    """Join neighbouring scales and shifts, and fold them into the convolution in front of them."""
+    users = network.users()
+
+    def private(name: str) -> bool:
+        return len(users.get(name, ())) == 1 and name not in network.outputs
+
+    done: list[Node | tuple[list[Node], Scale]] = []
+    place: dict[str, int] = {}
+    for node in network.nodes:
+        scale = as_scale(network, node)
+        if scale is None:
+            place |= {o: len(done) for o in node.outputs}
+            done.append(node)
+            continue
+        before = done[place[scale.source]] if scale.source in place and private(scale.source) else None
+        if isinstance(before, tuple):
+            done[place[scale.source]] = ([*before[0], node], scale.after(before[1]))
+            place[node.outputs[0]] = place[scale.source]
+        elif before is not None and before.op_type == "Conv" and constant_weights(network, before):
+            done[place[scale.source]] = scaled_conv(network, before, node, scale)
+            place[node.outputs[0]] = place[scale.source]
+        else:
+            place[node.outputs[0]] = len(done)
+            done.append(([node], scale))
+    network.nodes = []
+    for entry in done:
+        if isinstance(entry, Node):
+            network.nodes.append(entry)
+        elif len(entry[0]) == 1 and entry[0][0].op_type != "BatchNormalization":
+            network.nodes.append(entry[0][0])
+        else:
+            network.nodes += multiply_add(network, *entry)
+    kept = {name for node in network.nodes for name in node.inputs} | set(network.outputs)
+    network.constants = {name: array for name, array in network.constants.items() if name in kept}
+
+
+def as_scale(network: Network, node: Node) -> Scale | None:
+    """The node as a scale and a shift, if it is one of constants."""
+    constants = network.constants
+    if node.op_type == "BatchNormalization":
+        if node.attribute("training_mode", 0) or any(node.outputs[1:]):
+            raise UnsupportedError(f"node {node.name!r}: BatchNormalization in training mode is not supported")
+        if any(i not in constants for i in node.inputs[1:5]):
+            return None  # Its statistics are computed: TVM decomposes it.
+        scale, shift, mean, variance = (constants[i].astype(np.float64) for i in node.inputs[1:5])
+        epsilon = node.attribute("epsilon", 1e-5)
+        assert isinstance(epsilon, float)
+        factor = scale / np.sqrt(variance + epsilon)
+        return Scale(node.inputs[0], factor, shift - mean * factor)
+    if node.op_type not in ("Mul", "Add") or not all(i in network.infos for i in (*node.inputs, node.outputs[0])):
+        return None
+    first, second = node.inputs[0], node.inputs[1]
+    for source, other in ((first, second), (second, first)):
+        if other in constants and source not in constants:
+            info = network.infos[source]
+            values = per_channel(constants[other], info)
+            if values is None or network.infos[node.outputs[0]] != info:
+                return None
+            one, zero = np.ones(()), np.zeros(())
+            return Scale(source, values, zero) if node.op_type == "Mul" else Scale(source, one, values)
+    return None
+
+
+def per_channel(array: np.ndarray, info: Info) -> np.ndarray | None:
+    """The array as one number a channel (dimension 1 of an image), or one for all."""
+    rank = len(info.shape)
+    if array.dtype.name != "float32" or rank < 3 or array.ndim > rank:
+        return None
+    if array.size == 1:
+        return array.astype(np.float64).reshape(())
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if shape != tuple(n if d == 1 else 1 for d, n in enumerate(info.shape)):
+        return None
+    return array.astype(np.float64).reshape(-1)
+
+
+def constant_weights(network: Network, conv: Node) -> bool:
+    return all(i in network.constants for i in conv.inputs[1:] if i)
+
+
+def add_constant(network: Network, name: str, array: np.ndarray) -> str:
+    name = fresh(name, {**network.infos, **network.constants})
+    network.constants[name] = array
+    network.infos[name] = Info(array.shape, array.dtype.name)
+    return name
+
+
+def scaled_conv(network: Network, conv: Node, node: Node, scale: Scale) -> Node:
+    """The convolution with the scale in its weights and the shift in its bias."""
+    weight = network.constants[conv.inputs[1]]
+    channels = weight.shape[0]
+    factor = np.broadcast_to(scale.factor, (channels,))
+    scaled = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(weight.dtype)
+    name = conv.inputs[1]
+    if sum(name in other.inputs for other in network.nodes) == 1:
+        network.constants[name] = scaled
+    else:
+        name = add_constant(network, name, scaled)
+    source, _, *rest = conv.inputs
+    old = rest[0] if rest else ""
+    bias = (network.constants[old] if old else 0.0) * factor + scale.offset
+    mine = f"{conv.name}.bias"
+    if old == mine and sum(mine in other.inputs for other in network.nodes) == 0:
+        network.constants[mine] = bias.astype(weight.dtype)  # Made here, for an earlier scale.
+    else:
+        mine = add_constant(network, mine, bias.astype(weight.dtype))
+    return replace(conv, inputs=(source, name, mine), outputs=node.outputs, origin=(*conv.origin, *node.origin))
+
+
+def multiply_add(network: Network, nodes: list[Node], scale: Scale) -> list[Node]:
+    """A scale with nothing to fold into, as two nodes."""
+    last = nodes[-1]
+    info = network.infos.get(scale.source)
+    if info is None:
+        raise UnsupportedError(f"node {nodes[0].name!r}: the shape of its input is unknown")
+    shape = (-1, *[1] * (len(info.shape) - 2)) if len(info.shape) > 2 else (-1,)
+    middle = fresh(f"{last.outputs[0]}.scaled", network.infos)
+    network.infos[middle] = info
+    by = add_constant(network, f"{last.name}.scale", scale.factor.reshape(shape).astype(info.dtype))
+    plus = add_constant(network, f"{last.name}.shift", scale.offset.reshape(shape).astype(info.dtype))
+    origin = tuple(dict.fromkeys(o for n in nodes for o in n.origin))
+    name = last.name
+    return [
+        Node(name, "Mul", (scale.source, by), (middle,), origin=origin),
+        Node(name, "Add", (middle, plus), last.outputs, origin=origin),
+    ]

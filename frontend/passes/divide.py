@@ -1,0 +1,246 @@
+"""Two products whose inner result fits nowhere at once are made part after part.
+
+    h = f(x·W + b); y = z + (h·V + c)
+
+becomes, with the columns of W and b and the rows of V in parts,
+
+    h0 = f(x·W0 + b0); y0 = z + (h0·V0 + c); h1 = f(x·W1 + b1); y1 = y0 + h1·V1; ...
+
+Where x, h and y do not fit together into the local memories of all cores, nor z with h into the shared memory, nor z
+with W and V, plans of the first form move h through main memory, or W and V more than once. In the second, a part of h
+needs no more room than the cores have, W and V are fetched once, and each y takes the place of the one before it. What
+it costs is a pass of the vector engine over y for each part, and its rounding, to the dtype of y: the order of
+summation, which this is a choice of, is the graph's (decision 0008).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...ir.box import Span, part
+from ...ir.graph import Access, Constant, Graph, Op, Stage, Tensor, contraction_axes
+from ...ir.machine import Machine
+
+FILL = 7 / 8
+"""Of the local memories, what x, y and a part of h may take together."""
+LEAST_COLUMNS = 4
+"""A part of h has at least so many times the columns of the matrix engine."""
+
+
+def divide(graph: Graph, machine: Machine) -> Graph:
+    """The graph with all such pairs of products in parts; the same graph if there are none."""
+    divided: dict[str, list[Op]] = {}
+    made = _Made(graph)
+    for second in graph.ops:
+        pair = _pair(graph, second)
+        parts = _parts(graph, machine, pair) if pair is not None else 1
+        if pair is not None and parts > 1:
+            divided[pair.first.name] = []
+            divided[second.name] = made.divided(pair, parts)
+    if not divided:
+        return graph
+    ops = tuple(new for op in graph.ops for new in divided.get(op.name, [op]))
+    return made.finish(ops)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """``first`` makes ``inner`` for ``second`` alone; ``added`` is z, whose sum with the product is the result."""
+
+    first: Op
+    second: Op
+    inner: str
+    added: str
+
+    @property
+    def weights(self) -> tuple[str, str]:
+        return self.first.stages[0].factors[1].tensor, self.second.stages[0].factors[1].tensor
+
+
+def _pair(graph: Graph, second: Op) -> _Pair | None:
+    """The pair that ends with this operator, if its form is the one above."""
+    if second.anchor != 0 or len(second.stages) != 2:
+        return None
+    product, total = second.stages
+    inner = product.factors[0].tensor
+    first = graph.producer.get(inner)
+    if first is None or first.anchor != 0 or inner in graph.output_tensors or graph.consumers[inner] != (second,):
+        return None
+    added = [r for r in total.reads if r.tensor != product.write.tensor]
+    if total.func != "add" or len(added) != 1 or len(total.reads) != 2:
+        return None
+    if added[0].tensor == inner or added[0].tensor in graph.constant_names:
+        return None
+    same = {r.index for r in (*total.reads, total.write)}
+    reduced, columns = contraction_axes(product).k, contraction_axes(first.stages[0]).n
+    if len(same) != 1 or len(reduced) != 1 or len(columns) != 1 or not _alone(product.factors[0], reduced[0]):
+        return None
+    pair = _Pair(first, second, inner, added[0].tensor)
+    if not graph.constant_names.issuperset(pair.weights) or _dim(product.factors[1], reduced[0]) is None:
+        return None
+    return pair if _divisible(graph, first) else None
+
+
+def _alone(access: Access, axis: int) -> bool:
+    """Whether the last index is this axis, and no other index knows it."""
+    return _dim(access, axis) == len(access.index) - 1
+
+
+def _dim(access: Access, axis: int) -> int | None:
+    """The dimension whose index is just this axis, if no other one has it."""
+    dims = [d for d, index in enumerate(access.index) if index.coeffs[axis]]
+    if len(dims) != 1:
+        return None
+    index = access.index[dims[0]]
+    return dims[0] if index.const == 0 and sum(map(abs, index.coeffs)) == 1 else None
+
+
+def _divisible(graph: Graph, op: Op) -> bool:
+    """Whether each stage writes its columns, the last dimension, from the same columns of what it reads."""
+    own = {b.name for b in op.buffers}
+    for stage in op.stages:
+        column = _column(stage)
+        if column is None or stage.axes[column].reduce:
+            return False
+        for read in stage.reads:
+            used = any(i.coeffs[column] for i in read.index)
+            ours = read.tensor in own and _alone(read, column)
+            fixed = read.tensor in graph.constant_names and _dim(read, column) is not None
+            if (used or read.tensor in own) and not (ours or fixed):
+                return False
+    return True
+
+
+def _column(stage: Stage) -> int | None:
+    """The axis that walks the last dimension of what a stage writes."""
+    last = stage.write.index[-1].coeffs
+    found = [a for a, c in enumerate(last) if c]
+    return found[0] if len(found) == 1 and _alone(stage.write, found[0]) else None
+
+
+def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
+    """How many parts there must be; 1 if none are needed, or none are enough."""
+    size = {name: graph.tensor[name].bytes for name in (*pair.weights, pair.inner, pair.added)}
+    inner, outer = size[pair.inner], graph.tensor[pair.second.output].bytes
+    read = sum(graph.tensor[n].bytes for n in pair.first.inputs if n not in graph.constant_names)
+    cores = machine.role("local").capacity * machine.cores
+    shared = machine.role("shared").capacity
+    weights = sum(size[name] for name in set(pair.weights))
+    if read + outer + inner <= cores or size[pair.added] + min(inner, weights) <= shared:
+        return 1
+    columns = graph.tensor[pair.inner].shape[-1]
+    most = columns // (LEAST_COLUMNS * machine.engine_for("matrix").columns)
+    enough = (n for n in range(2, most + 1) if read + outer + inner / n <= FILL * cores)
+    return next(enough, 1)
+
+
+class _Made:
+    """The tensors, constants and data of the new graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tensors = dict(graph.tensor)
+        self.constants = {c.tensor: c for c in graph.constants}
+        self.data = dict(graph.data)
+
+    def divided(self, pair: _Pair, parts: int) -> list[Op]:
+        """The parts of both operators in turns."""
+        columns = self.graph.tensor[pair.inner].shape[-1]
+        added, ops = pair.added, list[Op]()
+        for number in range(parts):
+            span = part(columns, parts, number)
+            inner = self._tensor(pair.inner, number, span)
+            last = number == parts - 1
+            outer = pair.second.output if last else self._tensor(pair.second.output, number, None)
+            ops.append(self._first(pair, number, span, inner))
+            ops.append(self._second(pair, number, span, {pair.inner: inner, pair.added: added}, outer))
+            added = outer
+        return ops
+
+    def finish(self, ops: tuple[Op, ...]) -> Graph:
+        """The graph of these operators, with what they use alone."""
+        graph = self.graph
+        used = {n for op in ops for n in (*op.inputs, *op.outputs)} | graph.input_tensors | graph.output_tensors
+        return replace(
+            graph,
+            tensors=tuple(t for n, t in self.tensors.items() if n in used),
+            ops=ops,
+            constants=tuple(c for n, c in self.constants.items() if n in used),
+            data={n: array for n, array in self.data.items() if n in used},
+        )
+
+    def _first(self, pair: _Pair, number: int, span: Span, inner: str) -> Op:
+        """Columns ``span`` of the first operator."""
+        op = pair.first
+        names = {b.name: _named(b.name, number) for b in op.buffers} | {pair.inner: inner}
+        stages: list[Stage] = []
+        for stage in op.stages:
+            column = _column(stage)
+            assert column is not None
+            names |= {
+                read.tensor: self._constant(read.tensor, dim, span)
+                for read in stage.reads
+                if read.tensor in self.graph.constant_names and (dim := _dim(read, column)) is not None
+            }
+            stages.append(_shortened(stage, column, span).renamed(names))
+        buffers = tuple(Tensor(names[b.name], (*b.shape[:-1], span.size), b.dtype) for b in op.buffers)
+        return _op(op, number, names, (inner,), buffers, stages)
+
+    def _second(self, pair: _Pair, number: int, span: Span, names: dict[str, str], outer: str) -> Op:
+        """The part of the sum that rows ``span`` of the second weights make."""
+        op = pair.second
+        product, total = op.stages
+        reduced = contraction_axes(product).k[0]
+        dim = _dim(product.factors[1], reduced)
+        assert dim is not None
+        names = names | {b.name: _named(b.name, number) for b in op.buffers} | {op.output: outer}
+        names[pair.weights[1]] = self._constant(pair.weights[1], dim, span)
+        product = _shortened(product, reduced, span)
+        if number:
+            product = replace(product, start=None)
+        stages = [s.renamed(names) for s in (product, total)]
+        buffers = tuple(replace(b, name=names[b.name]) for b in op.buffers)
+        return _op(op, number, names, (outer,), buffers, stages)
+
+    def _tensor(self, name: str, number: int, columns: Span | None) -> str:
+        """A tensor like the one that is called so, with only these columns."""
+        old = self.graph.tensor[name]
+        shape = old.shape if columns is None else (*old.shape[:-1], columns.size)
+        self.tensors[_named(name, number)] = Tensor(_named(name, number), shape, old.dtype)
+        return _named(name, number)
+
+    def _constant(self, name: str, dim: int, span: Span) -> str:
+        """A part of a constant along one of its dimensions; two readers of the same part share it."""
+        made = f"{name}:{dim}.{span.lo}-{span.hi}"
+        if made not in self.tensors:
+            old = self.graph.tensor[name]
+            shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))
+            array = np.ascontiguousarray(np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim))
+            self.tensors[made] = Tensor(made, shape, old.dtype)
+            self.constants[made] = Constant(made, hashlib.sha256(array.tobytes()).hexdigest())
+            self.data[made] = array
+        return made
+
+
+def _named(name: str, number: int) -> str:
+    return f"{name}.part{number}"
+
+
+def _shortened(stage: Stage, axis: int, span: Span) -> Stage:
+    """The stage with only the values ``span`` of an axis, counted from 0."""
+    axes = (replace(a, extent=span.size) if n == axis else a for n, a in enumerate(stage.axes))
+    return replace(stage, axes=tuple(axes))
+
+
+def _op(
+    op: Op, number: int, names: dict[str, str], outputs: tuple[str, ...], buffers: tuple[Tensor, ...],
+    stages: Iterable[Stage],
+) -> Op:  # fmt: skip
+    stages = tuple(stages)
+    read = {r.tensor for s in stages for r in s.reads}
+    inputs = tuple(n for n in dict.fromkeys(names.get(n, n) for n in op.inputs) if n in read)
+    return Op(_named(op.name, number), op.origin, inputs, outputs, buffers, stages)

@@ -1,0 +1,260 @@
+"""Chains of scalar functions that one function computes are written as that one.
+
+    b = max(a, 0); y = min(b, 6)              becomes  y = clip(a, 0, 6)
+    b = sigmoid(a); y = a * b                          y = silu(a)
+    b = erf(a / √2); c = b + 1; d = a * c; y = d / 2   y = gelu(a)
+    b = exp(a); c = b + 1; y = log(c)                  y = softplus(a)
+    b = a < 0; c = a * s; y = b ? c : a                y = lrelu(a, s)
+    b = a * s; y = b + t                               y = fma(a, s, t)
+
+This saves passes of the vector engine and private buffers, and what was in these is rounded no longer. Only values go
+that nothing else reads, that are written and read at the same points, and that are floats (or truths): whole numbers
+may wrap in between. Longer patterns come first, and sums of products last, because they are parts of others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..net.linear import NotAffine, Retry
+from ..net.net import Loop, Net, Operand, Ref, Step
+from .fold_movement import invert
+
+ABSORBED = frozenset({"float16", "float32", "float64", "bool"})
+"""The dtypes of values that can go."""
+
+Term = tuple[str, tuple[Operand, ...]]
+"""A function and its operands, which are read at points of the loop in question."""
+
+
+def fuse_functions(net: Net) -> None:
+    """Rewrite in place, until nothing matches; what is no longer read goes."""
+    for step in net.steps:
+        for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
+            while _rewritten(step, match):
+                pass
+
+
+def _rewritten(step: Step, match: Callable[[_Chain, Term], Term | None]) -> bool:
+    """Whether one loop of the step was replaced; the temporaries that it no longer reads are gone."""
+    writers, readers = _uses(step)
+    for position, loop in enumerate(step.loops):
+        if loop.combine is not None:
+            continue
+        found = match(_Chain(step, loop, writers, readers), (loop.func, loop.operands))
+        if found is None:
+            continue
+        step.loops[position] = replace(loop, func=found[0], operands=found[1])
+        step.loops = list(step.loops)
+        _drop_unread(step)
+        return True
+    return False
+
+
+def _uses(step: Step) -> tuple[dict[str, list[Loop]], Counter[str]]:
+    """The loops that write each tensor, and how many operands read it."""
+    writers: dict[str, list[Loop]] = {}
+    for loop in step.loops:
+        writers.setdefault(loop.write.tensor, []).append(loop)
+    return writers, Counter(r.tensor for loop in step.loops for r in loop.reads)
+
+
+def _drop_unread(step: Step) -> None:
+    while True:
+        _, readers = _uses(step)
+        dead = [n for n in step.temps if not readers[n]]
+        if not dead:
+            return
+        step.loops = [loop for loop in step.loops if loop.write.tensor not in dead]
+        for name in dead:
+            del step.temps[name]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """What a loop computes, seen through the private values that only it reads."""
+
+    step: Step
+    loop: Loop
+    writers: dict[str, list[Loop]]
+    readers: Counter[str]
+
+    def term(self, operand: Operand) -> Term | None:
+        """How an operand is made, if it can go."""
+        if not isinstance(operand, Ref) or operand.fill is not None or operand.tensor not in self.step.temps:
+            return None
+        made = self.writers[operand.tensor]
+        plain = len(made) == 1 and made[0].combine is None and made[0].points == self.loop.points
+        if not plain or self.readers[operand.tensor] != 1 or self.step.temps[operand.tensor].dtype not in ABSORBED:
+            return None
+        try:
+            values = invert(made[0].write, made[0].extents, operand.index, self.loop.extents)
+        except (NotAffine, Retry):
+            return None
+        return made[0].func, tuple(o.substitute(values) if isinstance(o, Ref) else o for o in made[0].operands)
+
+    def call(self, operand: Operand, func: str) -> tuple[Operand, ...]:
+        """The operands of ``func``, if that is how ``operand`` is made; else none."""
+        found = self.term(operand)
+        return found[1] if found is not None and found[0] == func else ()
+
+    def scaled(self, operand: Operand) -> tuple[float, float, Operand]:
+        """``operand`` as a*x+b: (a, b, x)."""
+        found = self.term(operand)
+        if found is not None and len(found[1]) == 2:
+            func, (left, right) = found
+            if isinstance(left, float) and func in ("add", "mul"):
+                left, right = right, left
+            if isinstance(right, float):
+                a, b, x = self.scaled(left)
+                if func in ("add", "sub"):
+                    return a, b + (right if func == "add" else -right), x
+                if func in ("mul", "div") and _is_product(found):
+                    factor = right if func == "mul" else 1 / right
+                    return a * factor, b * factor, x
+        return 1.0, 0.0, operand
+
+    def factors(self, term: Term) -> tuple[float, list[Operand]]:
+        """A term as a number times operands that are no products."""
+        func, operands = term
+        left, right = operands
+        if func == "div":
+            assert isinstance(right, float)
+            number, found = self._factors(left)
+            return number / right, found
+        (a, some), (b, more) = self._factors(left), self._factors(right)
+        return a * b, some + more
+
+    def _factors(self, operand: Operand) -> tuple[float, list[Operand]]:
+        if isinstance(operand, float):
+            return operand, []
+        found = self.term(operand)
+        return self.factors(found) if found is not None and _is_product(found) else (1.0, [operand])
+
+
+def _is_product(term: Term) -> bool:
+    func, operands = term
+    return func == "mul" or (func == "div" and isinstance(operands[1], float) and bool(operands[1]))
+
+
+def _is(value: float, wanted: float) -> bool:
+    """Whether a constant of a network means ``wanted``, in single or in half precision."""
+    return math.isclose(value, wanted, rel_tol=1e-6) or value == float(np.float16(wanted))
+
+
+def _two_factors(chain: _Chain, term: Term) -> list[tuple[float, Operand, Operand]]:
+    """A product of a number and two operands, these in both orders."""
+    if not _is_product(term):
+        return []
+    number, found = chain.factors(term)
+    if len(found) != 2:
+        return []
+    left, right = found
+    return [(number, left, right), (number, right, left)]
+
+
+def _gelu(chain: _Chain, term: Term) -> Term | None:
+    for number, x, gate in _two_factors(chain, term):
+        a, b, inner = chain.scaled(gate)
+        for argument in chain.call(inner, "erf"):
+            c, d, same = chain.scaled(argument)
+            half = _is(number * a, 0.5) and _is(number * b, 0.5)
+            if half and same == x and d == 0 and _is(c, math.sqrt(0.5)):
+                return "gelu", (x,)
+    return None
+
+
+def _silu(chain: _Chain, term: Term) -> Term | None:
+    for number, x, gate in _two_factors(chain, term):
+        if number == 1 and chain.call(gate, "sigmoid") == (x,):
+            return "silu", (x,)
+    return None
+
+
+def _softplus(chain: _Chain, term: Term) -> Term | None:
+    """Written down as it is, or as max(x, 0) + softplus(-|x|), which never overflows."""
+    func, operands = term
+    if func == "log":
+        a, b, inner = chain.scaled(operands[0])
+        x = chain.call(inner, "exp")
+        return ("softplus", x) if x and (a, b) == (1, 1) else None
+    if func == "add":
+        for positive, rest in (operands, operands[::-1]):
+            for small in chain.call(rest, "softplus"):
+                a, b, size = chain.scaled(small)
+                x = chain.call(size, "abs")
+                if x and (a, b) == (-1, 0) and chain.call(positive, "max") in ((*x, 0.0), (0.0, *x)):
+                    return "softplus", x
+    return None
+
+
+_POSITIVE = {"gt": True, "ge": True, "lt": False, "le": False}
+"""Whether a comparison with zero is true for large numbers."""
+_MIRRORED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
+
+
+def _leaky(chain: _Chain, term: Term) -> Term | None:
+    func, operands = term
+    test = chain.term(operands[0]) if func == "select" else None
+    if test is None or test[0] not in _POSITIVE:
+        return None
+    comparison, (x, zero) = test
+    if x == 0:
+        comparison, x, zero = _MIRRORED[comparison], zero, x
+    kept, scaled = operands[1:] if _POSITIVE[comparison] else (operands[2], operands[1])
+    slope = _slope(chain, scaled, x)
+    return ("lrelu", (x, slope)) if zero == 0 and kept == x and slope is not None else None
+
+
+def _slope(chain: _Chain, operand: Operand, x: Operand) -> Operand | None:
+    """s, if the operand is made as x*s."""
+    pair = chain.call(operand, "mul")
+    if not isinstance(x, Ref) or x not in pair:
+        return None
+    return pair[1] if pair[0] == x else pair[0]
+
+
+def _clip(chain: _Chain, term: Term) -> Term | None:
+    """A bound of bounds; max(min(x, high), low) is the same where low <= high."""
+    outer = term[0]
+    if outer not in ("max", "min"):
+        return None
+    for inner, bound in (term[1], term[1][::-1]):
+        pair = chain.call(inner, "min" if outer == "max" else "max")
+        for x, other in (pair, pair[::-1]) if pair else ():
+            if isinstance(bound, float) and isinstance(other, float) and isinstance(x, Ref):
+                low, high = (bound, other) if outer == "max" else (other, bound)
+                return ("clip", (x, low, high)) if low <= high else None
+    return None
+
+
+def _fma(chain: _Chain, term: Term) -> Term | None:
+    func, operands = term
+    if func == "add":
+        for product, c in (operands, operands[::-1]):
+            found = _product(chain, product)
+            if found is not None:
+                return "fma", (*found, c)
+    if func == "sub":
+        left, right = operands
+        found = _product(chain, left)
+        if found is not None and isinstance(right, float):
+            return "fma", (*found, -right)
+        found = _product(chain, right)
+        if found is not None and isinstance(found[1], float):
+            return "fma", (found[0], -found[1], left)
+    return None
+
+
+def _product(chain: _Chain, operand: Operand) -> tuple[Operand, Operand] | None:
+    """The factors of an operand that is made as a product, a tensor first."""
+    pair = chain.call(operand, "mul")
+    if not pair:
+        return None
+    a, b = pair
+    return (a, b) if isinstance(a, Ref) else (b, a)

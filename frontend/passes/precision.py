@@ -1,0 +1,193 @@
+"""float32 records become float16 ones, by the rounding rule of the graph.
+
+Activations and weights are float16. What is accumulated, and what is computed from nothing but accumulated values,
+stays float32 as long as it is private to an operator: sums of products, maxima, means, variances. Host kernels keep
+their dtypes; a conversion stands between them and the rest.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..net.linear import Linear
+from ..net.net import Extent, Info, Loop, Net, Operand, Ref, Step, renamed
+from ..relax.importer import copy_step
+
+WIDE, NARROW = "float32", "float16"
+BROAD = (WIDE, "float64")
+NARROW_MAX = float(np.finfo(np.float16).max)
+
+
+def wrap_hosts(net: Net) -> None:
+    """Give host kernels float32 tensors of their own, with conversions to and from the rest of the net."""
+    inputs, outputs = set(net.inputs), set(net.outputs)
+    hosts = [s for s in net.steps if s.host]
+    made_by_host = {o for s in hosts for o in s.outputs}
+    read_by_npu = {i for s in net.steps if not s.host for i in s.inputs}
+    wide_of: dict[str, str] = {}
+    narrow_of: dict[str, str] = {}
+    steps: list[Step] = []
+    for step in net.steps:
+        if not step.host:
+            step.loops = [renamed(loop, narrow_of) for loop in step.loops]
+            steps.append(step)
+            continue
+        for name in dict.fromkeys(step.host_inputs):
+            info = net.tensors[name]
+            if info.dtype != WIDE or name in made_by_host or name in wide_of:
+                continue
+            if name in net.constants:
+                if name in read_by_npu:
+                    wide_of[name] = net.fresh_tensor(f"{name}.host")
+                    net.tensors[wide_of[name]] = info
+                    net.constants[wide_of[name]] = net.constants[name]
+                continue
+            wide_of[name] = net.fresh_tensor(f"{name}.host")
+            net.tensors[wide_of[name]] = info
+            steps.append(copy_step(wide_of[name], step.origin, name, wide_of[name], info))
+        step.host_inputs = tuple(wide_of.get(i, i) for i in step.host_inputs)
+        steps.append(step)
+        for name in step.outputs:
+            info = net.tensors[name]
+            if info.dtype == WIDE and (name in read_by_npu or name in outputs):
+                narrow_of[name] = net.fresh_tensor(f"{name}.npu")
+                net.tensors[narrow_of[name]] = info
+                steps.append(copy_step(narrow_of[name], step.origin, name, narrow_of[name], info))
+    net.steps = steps
+    net.outputs = [narrow_of.get(o, o) for o in net.outputs]
+    assert inputs == set(net.inputs)
+
+
+def accumulate_privately(net: Net, keep: set[str]) -> None:
+    """Let loops that need an accumulator write a private buffer, from which a copy moves to where the result belongs.
+
+    Matrix products always do, because a matrix engine does not write where results live; so do loops that combine a
+    part of a tensor, because a buffer of their own is what they start from. Sums do where the output has fewer bits
+    than they need, unless it is in ``keep``.
+    """
+    for step in net.steps:
+        if step.host:
+            continue
+        infos = {step.output: net.tensors[step.output], **step.temps}
+        writers = Counter(loop.write.tensor for loop in step.loops)
+        rounded = infos[step.output].dtype == NARROW and step.output not in keep
+        loops: list[Loop] = []
+        for number, loop in enumerate(step.loops):
+            target = loop.write.tensor
+            result = target == step.output and (loop.is_matrix or (rounded and _accumulates(loop)))
+            if not result and (loop.combine is None or writers[target] == 1):
+                loops.append(loop)
+                continue
+            # The buffer has one dimension for each axis that is written, so that the copy can move as it converts.
+            axes = [a for i in loop.write.index for a, _ in sorted(i.terms, key=lambda t: -t[1])]
+            buffer = f"{target}/wide{number}"
+            step.temps[buffer] = Info(tuple(loop.axes[a].size for a in axes), infos[target].dtype)
+            inner = Ref(buffer, tuple(Linear.axis(a) for a in axes))
+            loops.append(replace(loop, write=inner))
+            loops.append(Loop({a: Extent(loop.axes[a].size) for a in axes}, loop.write, "copy", (inner,)))
+        step.loops = loops
+
+
+def _accumulates(loop: Loop) -> bool:
+    """Whether partial results need more bits than the result: the largest of some numbers is one of them."""
+    return loop.combine is not None and not (loop.combine in ("max", "min") and loop.func == "copy")
+
+
+def to_float16(net: Net) -> None:
+    """Convert float32 tensors, constants and immediates; call :func:`wrap_hosts` before fusion, this after it."""
+    host = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)}
+    for name, info in net.tensors.items():
+        if info.dtype in BROAD and name not in host:
+            net.tensors[name] = Info(info.shape, NARROW)
+            if name in net.constants:
+                net.constants[name] = narrow(net.constants[name])
+    for step in net.steps:
+        for name, info in step.temps.items():
+            if info.dtype in BROAD:
+                step.temps[name] = Info(info.shape, NARROW)
+
+
+def widen_accumulators(net: Net) -> None:
+    """In networks of float16, keep in float32 what is accumulated, and make immediates fit."""
+    narrow_net = any(info.dtype == NARROW for info in net.tensors.values())
+    statistics = _shared_statistics(net) if narrow_net else set[str]()
+    accumulate_privately(net, statistics)
+    if not narrow_net:
+        return
+    for name in statistics:
+        if net.tensors[name].dtype == NARROW:
+            net.tensors[name] = Info(net.tensors[name].shape, WIDE)
+    shared = {n: i.dtype for n, i in net.tensors.items()}
+    for step in net.steps:
+        if step.host:
+            continue
+        for name in _wide_temps(step, statistics):
+            if step.temps[name].dtype == NARROW:
+                step.temps[name] = Info(step.temps[name].shape, WIDE)
+        dtypes = ChainMap({n: i.dtype for n, i in step.temps.items()}, shared)
+        step.loops = [_narrow_numbers(loop, dtypes) for loop in step.loops]
+
+
+def _shared_statistics(net: Net) -> set[str]:
+    """Tensors between operators that hold sums over rows, for element-wise use: they stay float32 too."""
+    found: set[str] = set()
+    consumers = net.consumers()
+    for step in net.steps:
+        users = consumers.get(step.output, [])
+        vector = all(s.host is None and not s.matrix_loops for s in (step, *users))
+        combined = any(p.combine for s in users for p in s.loops for r in p.reads if r.tensor == step.output)
+        if not vector or combined or not users or step.output in net.outputs:
+            continue
+        known = set(found)
+        for loop in step.loops:
+            summed = loop.combine == "sum" and not loop.is_matrix
+            derived = bool(loop.reads) and all(r.tensor in known for r in loop.reads)
+            if summed or (derived and not loop.combine):
+                known.add(loop.write.tensor)
+        small = all(net.tensors[step.output].elements * 2 <= net.tensors[o].elements for s in users for o in s.outputs)
+        if step.output in known and small:
+            found.add(step.output)
+    return found
+
+
+def _wide_temps(step: Step, shared: set[str]) -> set[str]:
+    """Temporaries that stay float32: accumulators, and what is computed from statistics alone."""
+    wide: set[str] = set()
+    statistics: set[str] = set(shared)
+    for loop in step.loops:
+        name = loop.write.tensor
+        if name not in step.temps:
+            continue
+        if loop.combine:
+            wide.add(name)
+            if not loop.is_matrix:
+                statistics.add(name)
+        elif loop.reads and all(r.tensor in statistics for r in loop.reads):
+            wide.add(name)
+            statistics.add(name)
+    return wide
+
+
+def narrow(array: np.ndarray) -> np.ndarray:
+    """To float16; what is too large becomes the largest number, because infinity minus infinity is none."""
+    return np.clip(array, -NARROW_MAX, NARROW_MAX).astype(np.float16)
+
+
+def _narrow_numbers(loop: Loop, dtypes: Mapping[str, str]) -> Loop:
+    """Numbers that float16 cannot hold become the largest that it can, in reads and results of float16."""
+
+    def fit(value: float) -> float:
+        return float(np.clip(value, -NARROW_MAX, NARROW_MAX))
+
+    def change(operand: Operand) -> Operand:
+        if not isinstance(operand, Ref):
+            return fit(operand) if dtypes[loop.write.tensor] == NARROW else operand
+        if operand.fill is None or dtypes[operand.tensor] != NARROW:
+            return operand
+        return replace(operand, fill=fit(operand.fill))
+
+    return replace(loop, operands=tuple(change(o) for o in loop.operands))

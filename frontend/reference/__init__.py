@@ -1,0 +1,1 @@
+"""The network itself, run for comparison through TVM's LLVM build."""

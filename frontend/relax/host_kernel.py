@@ -1,0 +1,215 @@
+"""The loops of a step as a TIR function that TVM can build for the host."""
+
+# TVM's classes get their fields and conversions from C++, which type checkers cannot see.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ...ir.errors import UnsupportedError
+from ...ir.graph import Host
+from ..net.linear import Linear
+from ..net.net import Info, Loop, Operand, Ref, Step
+
+Expr = Any
+"""A TIR expression or statement; TVM's operator overloading is beyond static types."""
+
+
+def compute_dtype(loop: Loop, infos: Mapping[str, Info]) -> str:
+    """What a loop computes in: int64 if everything that it touches is integral, else the widest float, from 32 bits."""
+    dtypes = {infos[r.tensor].dtype for r in loop.reads}
+    numbers = [o for o in loop.operands if not isinstance(o, Ref)]
+    if dtypes and not any(d.startswith("float") for d in dtypes) and all(n.is_integer() for n in numbers):
+        return "int64"
+    return "float64" if "float64" in {*dtypes, infos[loop.write.tensor].dtype} else "float32"
+
+
+_COMPARISONS: dict[str, Callable[..., Expr]] = {
+    "eq": lambda a, b: tirx.EQ(a, b),
+    "ne": lambda a, b: tirx.NE(a, b),
+    "lt": lambda a, b: tirx.LT(a, b),
+    "le": lambda a, b: tirx.LE(a, b),
+    "gt": lambda a, b: tirx.GT(a, b),
+    "ge": lambda a, b: tirx.GE(a, b),
+    "not": lambda a: tirx.EQ(a, _zero(a)),
+    "and": lambda a, b: tirx.And(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
+    "or": lambda a, b: tirx.Or(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
+}
+"""Functions whose result is true or false."""
+
+_FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "copy": lambda a: a,
+    "add": lambda a, b: tirx.Add(a, b),
+    "sub": lambda a, b: tirx.Sub(a, b),
+    "mul": lambda a, b: tirx.Mul(a, b),
+    "div": lambda a, b: tirx.FloorDiv(a, b) if _integral(a) else tirx.Div(a, b),
+    "mod": lambda a, b: tirx.FloorMod(a, b) if _integral(a) else a - b * tirx.floor(a / b),
+    "max": lambda a, b: tirx.Max(a, b),
+    "min": lambda a, b: tirx.Min(a, b),
+    "neg": lambda a: tirx.Sub(_zero(a), a),
+    "sign": lambda a: tirx.Cast(_dtype(a), tirx.GT(a, _zero(a))) - tirx.Cast(_dtype(a), tirx.LT(a, _zero(a))),
+    "select": lambda a, b, c: tirx.Select(tirx.NE(a, _zero(a)), b, c),
+    "recip": lambda a: tirx.const(1, _dtype(a)) / a,
+    "abs": tirx.abs,
+    "floor": lambda a: a if _integral(a) else tirx.floor(a),
+    "ceil": lambda a: a if _integral(a) else tirx.ceil(a),
+    "round": lambda a: a if _integral(a) else tirx.nearbyint(a),
+    "pow": tirx.power,
+    "exp": tirx.exp,
+    "log": tirx.log,
+    "sqrt": tirx.sqrt,
+    "rsqrt": tirx.rsqrt,
+    "erf": tirx.erf,
+    "tanh": tirx.tanh,
+    "sigmoid": tirx.sigmoid,
+    "sin": tirx.sin,
+    "cos": tirx.cos,
+}
+
+_COMBINE: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[str], Expr]]] = {
+    "sum": (lambda a, b: tirx.Add(a, b), lambda dtype: tirx.const(0, dtype)),
+    "prod": (lambda a, b: tirx.Mul(a, b), lambda dtype: tirx.const(1, dtype)),
+    "max": (lambda a, b: tirx.Max(a, b), tirx.min_value),
+    "min": (lambda a, b: tirx.Min(a, b), tirx.max_value),
+}
+"""The combiner, and the value that it starts from."""
+
+
+def _dtype(expr: Expr) -> str:
+    return str(expr.ty.dtype) if hasattr(expr.ty, "dtype") else str(expr.ty)
+
+
+def _integral(expr: Expr) -> bool:
+    return not _dtype(expr).startswith("float")
+
+
+def _zero(expr: Expr) -> Expr:
+    return tirx.const(0, _dtype(expr))
+
+
+def host_kernel(step: Step, infos: Mapping[str, Info]) -> tirx.PrimFunc:
+    """The loops of a step, one after the other, as a function of its inputs and its output."""
+    buffers = _buffers(infos)
+    nests = [nest for loop in step.loops for nest in _nests(loop, buffers, infos)]
+    parameters = [buffers[n] for n in (*step.inputs, step.output)]
+    return _function(nests, parameters, [buffers[n] for n in step.temps])
+
+
+def as_host(function: tirx.PrimFunc, reason: str) -> Host:
+    """The function as the graph holds it; ``reason`` says why no engine runs it."""
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    # TVM's strings are of a class of their own, which no JSON encoder takes.
+    return Host(str(tvm.ir.save_json(module)), reason)
+
+
+def can_join(function: tirx.PrimFunc) -> bool:
+    """Whether :func:`joined` takes the function: its body is one root block."""
+    return isinstance(function.body, s_tir.SBlockRealize)
+
+
+def joined(
+    functions: Sequence[tirx.PrimFunc],
+    parameters: Sequence[Sequence[str]],
+    infos: Mapping[str, Info],
+    private: Collection[str],
+) -> tirx.PrimFunc:
+    """One function that does what several do, one after the other.
+
+    ``parameters`` names the tensors that each of them takes, ``infos`` describes them all. The ``private`` ones are
+    allocated; the others are the parameters of the result, in the order of ``infos``.
+    """
+    buffers = _buffers(infos)
+    bodies: list[Expr] = []
+    temporaries: list[Expr] = []
+    for function, names in zip(functions, parameters, strict=True):
+        given = dict(zip(function.params, (buffers[n] for n in names), strict=True))
+        root = tvm_ffi.structural_map(
+            function.body, (tirx.Var, lambda v, given=given: given.get(v, v)), order="post"
+        ).block
+        bodies.append(root.body)
+        temporaries += root.alloc_buffers
+    temporaries += [buffers[n] for n in private]
+    return _function(bodies, [b for n, b in buffers.items() if n not in private], temporaries)
+
+
+def _buffers(infos: Mapping[str, Info]) -> dict[str, Expr]:
+    return {
+        name: tirx.decl_buffer(info.shape or (1,), info.dtype, name=f"b{position}", layout=None)
+        for position, (name, info) in enumerate(infos.items())
+    }
+
+
+def _function(statements: list[Expr], parameters: list[Expr], temporaries: list[Expr]) -> tirx.PrimFunc:
+    body = statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
+    root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, temporaries))
+    return tirx.PrimFunc(parameters, root).with_attr({"s_tir": True, "tirx.noalias": True})
+
+
+def _nests(loop: Loop, buffers: Mapping[str, Expr], infos: Mapping[str, Info]) -> list[Expr]:
+    """The loops around one store; in front of a combination, those that store what it starts from."""
+    axes = {a: tirx.Var(f"i{n}", "int64") for n, a in enumerate(loop.axes)}
+    target, index = buffers[loop.write.tensor], _index(loop.write, axes)
+    dtype = infos[loop.write.tensor].dtype
+    value = _value(loop, axes, buffers, infos)
+    if loop.combine is None:
+        return [_around(tirx.BufferStore(target, value, index), loop, axes, loop.axes)]
+    combine, start = _COMBINE[loop.combine]
+    first = tirx.BufferStore(target, start(dtype), index)
+    value = combine(tirx.BufferLoad(target, index), value)
+    return [
+        _around(first, loop, axes, loop.spatial),
+        _around(tirx.BufferStore(target, value, index), loop, axes, loop.axes),
+    ]
+
+
+def _around(body: Expr, loop: Loop, axes: Mapping[str, Expr], names: Collection[str]) -> Expr:
+    zero = tirx.IntImm("int64", 0)
+    for name in reversed(list(names)):
+        body = tirx.For(axes[name], zero, tirx.IntImm("int64", loop.axes[name].size), tirx.ForKind.SERIAL, body)
+    return body
+
+
+def _index(ref: Ref, axes: Mapping[str, Expr]) -> list[Expr]:
+    return [_linear(i, axes) for i in ref.index] or [tirx.IntImm("int64", 0)]
+
+
+def _linear(index: Linear, axes: Mapping[str, Expr]) -> Expr:
+    terms = [axes[a] if c == 1 else axes[a] * tirx.IntImm("int64", c) for a, c in index.terms]
+    if index.const or not terms:
+        terms.append(tirx.IntImm("int64", index.const))
+    return reduce(lambda a, b: a + b, terms)
+
+
+def _value(loop: Loop, axes: Mapping[str, Expr], buffers: Mapping[str, Expr], infos: Mapping[str, Info]) -> Expr:
+    """The function of the operands, in the dtype of what is written."""
+    dtype = compute_dtype(loop, infos)
+    operands = [_operand(o, dtype, axes, buffers, infos) for o in loop.operands]
+    function = _FUNCTIONS.get(loop.func) or _COMPARISONS.get(loop.func)
+    if function is None:
+        raise UnsupportedError(f"no TIR expression is known for the element function {loop.func!r}")
+    value, want = function(*operands), infos[loop.write.tensor].dtype
+    have = "bool" if loop.func in _COMPARISONS else dtype
+    if want == "bool" and have != "bool":
+        return tirx.NE(value, _zero(value))
+    return value if have == want else tirx.Cast(want, value)
+
+
+def _operand(
+    operand: Operand, dtype: str, axes: Mapping[str, Expr], buffers: Mapping[str, Expr], infos: Mapping[str, Info]
+) -> Expr:
+    if not isinstance(operand, Ref):
+        return tirx.const(int(operand) if dtype == "int64" else operand, dtype)
+    info = infos[operand.tensor]
+    index = _index(operand, axes)
+    load: Expr = tirx.BufferLoad(buffers[operand.tensor], index)
+    if operand.fill is not None:
+        inside = [check for i, n in zip(index, info.shape, strict=True) for check in (i >= 0, i < n)]
+        load = tirx.if_then_else(reduce(tirx.And, inside), load, tirx.const(operand.fill, info.dtype))
+    return load if info.dtype == dtype else tirx.Cast(dtype, load)

@@ -1,0 +1,338 @@
+"""One TIR block becomes loops in three-address form.
+
+Compound expressions are split into private temporaries, guards become fills, and what depends on the axes alone is
+evaluated into tables. An expression that is not linear in the axes may ask for an axis to be split or cut
+(:mod:`.domain`); the block is then lowered again on the changed domain, or on both parts of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
+from ..net.net import Extent, Info, Loop, Operand, Ref
+from .domain import MAX_PIECES, Domain
+from .tir_records import Block, Store, dtype_of, kind_of
+
+FUNCS: dict[str, str] = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "FloorDiv": "div",
+    "FloorMod": "mod",
+    "Min": "min",
+    "Max": "max",
+    "EQ": "eq",
+    "NE": "ne",
+    "LT": "lt",
+    "LE": "le",
+    "GT": "gt",
+    "GE": "ge",
+    "And": "and",
+    "Or": "or",
+}
+"""Binary nodes of TIR and the scalar functions that they are."""
+
+CALLS: dict[str, str] = {
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "rsqrt": "rsqrt",
+    "erf": "erf",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "sin": "sin",
+    "cos": "cos",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "round",
+    "nearbyint": "round",
+    "fabs": "abs",
+    "pow": "pow",
+}
+"""Intrinsics of TIR and the scalar functions that they are."""
+
+
+POWERS: dict[float, str] = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "recip", 1.0: "copy", 2.0: "mul", 3.0: "mul", 4.0: "mul"}
+"""Exponents, and the function that they come to (the last two with a square in between)."""
+
+
+@dataclass
+class Context:
+    """What blocks of one kernel share: names of buffers, known arrays, and a maker of table constants."""
+
+    names: Mapping[Any, str]
+    known: Mapping[Any, np.ndarray]
+    table: Callable[[np.ndarray], str]
+    temp: Callable[[], str]
+
+
+@dataclass
+class Nest:
+    """The loops of one block, and the temporaries that they use."""
+
+    loops: list[Loop] = field(default_factory=list[Loop])
+    temps: dict[str, Info] = field(default_factory=dict[str, Info])
+
+
+def lower_block(block: Block, context: Context) -> Nest:
+    """The loops of ``block``; raises :class:`NotAffine` if it has none."""
+    nest = Nest()
+    work = [Domain.of(block, context.known)]
+    pieces = 0
+    while work:
+        domain = work.pop()
+        try:
+            part = _Lowering(domain, context).run(block)
+        except SplitAxis as request:
+            work.append(domain.split(request))
+            continue
+        except CutAxis as request:
+            low, high = domain.cut(request)
+            work += [high, low]
+            continue
+        pieces += 1
+        if pieces > MAX_PIECES:
+            raise NotAffine(f"more than {MAX_PIECES} pieces")
+        nest.loops += part.loops
+        nest.temps |= part.temps
+    return nest
+
+
+class _Lowering:
+    """Lowers the expressions of one block on one domain."""
+
+    def __init__(self, domain: Domain, context: Context) -> None:
+        self.domain = domain
+        self.context = context
+        self.nest = Nest()
+        self.memo: dict[Any, Operand] = {}
+
+    def run(self, block: Block) -> Nest:
+        for store in block.stores:
+            self.store(store)
+        return self.nest
+
+    def store(self, store: Store) -> None:
+        write = Ref(self.context.names[store.buffer], tuple(self.domain.linear(i) for i in store.index))
+        parsed = self.parse(store.value)
+        func, operands = parsed if isinstance(parsed, tuple) else ("copy", (parsed,))
+        combine = store.combine if any(e.reduce for e in self.domain.axes.values()) else None
+        if combine and func != "copy" and (func, combine) != ("mul", "sum"):
+            # A stage combines values or sums products: any other function comes first.
+            func, operands = "copy", (self.temporary(func, operands, dtype_of(store.value)),)
+        self.nest.loops.append(Loop(self.domain.axes, write, func, operands, combine))
+
+    # Scalar expressions ------------------------------------------------------------------------------------------
+
+    def operand(self, expr: Any) -> Operand:
+        """The value of ``expr`` as an operand, through a temporary if it must be computed."""
+        parsed = self.parse(expr)
+        if not isinstance(parsed, tuple):
+            return parsed
+        return self.temporary(parsed[0], parsed[1], dtype_of(expr))
+
+    def temporary(self, func: str, operands: tuple[Operand, ...], dtype: str) -> Operand:
+        key = (func, operands, dtype)
+        if key not in self.memo:
+            used = {a for o in operands if isinstance(o, Ref) for a in o.axes}
+            axes = {a: Extent(e.size) for a, e in self.domain.axes.items() if a in used}
+            name = self.context.temp()
+            ref = Ref(name, tuple(Linear.axis(a) for a in axes))
+            self.nest.temps[name] = Info(tuple(e.size for e in axes.values()), dtype)
+            self.nest.loops.append(Loop(axes, ref, func, operands))
+            self.memo[key] = ref
+        return self.memo[key]
+
+    def parse(self, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
+        """``expr`` as an operand that exists, or as one function of operands."""
+        kind = kind_of(expr)
+        if kind in ("IntImm", "FloatImm"):
+            return finite(float(expr.value))
+        if kind == "TensorLoad" and expr.source not in self.context.known:
+            return self.load(expr)
+        if self.domain.is_free(expr):
+            return self.free(expr)
+        if kind == "Cast":
+            return self.cast(expr)
+        if kind == "Select":
+            return self.select(expr.condition, expr.true_value, expr.false_value)
+        if kind == "Not":
+            return "not", (self.operand(expr.a),)
+        if kind in FUNCS:
+            return self.binary(kind, expr)
+        if kind == "Call":
+            return self.call(expr)
+        raise NotAffine(f"{kind} is not an element function")
+
+    def load(self, expr: Any) -> Ref:
+        """A read of a tensor; of its flat copy if only the position in memory is linear (an odd reshape)."""
+        name = self.context.names[expr.source]
+        try:
+            return Ref(name, tuple(self.domain.linear(i) for i in expr.indices))
+        except NotAffine:
+            if not all(self.domain.is_free(i) for i in expr.indices):
+                raise
+        shape = tuple(int(n) for n in expr.source.ty.shape)
+        weights = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+        position = self.domain.weighted(expr.indices, weights)
+        key = ("flat", name)
+        if key not in self.memo:
+            whole = {f"d{d}": Extent(n) for d, n in enumerate(shape) if n > 1}
+            place = Linear.of({f"d{d}": w for d, w in enumerate(weights) if shape[d] > 1})
+            source = Ref(name, tuple(Linear.axis(f"d{d}") if n > 1 else Linear() for d, n in enumerate(shape)))
+            flat = self.context.temp()
+            self.nest.temps[flat] = Info((math.prod(shape),), dtype_of(expr))
+            self.nest.loops.append(Loop(whole, Ref(flat, (place,)), "copy", (source,)))
+            self.memo[key] = Ref(flat, ())
+        copy = self.memo[key]
+        assert isinstance(copy, Ref)
+        return Ref(copy.tensor, (position,))
+
+    def binary(self, kind: str, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
+        func = FUNCS[kind]
+        inexact = dtype_of(expr).startswith("float")
+        if func == "lt" and kind_of(expr.a) == "IntImm" and expr.a.value == 0:
+            # where() tests 0 < int(condition).
+            inner = expr.b.value if kind_of(expr.b) == "Cast" else expr.b
+            if dtype_of(inner) == "bool":
+                return self.parse(inner)
+        if kind == "Div" and not inexact:
+            raise NotAffine("integer division that truncates")
+        if func == "div" and inexact and self.domain.is_free(expr.b):
+            a, b = self.operand(expr.a), self.free(expr.b, invert=True)
+            return simplify("mul", a, b)
+        if func == "eq" and kind_of(expr.b) == "FloatImm" and math.isinf(expr.b.value):
+            # Numbers of records are finite: what is infinite is beyond the largest.
+            above = expr.b.value > 0
+            return "gt" if above else "lt", (self.operand(expr.a), FLOAT_MAX if above else -FLOAT_MAX)
+        a, b = self.operand(expr.a), self.operand(expr.b)
+        if func == "div" and inexact and isinstance(a, Ref) and isinstance(b, Ref) and set(b.axes) < set(a.axes):
+            # One reciprocal a row instead of one division an element.
+            return "mul", (a, self.temporary("recip", (b,), dtype_of(expr)))
+        return simplify(func, a, b)
+
+    def cast(self, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
+        source, target = dtype_of(expr.value), dtype_of(expr)
+        if source == target:
+            return self.parse(expr.value)
+        if target == "bool":
+            return "ne", (self.operand(expr.value), 0.0)
+        return "copy", (self.operand(expr.value),)
+
+    def call(self, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
+        name = expr.op.name.split(".")[-1]
+        dtype = dtype_of(expr)
+        if name == "if_then_else":
+            return self.select(*expr.args)
+        if name == "likely":
+            return self.parse(expr.args[0])
+        args = tuple(self.operand(a) for a in expr.args)
+        if name == "pow" and isinstance(args[1], float) and args[1] in POWERS:
+            return self.power(args[0], args[1], dtype)
+        if name in CALLS:
+            return CALLS[name], args
+        if name == "isnan":
+            return "ne", (args[0], args[0])
+        if name in ("log2", "log10"):
+            return "mul", (self.temporary("log", args, dtype), 1 / math.log(2 if name == "log2" else 10))
+        if name == "tan":
+            return "div", (self.temporary("sin", args, dtype), self.temporary("cos", args, dtype))
+        if name in ("sinh", "cosh"):
+            up = self.temporary("exp", args, dtype)
+            down = self.temporary("recip", (up,), dtype)
+            both = self.temporary("sub" if name == "sinh" else "add", (up, down), dtype)
+            return "mul", (both, 0.5)
+        if name == "trunc":
+            size = self.temporary("floor", (self.temporary("abs", args, dtype),), dtype)
+            return "mul", (self.temporary("sign", args, dtype), size)
+        raise NotAffine(f"{name} is not an element function")
+
+    def power(self, base: Operand, exponent: float, dtype: str) -> Operand | tuple[str, tuple[Operand, ...]]:
+        """Common powers, without the general function."""
+        if exponent in (3.0, 4.0):
+            square = self.temporary("mul", (base, base), dtype)
+            return "mul", (square, base if exponent == 3.0 else square)
+        func = POWERS[exponent]
+        if func == "copy":
+            return base
+        return func, (base, base) if func == "mul" else (base,)
+
+    # Conditions --------------------------------------------------------------------------------------------------
+
+    def select(self, condition: Any, yes: Any, no: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
+        if self.domain.is_free(condition):
+            axes, mask = self.domain.grid(condition)
+            if mask.all():
+                return self.parse(yes)
+            if not mask.any():
+                return self.parse(no)
+            guarded = self.guard(condition, yes, no)
+            if guarded is not None:
+                return guarded
+            self.domain.cut_where(condition)
+            test: Operand = self.tabulate(axes, mask)
+        else:
+            test = self.operand(condition)
+        return "select", (test, self.operand(yes), self.operand(no))
+
+    def guard(self, condition: Any, yes: Any, no: Any) -> Ref | None:
+        """A load whose guard says exactly that it is in bounds, as a read with a fill."""
+        if kind_of(yes) != "TensorLoad" or yes.source in self.context.known:
+            return None
+        if kind_of(no) not in ("IntImm", "FloatImm"):
+            return None
+        index = tuple(self.domain.linear(i) for i in yes.indices)
+        shape = tuple(int(n) for n in yes.source.ty.shape)
+        if not self.domain.keeps_inside(condition, index, shape):
+            return None
+        return Ref(self.context.names[yes.source], index, finite(float(no.value)))
+
+    # Values that depend on the axes alone ------------------------------------------------------------------------
+
+    def free(self, expr: Any, invert: bool = False) -> Operand:
+        """A free expression (or its reciprocal) as a scalar if it is uniform, else as a table."""
+        axes, value = self.domain.grid(expr)
+        if invert:
+            value = (1 / value.astype(np.float64)).astype(value.dtype)
+        return self.tabulate(axes, value)
+
+    def tabulate(self, axes: tuple[str, ...], value: np.ndarray) -> Operand:
+        if (value == value.flat[0]).all():
+            return finite(float(value.flat[0]))
+        for position in reversed(range(value.ndim)):
+            first = value.take([0], axis=position)
+            if (value == first).all():
+                value = first.squeeze(position)
+                axes = axes[:position] + axes[position + 1 :]
+        name = self.context.table(np.ascontiguousarray(value))
+        return Ref(name, tuple(Linear.axis(a) for a in axes))
+
+
+def simplify(func: str, a: Operand, b: Operand) -> Operand | tuple[str, tuple[Operand, ...]]:
+    """Drop what changes nothing: ``x+0``, ``x*1``, ``max(x, lowest)``."""
+    neutral = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "max": -FLOAT_MAX, "min": FLOAT_MAX}
+    if func in neutral and b == neutral[func]:
+        return a
+    if func in ("add", "mul", "max", "min"):
+        if a == neutral[func]:
+            return b
+        if isinstance(a, float):
+            a, b = b, a
+    return func, (a, b)
+
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+def finite(value: float) -> float:
+    """Infinities become the largest finite number: records travel as JSON, which has none."""
+    if math.isnan(value):
+        raise NotAffine("a constant that is not a number")
+    return min(max(value, -FLOAT_MAX), FLOAT_MAX)
