@@ -9,7 +9,7 @@ status, peak, bound and whose answer it is, and what :mod:`allocation_check` say
 
 Without --minimise a file is done as soon as its buffers lie within --capacity, and only then written. With it, the
 peak is lowered until it is proven lowest or --limit is over, and the file is written even if it ends above the
-capacity. Statuses are those of :class:`girih.solver.allocation.Allocation`. An interrupt (Ctrl-C) ends the work and
+capacity. Statuses are those of :class:`girih.solver.banks.static_allocation.Allocation`. An interrupt (Ctrl-C) ends the work and
 keeps what is done. The exit code is 1 if a file is not within the capacity, 2 for bad input, 130 after an interrupt.
 """
 
@@ -25,8 +25,8 @@ from pathlib import Path
 from allocation_check import violations
 
 from girih.ir.errors import UsageError
-from girih.solver.allocation import Allocation, Buffer, allocate
-from girih.solver.cp import Budget
+from girih.solver.banks.static_allocation import Allocation, Buffer, allocate
+from girih.solver.cpsat.backend import Budget
 
 COLUMNS = ("id", "lower", "upper", "size")
 LARGEST = 2**40

@@ -17,7 +17,7 @@ def plan(graph: Graph, machine: Machine, options: Options, progress: Listener | 
     interrupts before the first one is found; later interrupts only end the search.
     """
     # The constraint solver takes a while to import: only planning pays for it.
-    from .loop import solve_plan
+    from .loop.benders import solve_plan
 
     return solve_plan(graph, machine, options, progress)
 

@@ -25,7 +25,7 @@ from girih.ir import load_machine
 from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
-from girih.solver.interrupts import Interrupts
+from girih.solver.cpsat.interrupts import Interrupts
 
 from .packages import small
 

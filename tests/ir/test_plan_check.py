@@ -18,7 +18,7 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.dma_chunks import portions
-from girih.solver.buffers import round_up
+from girih.solver.cost.local_buffers import round_up
 
 from ..graphs import residual
 from ..solver.rough import rough_plan, rough_segments

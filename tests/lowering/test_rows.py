@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Step
 from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
-from girih.solver.walk import Walks
+from girih.solver.cost.tile_walk import Walks
 
 from .. import graphs
 from ..solver.rough import rough_plan, rough_segment

@@ -26,7 +26,7 @@ from girih.lowering import lower
 from girih.lowering.emit import Emitted
 from girih.lowering.kernel import compile_kernel
 from girih.lowering.spec import row_major, tile_spec
-from girih.solver.cycles import vector_run
+from girih.solver.cost.instructions import vector_run
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}
 

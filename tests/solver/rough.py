@@ -9,10 +9,10 @@ from girih.ir.graph import Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.banks import Overflow, Placement, Request, place
-from girih.solver.buffers import all_cells, local_requests, scratch_buffers, weight_buffers
-from girih.solver.cp import Budget
-from girih.solver.reside import Residence, Shortage, reside
+from girih.solver.banks.solve import Overflow, Placement, Request, place
+from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
+from girih.solver.cpsat.backend import Budget
+from girih.solver.residency.solve import Residence, Shortage, reside
 
 BUDGET = Budget(5.0)
 

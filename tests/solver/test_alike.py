@@ -9,11 +9,11 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells
-from girih.solver.cp import Budget
-from girih.solver.depths import Pipelines
-from girih.solver.placing import LocalPlaces, Placing
-from girih.solver.tiling import Infeasible, Tiler
-from girih.solver.walk import Walks
+from girih.solver.banks.placement import LocalPlaces, Placing
+from girih.solver.cost.tile_walk import Walks
+from girih.solver.cpsat.backend import Budget
+from girih.solver.pipeline.solve import Pipelines
+from girih.solver.tiling.solve import Infeasible, Tiler
 
 MACHINE = load_machine("stcp920")
 BUDGET = Budget(1.0, 0.1)

@@ -8,11 +8,11 @@ from itertools import combinations, islice, permutations
 
 import pytest
 
-from girih.solver import allocation as module
-from girih.solver.allocation import Allocation, Buffer, allocate
-from girih.solver.canonical import restarts
-from girih.solver.cp import Budget
-from girih.solver.packing import Item
+from girih.solver.banks import static_allocation as module
+from girih.solver.banks.backjumping import restarts
+from girih.solver.banks.first_fit import Item
+from girih.solver.banks.static_allocation import Allocation, Buffer, allocate
+from girih.solver.cpsat.backend import Budget
 
 BUDGET = Budget(30.0, 0.5)
 

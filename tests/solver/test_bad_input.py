@@ -22,9 +22,9 @@ from girih.ir.plan import Plan
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
-from girih.solver.graphturbo.group import LONGEST
+from girih.solver.baselines.graphturbo.group import LONGEST
 from girih.solver.options import Options, Strategy
-from girih.solver.rounds import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
+from girih.solver.subproblem.time_budget import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
 from girih.tests import graphs
 
 TINY = load_machine("tiny")

@@ -8,10 +8,10 @@ from itertools import combinations, product
 import pytest
 
 from girih.ir.machine import Memory
-from girih.solver import packing
-from girih.solver.banks import Overflow, Placement, Request, place
-from girih.solver.cp import Budget
-from girih.solver.packing import PLACEMENTS, ROUNDS, Item, cliques, neighbours, pack, peak
+from girih.solver.banks import first_fit as packing
+from girih.solver.banks.first_fit import PLACEMENTS, ROUNDS, Item, cliques, neighbours, pack, peak
+from girih.solver.banks.solve import Overflow, Placement, Request, place
+from girih.solver.cpsat.backend import Budget
 
 BUDGET = Budget(10.0)
 

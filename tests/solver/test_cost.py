@@ -12,8 +12,8 @@ from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.region import OpBoxes, op_boxes
-from girih.solver.chain import Link, duration
-from girih.solver.cost import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
+from girih.solver.cost.operator import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
+from girih.solver.segmentation.engine_overlap import Link, duration
 from girih.tests import graphs
 
 

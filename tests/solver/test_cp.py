@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from girih.solver.cp import Budget, Model, Solution, conflict, solve, total, weighted
+from girih.solver.cpsat.backend import Budget, Model, Solution, conflict, solve, total, weighted
 
 LONG = Budget(20.0)
 

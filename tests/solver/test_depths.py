@@ -11,11 +11,11 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Segment
 from girih.ir.semantics.cell import Cells
-from girih.solver.buffers import scratch_buffers
-from girih.solver.cp import Budget
-from girih.solver.depths import Pipelines
-from girih.solver.tiling import Tiler
-from girih.solver.walk import Walks
+from girih.solver.cost.local_buffers import scratch_buffers
+from girih.solver.cost.tile_walk import Walks
+from girih.solver.cpsat.backend import Budget
+from girih.solver.pipeline.solve import Pipelines
+from girih.solver.tiling.solve import Tiler
 
 from .. import graphs
 

@@ -23,16 +23,18 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.models import build
-from girih.solver import cp, plan, rounds
-from girih.solver.demand import Demand, Fetched, Kept, Part, Use
-from girih.solver.graphturbo.binding import bind
-from girih.solver.graphturbo.fit import Item, first_fit
-from girih.solver.graphturbo.group import group
-from girih.solver.graphturbo.level import LEVELS
-from girih.solver.graphturbo.spill import Settled, settle
-from girih.solver.graphturbo.split import SplitInfo, Splitter
-from girih.solver.graphturbo.tile import Tiles, TooLarge
+from girih.solver import plan
+from girih.solver.baselines.graphturbo.binding import bind
+from girih.solver.baselines.graphturbo.fit import Item, first_fit
+from girih.solver.baselines.graphturbo.group import group
+from girih.solver.baselines.graphturbo.level import LEVELS
+from girih.solver.baselines.graphturbo.spill import Settled, settle
+from girih.solver.baselines.graphturbo.split import SplitInfo, Splitter
+from girih.solver.baselines.graphturbo.tile_size import Tiles, TooLarge
+from girih.solver.cpsat import backend as cp
 from girih.solver.options import Options
+from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use
+from girih.solver.subproblem import time_budget as rounds
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 TOLERANCE = {"tiny": 2e-5, "stcp920": 4e-3}

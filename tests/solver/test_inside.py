@@ -16,14 +16,14 @@ from girih.ir.semantics.concat_aliasing import possible
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
-from girih.solver.banks import Overflow
-from girih.solver.buffers import data_buffers
-from girih.solver.cp import Budget
-from girih.solver.inside import with_inside
+from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
+from girih.solver.banks.solve import Overflow
+from girih.solver.cost.local_buffers import data_buffers
+from girih.solver.cost.tile_walk import Walks
+from girih.solver.cpsat.backend import Budget
 from girih.solver.options import Options
-from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
-from girih.solver.timeline import predict
-from girih.solver.walk import Walks
+from girih.solver.subproblem.concat_aliasing import with_inside
+from girih.solver.timeline.predict import predict
 
 from .. import graphs
 from ..ir.test_inside import STCP, planned, segment_of

@@ -16,9 +16,9 @@ from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
-from girih.solver.interleave import interleaved
 from girih.solver.options import Options
-from girih.solver.tiling import Infeasible, Tiler
+from girih.solver.subproblem.operator_order import interleaved
+from girih.solver.tiling.solve import Infeasible, Tiler
 
 MACHINE = load_machine("stcp920")
 

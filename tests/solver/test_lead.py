@@ -12,11 +12,11 @@ from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Tile
 from girih.ir.semantics.cell import Cells
-from girih.solver.cost import OpCost
-from girih.solver.lead import Lead, Overlap, overlap
-from girih.solver.tile_space import Shape, tile_shapes
-from girih.solver.tileloop import NOTHING, Before, played
-from girih.solver.walk import Walks
+from girih.solver.cost.operator import OpCost
+from girih.solver.cost.tile_walk import Walks
+from girih.solver.pipeline.problem import NOTHING, Before, played
+from girih.solver.tiling.candidates import Shape, tile_shapes
+from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
 
 MACHINE = load_machine("stcp920")
 

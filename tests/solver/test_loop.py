@@ -23,16 +23,24 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Solved, Tile
 from girih.lowering import lower
 from girih.simulator import simulate
-from girih.solver import loop, plan
-from girih.solver.banks import Overflow
-from girih.solver.below import Below
-from girih.solver.cp import Budget
+from girih.solver import plan
+from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
+from girih.solver.banks.solve import Overflow
+from girih.solver.cpsat.backend import Budget
+from girih.solver.cpsat.log import Record
+from girih.solver.loop import benders as loop
 from girih.solver.options import Options, Planned, Progress
-from girih.solver.placing import LocalOverflow, LocalPlaces, Placing
-from girih.solver.realise import Realised, Realiser, Refusal, Request
-from girih.solver.record import Record
-from girih.solver.rounds import DETERMINISTIC, ENUMERATION_SECONDS, LONGEST_SEARCH, PATIENCE, ROUND_SECONDS, rounds
-from girih.solver.segmentation import Segmentation
+from girih.solver.segmentation.solve import Segmentation
+from girih.solver.subproblem.plan_builder import Realised, Realiser, Refusal, Request
+from girih.solver.subproblem.subproblem import Below
+from girih.solver.subproblem.time_budget import (
+    DETERMINISTIC,
+    ENUMERATION_SECONDS,
+    LONGEST_SEARCH,
+    PATIENCE,
+    ROUND_SECONDS,
+    rounds,
+)
 
 GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),

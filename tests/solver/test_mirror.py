@@ -14,7 +14,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.solver import Options, plan
-from girih.solver.mirror import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]
+from girih.solver.banks.address_reflection import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]
 
 STCP920 = load_machine("stcp920")
 

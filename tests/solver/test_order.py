@@ -9,7 +9,7 @@ from girih.ir.box import is_empty, overlap
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split, Step
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.order import depth_first, extremes, orders
+from girih.solver.subproblem.step_order import depth_first, extremes, orders
 
 
 def falling(parts: tuple[int, ...]) -> tuple[Graph, tuple[Segment, ...]]:

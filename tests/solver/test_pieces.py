@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, volume
-from girih.solver.pieces import MOST_ATOMS, MOST_PARTS, atoms, divided, sliced
+from girih.solver.residency.tensor_partition import MOST_ATOMS, MOST_PARTS, atoms, divided, sliced
 
 SHAPE = (6, 8)
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from girih.solver.cp import Budget, solve
-from girih.solver.pipeline import build, check, pipeline, smallest_interval
-from girih.solver.tileloop import Body, Fill, Ring, Task
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.pipeline.model import build, check, pipeline, smallest_interval
+from girih.solver.pipeline.problem import Body, Fill, Ring, Task
 
 
 def loop(load: int, matrix: int, vector: int, *, scratch: int = 100, weights: int = 100, room: int = 300) -> Body:

@@ -24,10 +24,11 @@ from girih.ir.plan import Plan, Prediction, Recomputation, Segment, SharedBuffer
 from girih.ir.semantics.rematerialise import followed, recompute
 from girih.lowering import lower
 from girih.simulator import simulate
-from girih.solver import plan, refine
-from girih.solver.cp import Budget, solve
+from girih.solver import plan
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.loop import local_search as refine
 from girih.solver.options import Options
-from girih.solver.recompute import Pair, Problem, again, build, problem, recomputations, second_runs
+from girih.solver.residency.rematerialise import Pair, Problem, again, build, problem, recomputations, second_runs
 
 
 def least(data: Problem) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from girih.solver.cp import Budget, solve
-from girih.solver.record import Record
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.cpsat.log import Record
 
 from .test_cp import jobs, knapsack
 

@@ -9,14 +9,14 @@ import graphs
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.below import Below
-from girih.solver.candidates import Candidates
+from girih.solver.cpsat.log import Record
+from girih.solver.loop.local_search import coarsen, recut
+from girih.solver.loop.resegment import aligned, bare, coarser, shifted, uniform
 from girih.solver.options import Options
-from girih.solver.order import depth_first, segment_by_segment
-from girih.solver.record import Record
-from girih.solver.recut import aligned, bare, coarser, shifted, uniform
-from girih.solver.refine import coarsen, recut
-from girih.solver.rounds import rounds
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.subproblem.step_order import depth_first, segment_by_segment
+from girih.solver.subproblem.subproblem import Below
+from girih.solver.subproblem.time_budget import rounds
 
 MACHINE = load_machine("stcp920")
 GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)

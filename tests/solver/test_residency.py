@@ -19,14 +19,14 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Step, Tile
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
-from girih.solver.cp import Budget, solve
-from girih.solver.demand import Demand, Fetched, Kept, Part, Use, demand
-from girih.solver.prefetch import KEPT, RINGED, STAYS, Decisions, Greedy, Offers, bound, evaluate
-from girih.solver.reside import Cut, Residence, Shortage, reside
-from girih.solver.residency import ResidencyModel
-from girih.solver.residency_answer import decisions, hint
-from girih.solver.streams import Ring, Visit, Walk, chunked, cuts, first_use, ring
-from girih.solver.windows import improve
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.residency.greedy import KEPT, RINGED, STAYS, Decisions, Greedy, Offers, bound, evaluate
+from girih.solver.residency.model import ResidencyModel
+from girih.solver.residency.neighbourhood import improve
+from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use, demand
+from girih.solver.residency.solution import decisions, hint
+from girih.solver.residency.solve import Cut, Residence, Shortage, reside
+from girih.solver.residency.weight_chunks import Ring, Visit, Walk, chunked, cuts, first_use, ring
 
 from ..graphs import Net, attention, chain, residual
 from .rough import by_instance, in_order, rough_cycles, rough_plan, rough_segments

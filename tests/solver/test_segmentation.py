@@ -18,18 +18,18 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells, count, followed_dims, share
 from girih.ir.semantics.in_place import replaced
-from girih.solver.buffers import data_buffers, round_up
-from girih.solver.candidates import Candidates, Column
-from girih.solver.cp import Budget, solve
-from girih.solver.crossing import Residence, activations, items, least_moved
-from girih.solver.fluid import Cuts, Flow, potentials, splices
-from girih.solver.layerwise import layerwise_segments
-from girih.solver.problem import Problem
-from girih.solver.segment_model import build
-from girih.solver.segmentation import ColumnCut, Segmentation, segment
-from girih.solver.shares import all_cells, representatives, rows, shares
-from girih.solver.splits import Cut, core_splits, cuts, instance_splits
-from girih.solver.tiling import Infeasible, Tiler
+from girih.solver.baselines.layerwise import layerwise_segments
+from girih.solver.cost.local_buffers import data_buffers, round_up
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.segmentation.candidates import Candidates, Column
+from girih.solver.segmentation.cell_arrays import all_cells, representatives, rows, shares
+from girih.solver.segmentation.inter_segment import Residence, activations, items, least_moved
+from girih.solver.segmentation.model import build
+from girih.solver.segmentation.problem import Problem
+from girih.solver.segmentation.shortest_path import Cuts, Flow, potentials, splices
+from girih.solver.segmentation.solve import ColumnCut, Segmentation, segment
+from girih.solver.segmentation.splits import Cut, core_splits, cuts, instance_splits
+from girih.solver.tiling.solve import Infeasible, Tiler
 from girih.tests import graphs
 
 

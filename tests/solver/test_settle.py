@@ -6,8 +6,8 @@ from random import Random
 
 import numpy as np
 
-from girih.solver.packing import Item, first_fit, neighbours
-from girih.solver.settle import _earliest
+from girih.solver.banks.first_fit import Item, first_fit, neighbours
+from girih.solver.residency.repair import _earliest
 
 CAPACITY = 12
 

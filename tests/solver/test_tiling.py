@@ -14,12 +14,12 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
-from girih.solver.buffers import scratch_sizes, weight_size
-from girih.solver.cost import Weights, Work
-from girih.solver.cp import Budget, solve
-from girih.solver.tile_model import Choice, Problem, Table, build, hint
-from girih.solver.tile_space import Shape, chains, useful_sizes
-from girih.solver.tiling import Caps, Infeasible, Tiler
+from girih.solver.cost.local_buffers import scratch_sizes, weight_size
+from girih.solver.cost.operator import Weights, Work
+from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.tiling.candidates import Shape, chains, useful_sizes
+from girih.solver.tiling.model import Choice, Problem, Table, build, hint
+from girih.solver.tiling.solve import Caps, Infeasible, Tiler
 from girih.tests import graphs
 
 

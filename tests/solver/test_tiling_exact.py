@@ -1,7 +1,7 @@
 """Tiling against brute force on small spaces: every shape with every mode, walked tile by tile.
 
 What fits is found out here without the arrays of the solver: the buffers of each tile and each reduce tile, one box
-after the other. The price is the formula of :mod:`girih.solver.tile_model`, written once more with scalars.
+after the other. The price is the formula of :mod:`girih.solver.tiling.model`, written once more with scalars.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import op_boxes
-from girih.solver.cost import Weights
-from girih.solver.tile_model import DEPTHS, WEIGHT_DEPTHS, Choice, Mode
-from girih.solver.tile_space import Shape, reductions, tile_shapes
-from girih.solver.tiling import Infeasible, Tiler
+from girih.solver.cost.operator import Weights
+from girih.solver.tiling.candidates import Shape, reductions, tile_shapes
+from girih.solver.tiling.model import DEPTHS, WEIGHT_DEPTHS, Choice, Mode
+from girih.solver.tiling.solve import Infeasible, Tiler
 from girih.tests import graphs
 
 ENDLESS = 1 << 40

@@ -19,10 +19,10 @@ from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.dma_chunks import portions
 from girih.lowering import lower
 from girih.simulator import simulate
-from girih.solver.copies import Copies
-from girih.solver.cycles import Transfers
-from girih.solver.timeline import Timeline, predict
-from girih.solver.walk import Walk, Walks, last_tile, last_tiles
+from girih.solver.cost.instructions import Transfers
+from girih.solver.cost.tile_walk import Walk, Walks, last_tile, last_tiles
+from girih.solver.cost.transfers import Copies
+from girih.solver.timeline.predict import Timeline, predict
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}

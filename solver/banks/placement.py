@@ -1,0 +1,241 @@
+"""Model 5 applied: an address for every local buffer of a segment, and for every buffer of the shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ...ir.graph import Graph
+from ...ir.machine import Machine, Memory
+from ...ir.plan import LocalBuffer, Segment, Solved
+from ...ir.semantics.cell import Cell, Cells, Run, count, leaving
+from ...ir.semantics.concat_aliasing import inside, wholes
+from ...ir.semantics.in_place import replaced
+from ..cost.equivalence import kind, renamed
+from ..cost.local_buffers import in_place_groups, local_requests
+from ..cost.tile_walk import Walks
+from ..cpsat.backend import Budget
+from .model import Request
+from .solve import Overflow, Placement, place
+
+Conflict = tuple[int, int, float]
+AHEAD = 2
+"""Operators before the last one of a segment during which the next instance may be loaded."""
+
+
+class Placing:
+    """Places the buffers of one graph on one machine; equal problems are solved once."""
+
+    def __init__(self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int) -> None:
+        self.graph = graph
+        self.cells = cells
+        self.machine = machine
+        self.walks = walks
+        self.seed = seed
+        self._known: dict[tuple[object, ...], Placement | Overflow] = {}
+        self._places: dict[tuple[Hashable, Budget], tuple[Run, LocalPlaces]] = {}
+
+    def place(
+        self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
+    ) -> Placement | Overflow:
+        """An address for each request."""
+        key = (memory.name, tuple((r.bytes, r.live, r.again) for r in requests), conflicts, budget)
+        if key not in self._known:
+            self._known[key] = place(requests, memory, conflicts=conflicts, budget=budget, seed=self.seed)
+        return self._known[key]
+
+    def local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
+        """The local buffers of a segment at their addresses, or what does not fit; equal segments share the answer."""
+        run, key = self.cells.run(segment.ops), (kind(self.cells, segment), budget)
+        if key not in self._places:
+            answer = self._local(index, segment, budget)
+            if isinstance(answer, LocalOverflow):
+                return answer
+            self._places[key] = run, answer
+        first, found = self._places[key]
+        return replace(found, buffers=renamed(found.buffers, first, run, index))
+
+    def _local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
+        buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
+        cell = self._busiest(segment)
+        placed: dict[int, LocalBuffer] = {}
+        solved: list[Solved] = []
+        seconds = spent = 0.0
+        for memory in self.machine.memories:
+            mine = [i for i, b in enumerate(buffers) if b.memory == memory.name]
+            if not mine:
+                continue
+            here = [buffers[i] for i in mine]
+            conflicts = tuple(self._conflicts(segment, cell, here, memory))
+            answer: Placement | Overflow | None = None
+            for wish in self._wishes(segment, here, memory):
+                of = {b: number for number, group in enumerate(wish.groups) for b in group}
+                pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
+                answer = self.place(_requests(wish), memory, pairs, budget)
+                seconds += answer.seconds
+                spent += answer.deterministic_seconds
+                if isinstance(answer, Placement):
+                    answer = replace(answer, addresses=tuple(answer.addresses[of[b]] for b in here))
+                    break
+            assert answer is not None
+            if isinstance(answer, Overflow):
+                return LocalOverflow(index, segment.ops[answer.live[0]], memory, answer)
+            solved.append(answer.solved)
+            for i, address in zip(mine, answer.addresses, strict=True):
+                placed[i] = replace(buffers[i], address=address)
+        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
+
+    def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
+        """Which buffers share an address, and where there is already room for what comes next: best first.
+
+        What the first operator reads can be loaded for the next instance while the last ones work, and what it makes
+        be made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for
+        them to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart,
+        nor for data, or at least constants, that could be loaded while the operator before works, nor for results that
+        are still being stored.
+        """
+        apart = [[b] for b in buffers]
+        if memory.role != "local":
+            longer = _longer(buffers, memory)
+            if longer:
+                yield _Wish(apart, longer=longer)
+            yield _Wish(apart)
+            return
+        ops = [self.graph.op[n] for n in segment.ops]
+        in_place = in_place_groups(buffers, replaced(self.graph, ops, inside(self.graph, segment)))
+        ways = [apart] if in_place == apart else [apart, in_place]
+        last = len(segment.ops) - 1
+        first = frozenset(b.name for b in buffers if b.live[0] == 0)
+        loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
+        whole = wholes(self.graph, segment)
+        stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
+        soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
+        known = dict.fromkeys((again, of) for again in soon for of in (first, first & loaded))
+        for nexts in (tuple(known), ((-1, frozenset[str]()),)):
+            for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
+                for groups in ways:
+                    for again, of in nexts:
+                        for late in dict.fromkeys((stored, frozenset[str]())):
+                            yield _Wish(groups, again, of, early=early, late=late)
+
+    def _busiest(self, segment: Segment) -> Cell | None:
+        if not segment.tiles:
+            return None
+        return self.cells.busiest(segment, 0)
+
+    def _conflicts(
+        self, segment: Segment, cell: Cell | None, buffers: list[LocalBuffer], memory: Memory
+    ) -> Iterable[Conflict]:
+        """Pairs that the matrix engine and the vector engine use at the same time, by the cycles that both run."""
+        if cell is None or memory.banks == 1 or memory.interleave or memory.role == "weights":
+            return
+        number = {(b.op if b.use != "data" else "", b.name): i for i, b in enumerate(buffers)}
+        for name, whole in wholes(self.graph, segment).items():
+            if ("", whole) in number:
+                number["", name] = number["", whole]
+        weights: dict[tuple[int, int], float] = {}
+        for name in segment.ops:
+            op, tile = self.graph.op[name], segment.tile[name]
+            if name not in cell.ops or op.anchor is None or tile.engine != "matrix":
+                continue
+            walk = self.walks.walk(op, tile, cell)
+            overlap = min(walk.matrix_cycles, walk.vector_cycles)
+            anchor = op.stages[op.anchor]
+            others = [s for i, s in enumerate(op.stages) if i != op.anchor]
+            by_matrix = {anchor.write.tensor, anchor.reads[0].tensor}
+            by_vector = {t for s in others for t in (s.write.tensor, *(r.tensor for r in s.reads))}
+            private = {b.name for b in op.buffers}
+            for a in sorted(by_matrix):
+                for b in sorted(by_vector - {a}):
+                    i = number.get((name if a in private else "", a))
+                    j = number.get((name if b in private else "", b))
+                    if i is not None and j is not None and i != j and overlap:
+                        pair = (min(i, j), max(i, j))
+                        weights[pair] = weights.get(pair, 0.0) + overlap
+        yield from ((i, j, weight) for (i, j), weight in sorted(weights.items()))
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """Groups of buffers that share an address, in order; the position ``again`` from which on the tensors ``first``,
+    that live from the first one on, live as well (-1: none); positions of which the buffers live one position
+    ``longer``; tensors that live from one position ``early``, or until one ``late``."""
+
+    groups: list[list[LocalBuffer]]
+    again: int = -1
+    first: frozenset[str] = frozenset()
+    longer: frozenset[int] = frozenset()
+    early: frozenset[str] = frozenset()
+    late: frozenset[str] = frozenset()
+
+
+def _requests(wish: _Wish) -> tuple[Request, ...]:
+    """One request for each group."""
+    last = max((b.live[1] for group in wish.groups for b in group), default=0) - 1
+    return tuple(
+        Request(
+            ", ".join(f"{b.op}:{b.name}" for b in group),
+            max(b.bytes for b in group),
+            _life(group, wish),
+            again=_again(group, wish, last),
+        )
+        for group in wish.groups
+    )
+
+
+def _again(group: list[LocalBuffer], wish: _Wish, last: int) -> int:
+    """From where on there is room for the group as the next instance has it: not before this one is done with it."""
+    free = group[-1].live[1]
+    return max(free, wish.again) if wish.again >= 0 and group[0].name in wish.first and free <= last else -1
+
+
+def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:
+    first, last = group[0].live[0], group[-1].live[1]
+    later = last - 1 in wish.longer or any(b.name in wish.late for b in group)
+    return max(0, first - (group[0].name in wish.early)), last + later
+
+
+def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:
+    """The positions of which the buffers have room beside those of the next one."""
+    load: dict[int, int] = {}
+    for buffer in buffers:
+        load[buffer.live[0]] = load.get(buffer.live[0], 0) + buffer.bytes
+    return frozenset(p for p in load if p + 1 in load and load[p] + load[p + 1] <= memory.capacity)
+
+
+@dataclass(frozen=True)
+class LocalPlaces:
+    """The local buffers of one segment, and what was solved for it."""
+
+    buffers: tuple[LocalBuffer, ...]
+    solved: tuple[Solved, ...]
+    seconds: float
+    deterministic_seconds: float
+
+
+@dataclass(frozen=True)
+class LocalOverflow:
+    """A segment whose buffers do not fit; ``op`` is one where they are too large."""
+
+    segment: int
+    op: str
+    memory: Memory
+    overflow: Overflow
+
+
+def together(model: str, solved: Iterable[Solved]) -> Solved | None:
+    """Answers to independent problems as one; ``None`` if there are none."""
+    parts = tuple(solved)
+    if not parts:
+        return None
+    order = ("optimal", "feasible", "fixed", "unknown", "infeasible")
+    status = max((s.status for s in parts), key=lambda s: order.index(s) if s in order else len(order))
+    objectives = [s.objective for s in parts]
+    bounds = [s.bound for s in parts]
+    return Solved(
+        model,
+        status,
+        None if None in objectives else sum(o for o in objectives if o is not None),
+        None if None in bounds else sum(b for b in bounds if b is not None),
+        parts[0].unit,
+    )

@@ -1,0 +1,218 @@
+"""Model 5 around its constraint model: by hand first, then the solver, then the proof that there is no room.
+
+The formulation is in :mod:`girih.solver.banks.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from ...ir.machine import Memory
+from ...ir.plan import Solved
+from ..cpsat.backend import Budget, Solution
+from .first_fit import Item, cliques, neighbours, pack, peak
+from .model import PAIRS, BankProblem, Request, find, improve
+
+
+@dataclass(frozen=True)
+class Placement:
+    """An address for each request, the bytes below the highest end, and the weight of pairs that share a bank."""
+
+    addresses: tuple[int, ...]
+    peak: int
+    conflict: int
+    solved: Solved
+    seconds: float = 0.0
+    deterministic_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """No placement was found: ``need`` bytes, at least if ``proven`` and otherwise in the best packing known.
+
+    ``names`` are requests that live at one time within ``live``: together too large if ``proven``.
+    """
+
+    need: int
+    capacity: int
+    names: tuple[str, ...]
+    live: tuple[int, int]
+    proven: bool
+    solved: Solved
+    seconds: float = 0.0
+    deterministic_seconds: float = 0.0
+
+    @property
+    def excess(self) -> int:
+        """Bytes too many."""
+        return self.need - self.capacity
+
+
+def place(
+    requests: tuple[Request, ...],
+    memory: Memory,
+    *,
+    conflicts: tuple[tuple[int, int, float], ...] = (),
+    budget: Budget,
+    seed: int = 0,
+    hint: tuple[int, ...] | None = None,
+) -> Placement | Overflow:
+    """Place the requests; ``conflicts`` are (i, j, weight), ``hint`` addresses known from before (-1: none).
+
+    Without a hint, the requests' own addresses are one.
+    """
+    problem = _prepare(requests, memory, conflicts)
+    load, clique = _largest(problem)
+    if load > problem.capacity:
+        return _overflow(problem, load, clique, True, None)
+    at = _hinted(problem, hint or tuple(r.at for r in requests)) or pack(problem.items, problem.capacity)
+    solution: Solution | None = None
+    if peak(problem.items, at) > problem.capacity:
+        found, solution = find(problem, budget, seed)
+        if found is None:
+            proven = solution is not None and solution.status == "infeasible"
+            return _overflow(problem, peak(problem.items, at), _top(problem, at), proven, solution)
+        at = found
+    if problem.pairs:
+        at = min([at, *_spread(problem)], key=problem.conflict)
+        if problem.conflict(at):
+            found, solution = improve(problem, at, budget, seed)
+            at = min([at, found or at], key=problem.conflict)
+    return _placement(problem, at, solution, load)
+
+
+def _prepare(
+    requests: tuple[Request, ...], memory: Memory, conflicts: tuple[tuple[int, int, float], ...]
+) -> BankProblem:
+    sizes = [-(-max(1, r.bytes) // memory.alignment) for r in requests]
+    banked = memory.interleave == 0 and memory.banks > 1
+    bank = memory.capacity // memory.banks // memory.alignment if banked else 0
+    capacity = memory.capacity // memory.alignment
+    step = gcd(*sizes, bank) if bank else gcd(*sizes) or 1
+    merged: dict[tuple[int, int], int] = {}
+    for i, j, w in conflicts:
+        if bank and i != j and round(w) > 0:
+            key = (min(i, j), max(i, j))
+            merged[key] = merged.get(key, 0) + round(w)
+    heaviest = sorted(merged.items(), key=lambda kv: (-kv[1], kv[0]))[:PAIRS]
+    return BankProblem(
+        requests,
+        memory,
+        step * memory.alignment,
+        tuple(Item(s // step, *r.live, r.again) for s, r in zip(sizes, requests, strict=True)),
+        capacity // step,
+        bank // step,
+        tuple((i, j, w) for (i, j), w in heaviest),
+    )
+
+
+def _largest(problem: BankProblem) -> tuple[int, tuple[int, ...]]:
+    """The largest load of a clique in units, and the clique."""
+    loads = [(sum(problem.items[i].size for i in c), c) for c in cliques(problem.items)]
+    return max(loads, key=lambda lc: lc[0], default=(0, ()))
+
+
+def _top(problem: BankProblem, at: Sequence[int]) -> tuple[int, ...]:
+    """The clique around the item that ends highest."""
+    top = max(range(len(at)), key=lambda i: at[i] + problem.items[i].size)
+    return max((c for c in cliques(problem.items) if top in c), key=lambda c: sum(problem.items[i].size for i in c))
+
+
+def _hinted(problem: BankProblem, hint: tuple[int, ...]) -> list[int] | None:
+    """The hint in units, if it is complete and valid."""
+    if any(a < 0 or a % problem.unit for a in hint):
+        return None
+    at = [a // problem.unit for a in hint]
+    if peak(problem.items, at) > problem.capacity:
+        return None
+    for i, near in enumerate(neighbours(problem.items)):
+        if any(at[i] < at[j] + problem.items[j].size and at[j] < at[i] + problem.items[i].size for j in near):
+            return None
+    return at
+
+
+def _spread(problem: BankProblem) -> list[list[int]]:
+    """Packings that keep pairs apart by hand: each item at the free address that adds the least weight."""
+    partners: dict[int, list[tuple[int, int]]] = {}
+    for i, j, w in problem.pairs:
+        partners.setdefault(i, []).append((j, w))
+        partners.setdefault(j, []).append((i, w))
+    near = neighbours(problem.items)
+    found: list[list[int]] = []
+    pull = {i: sum(w for _, w in pairs) for i, pairs in partners.items()}
+    orders = (
+        sorted(range(len(near)), key=lambda i: (-problem.items[i].size, i)),
+        sorted(range(len(near)), key=lambda i: (-pull.get(i, 0), -problem.items[i].size, i)),
+    )
+    for order in orders:
+        at = [-1] * len(near)
+        for i in order:
+            at[i] = _quietest(problem, near[i], partners.get(i, []), at, i)
+            if at[i] < 0:
+                break
+        if min(at, default=0) >= 0:
+            found.append(at)
+    return found
+
+
+def _quietest(
+    problem: BankProblem, near: Sequence[int], partners: list[tuple[int, int]], at: Sequence[int], i: int
+) -> int:
+    """The free address for item ``i`` that shares banks with the least weight, lowest of equals; -1 if none."""
+    size, bank = problem.items[i].size, problem.bank
+    taken = sorted((at[j], at[j] + problem.items[j].size) for j in near if at[j] >= 0)
+    starts = {0, *(stop for _, stop in taken), *range(0, problem.capacity, bank)}
+
+    def free(a: int) -> bool:
+        return a + size <= problem.capacity and all(stop <= a or a + size <= start for start, stop in taken)
+
+    def weight(a: int) -> int:
+        first, last = a // bank, (a + max(1, size) - 1) // bank
+        return sum(
+            w
+            for j, w in partners
+            if at[j] >= 0 and at[j] // bank <= last and first <= (at[j] + max(1, problem.items[j].size) - 1) // bank
+        )
+
+    return min((a for a in starts if free(a)), key=lambda a: (weight(a), a), default=-1)
+
+
+def _placement(problem: BankProblem, at: Sequence[int], solution: Solution | None, load: int) -> Placement:
+    name = f"banks:{problem.memory.name}"
+    conflict = problem.conflict(at)
+    if problem.pairs:
+        bound = 0.0 if conflict == 0 else (solution.bound if solution else None)
+        proven = bound is not None and bound >= conflict
+        solved = Solved(name, "optimal" if proven else "feasible", float(conflict), bound, "cycles in conflict")
+    else:
+        high = peak(problem.items, at) * problem.unit
+        solved = Solved(
+            name, "optimal" if high == load * problem.unit else "feasible", float(high), float(load * problem.unit),
+            "bytes",
+        )  # fmt: skip
+    return Placement(
+        tuple(a * problem.unit for a in at),
+        peak(problem.items, at) * problem.unit,
+        conflict,
+        solved,
+        solution.seconds if solution else 0.0,
+        solution.deterministic_seconds if solution else 0.0,
+    )
+
+
+def _overflow(
+    problem: BankProblem, need: int, clique: tuple[int, ...], proven: bool, solution: Solution | None
+) -> Overflow:
+    members = [problem.items[i] for i in clique]
+    return Overflow(
+        need * problem.unit,
+        problem.memory.capacity,
+        tuple(problem.requests[i].name for i in clique),
+        (max(m.first for m in members), min(m.last for m in members)),
+        proven,
+        Solved(f"banks:{problem.memory.name}", "infeasible" if proven else "unknown", None, None, "bytes"),
+        solution.seconds if solution else 0.0,
+        solution.deterministic_seconds if solution else 0.0,
+    )

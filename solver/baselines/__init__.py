@@ -1,0 +1,1 @@
+"""Strategies to be compared with: no schedule of the whole, and published heuristics."""

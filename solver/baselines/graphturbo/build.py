@@ -1,0 +1,161 @@
+"""From a graph to a plan by heuristics alone; what does not fit is cut finer until it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from ....ir.checks.check_plan import check_plan
+from ....ir.graph import Graph
+from ....ir.machine import Machine, Role
+from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
+from ....ir.semantics.cell import Cells, Run
+from ....ir.semantics.in_place import replaced
+from ...cost.equivalence import kind, renamed
+from ...cost.local_buffers import local_requests
+from ...cost.tile_walk import Walks
+from ...options import ModelRun
+from ...residency.greedy import Excess
+from ...residency.problem import demand
+from ...residency.solve import Shortage
+from ...subproblem.plan_builder import Realised, Refusal
+from ...subproblem.step_order import extremes, segment_by_segment
+from ...timeline.predict import predict
+from .level import Level
+from .local_addresses import addresses
+from .segments import Segments
+from .spill import Settled, settle
+from .tile_size import Tiles, TooLarge
+
+AHEAD = 3
+"""Slots that a fetch may come before its use: weights pass four stages (DMA, hoist, dispatch, compute), one a layer."""
+SLOT = 1 << 20
+"""Cycles that a slot counts for: heuristics expect nothing, and the order of its weights must stay visible."""
+
+
+class Heuristics:
+    """The strategy for one graph on one machine; ``note`` hears of each step."""
+
+    def __init__(
+        self, graph: Graph, machine: Machine, cells: Cells, level: Level, seed: int, note: Callable[[ModelRun], None]
+    ) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.cells = cells
+        self.level = level
+        self.seed = seed
+        self._note = note
+        self._segments = Segments(graph, machine, cells, level)
+        self._tiles = Tiles(graph, machine, cells)
+        self._walks = Walks(graph, machine)
+        self._places: dict[Hashable, tuple[Run, list[LocalBuffer]]] = {}
+
+    def plan(self) -> Realised:
+        """The plan. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits in no way at all."""
+        while True:
+            began = time.perf_counter()
+            segments = self._segments.found()
+            grouped = self._ran(Solved("segmentation", "fixed", float(len(segments)), None, "segments"), began)
+            answer = self._below(segments, grouped)
+            if isinstance(answer, Realised):
+                return answer
+            self._segments.refuse(segments[answer.segment], answer)
+
+    def _below(self, bare: Sequence[Segment], grouped: Solved) -> Realised | Refusal:
+        """Tiles, addresses and order for these segments, or the first reason why there are none."""
+        began = time.perf_counter()
+        segments = self._tiled(bare)
+        if isinstance(segments, Refusal):
+            return segments
+        tiled = self._ran(Solved("tiling", "fixed", float(sum(len(s.tiles) for s in segments)), None, "tiles"), began)
+        local = self._local(segments)
+        if isinstance(local, Refusal):
+            return local
+        best: tuple[tuple[Step, ...], Settled, Solved] | None = None
+        for steps in extremes(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
+            began = time.perf_counter()
+            settled = self._shared(segments, steps)
+            if isinstance(settled, Refusal):
+                return settled
+            solved = Solved("residency", "fixed", float(settled.traffic), None, "cycles of main memory")
+            self._ran(solved, began, f"{settled.spilled} tensors spilled")
+            if best is None or settled.traffic < best[1].traffic:
+                best = steps, settled, solved
+        assert best is not None
+        return self._realised(segments, best[0], local, best[1], (grouped, tiled, best[2]))
+
+    def _tiled(self, bare: Sequence[Segment]) -> tuple[Segment, ...] | Refusal:
+        found: list[Segment] = []
+        for index, segment in enumerate(bare):
+            tiled = self._tiles.segment(segment, self._segments.caps)
+            if isinstance(tiled, TooLarge):
+                what = "the smallest tile takes"
+                return self._too_much(index, tiled.op, "accumulator", what, tiled.need)
+            found.append(tiled)
+        return tuple(found)
+
+    def _local(self, segments: Sequence[Segment]) -> tuple[LocalBuffer, ...] | Refusal:
+        """All buffers of the cores; equal segments share theirs."""
+        found: list[LocalBuffer] = []
+        for index, segment in enumerate(segments):
+            run, key = self.cells.run(segment.ops), kind(self.cells, segment)
+            if key not in self._places:
+                placed = self._placed(index, segment)
+                if isinstance(placed, Refusal):
+                    return placed
+                self._places[key] = run, placed
+            first, buffers = self._places[key]
+            found += renamed(buffers, first, run, index)
+        return tuple(found)
+
+    def _placed(self, index: int, segment: Segment) -> list[LocalBuffer] | Refusal:
+        """The buffers of one segment at their addresses."""
+        found: list[LocalBuffer] = []
+        buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
+        before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
+        for memory in self.machine.memories:
+            mine = [b for b in buffers if b.memory == memory.name]
+            at = addresses(mine, before if memory.role == "local" else {}, memory)
+            if isinstance(at, int):
+                return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
+            found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
+        return found
+
+    def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Settled | Refusal:
+        """What lives in the shared memory when, for one order."""
+        slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
+        wanted = demand(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
+        settled = settle(self.graph, self.machine, wanted, AHEAD if self.level.overlap else 0)
+        if not isinstance(settled, Excess):
+            return settled
+        step, op = slots[settled.slot]
+        room = wanted.capacity
+        shortage = Shortage(settled.slot, step, op, settled.bytes, room, settled.tensors)
+        return Refusal(steps[step].segment, op, "shared", room + settled.bytes, room, str(shortage.error()))
+
+    def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Refusal:
+        memory = self.machine.role(role)
+        message = (
+            f"operator {op}: {what} {need:,} bytes of {memory.name}, {need - memory.capacity:,} more than the "
+            f"{memory.capacity:,} there are; use a machine with more {memory.name} or a smaller batch"
+        )
+        return Refusal(segment, op, role, need, memory.capacity, message)
+
+    def _realised(
+        self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], settled: Settled,
+        solved: tuple[Solved, ...],
+    ) -> Realised:  # fmt: skip
+        plan = Plan(
+            self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, steps,
+            local, settled.buffers, not self.level.overlap, 0, 0, "", (), solved,
+        )  # fmt: skip
+        timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)
+        plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
+        check_plan(plan, self.graph, self.machine)
+        return Realised(plan, timeline, (), ())
+
+    def _ran(self, solved: Solved, began: float, note: str = "") -> Solved:
+        seconds = time.perf_counter() - began
+        self._note(ModelRun(solved.model, solved.status, solved.objective, None, seconds, 0.0, solved.unit, note))
+        return solved

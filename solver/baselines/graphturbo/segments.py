@@ -1,0 +1,101 @@
+"""Segments by heuristics, and finer ones where something below refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....ir.graph import Graph, Op
+from ....ir.machine import Machine
+from ....ir.plan import Segment
+from ....ir.semantics.cell import Cells
+from ...segmentation.candidates import Candidates
+from ...subproblem.plan_builder import Refusal
+from .group import group
+from .level import Level
+from .split import SplitInfo, Splitter
+
+SHRINK = 4
+"""By how much the room for an operator's weights goes down when they do not fit into the shared memory."""
+LEAST_CAP = 4096
+"""Bytes below which smaller tiles of weights are no answer."""
+MARGINS = 8
+"""Sixteenths of local memory that are left free in turn where an operator does not fit under its own split."""
+
+
+class Segments:
+    """The segments of a graph. ``caps``: by operator, bytes that its weights may use of the weight memory."""
+
+    def __init__(self, graph: Graph, machine: Machine, cells: Cells, level: Level) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.level = level
+        self.caps: dict[str, int] = {}
+        self._splitter = Splitter(graph, machine, cells)
+        self._position = {op.name: i for i, op in enumerate(graph.ops)}
+        self._refused: list[tuple[int, int]] = []
+        self._finer: dict[str, Iterator[Segment]] = {}
+        self._cut: dict[str, Segment] = {}
+
+    def found(self) -> tuple[Segment, ...]:
+        """The segments; their tiles say which engine runs what, and no more.
+
+        Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
+        """
+        found: list[Segment] = []
+        for sub in group(self.graph, self._split):
+            ops = self.graph.ops[sub.first : sub.last + 1]
+            if ops[0].host is not None:
+                found.append(Segment((ops[0].name,), (), (), ()))
+            elif len(ops) == 1 and (sub.split is None or ops[0].name in self._cut):
+                found.append(self._cut.get(ops[0].name) or self._next_cut(ops[0], None))
+            elif sub.split is not None:
+                found.append(self._splitter.segment(ops, sub.split.instances, sub.split.cores))
+        return tuple(found)
+
+    def refuse(self, segment: Segment, refusal: Refusal) -> None:
+        """Cut what did not fit: a sub-graph into parts, then the tiles of an operator's weights, then the operator.
+
+        Raises the refusal as an error if nothing is left to try.
+        """
+        if len(segment.ops) > 1:
+            self._refused.append((self._position[segment.ops[0]], self._position[segment.ops[-1]]))
+            return
+        op = self.graph.op[refusal.op]
+        cap = self.caps.get(op.name, self.machine.role("weights").capacity) // SHRINK
+        if refusal.role in ("weights", "shared") and self._streams(op) and cap >= LEAST_CAP:
+            self.caps[op.name] = cap
+        else:
+            self._next_cut(op, refusal)
+
+    def _split(self, first: int, last: int, most: int | None) -> SplitInfo | None:
+        """The split of a run of operators, if the level allows it and nothing below has refused a part of the run."""
+        if first == last:
+            return self._splitter.best(first, last, most)
+        if not self.level.join or any(a >= first and b <= last for a, b in self._refused):
+            return None
+        split = self._splitter.best(first, last, most)
+        return None if split is None or (split.factor > 1 and not self.level.split) else split
+
+    def _next_cut(self, op: Op, refusal: Refusal | None) -> Segment:
+        """The next of the cuts that the layer-wise strategy would consider; they have up to two dimensions."""
+        cut = next(self._finer.setdefault(op.name, self._layerwise(op)), None)
+        if cut is None:
+            assert refusal is not None
+            raise refusal.error()
+        self._cut[op.name] = cut
+        return cut
+
+    def _layerwise(self, op: Op) -> Iterator[Segment]:
+        seen: set[Segment] = set()
+        for part in range(MARGINS):
+            margin = part * self.machine.role("local").capacity // 16
+            made = Candidates(self.graph, self.machine, longest=1, margin=margin)
+            for column in made.ending(self._position[op.name]):
+                cut = self._splitter.segment((op,), column.cut.instances, column.cut.cores)
+                if cut not in seen:
+                    seen.add(cut)
+                    yield cut
+
+    def _streams(self, op: Op) -> bool:
+        """Whether an operator could have a constant as its stationary operand."""
+        return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names

@@ -1,0 +1,145 @@
+"""Tile sizes: the largest divisors that fit, of the outermost loops first (Zhao et al., section on kernel generation).
+
+The paper tiles the two outermost parallel loops of a layer's anchor (a convolution or matrix product, else its last
+element-wise stage) with the largest divisors that fit. Loads of weights are hoisted, so the loops that choose the
+stationary operand are the outermost. They are cut, in multiples of the matrix engine's columns, until two tiles of
+weights fit (where that is not enough, the reduction is cut), and with the loops after them until two versions of the
+private buffers fit. Only where two loops are not enough are more of them cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ....ir.box import Box, shape_of
+from ....ir.graph import Graph, Op, contraction_axes
+from ....ir.machine import Machine
+from ....ir.plan import Segment, Tile
+from ....ir.semantics.cell import Cells
+from ....ir.semantics.region import op_boxes
+from ...cost.local_buffers import all_cells, round_up, scratch_sizes, targets, weight_size
+from ...cost.operator import OpCost
+from ...tiling.candidates import column_dims
+from ...tiling.solve import largest
+from .binding import divisors
+
+VERSIONS = (2, 1)
+"""Of private buffers and of weights: two, so that consecutive tiles overlap; one where two do not fit."""
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """An operator of which not even one element fits: it takes ``need`` bytes of the accumulator memory."""
+
+    op: str
+    need: int
+
+
+class Tiles:
+    """Tiles of one graph's operators; equal operators with equal boxes have equal ones."""
+
+    def __init__(self, graph: Graph, machine: Machine, cells: Cells) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.cells = cells
+        self.structures = graph.structures
+        self._known: dict[tuple[object, ...], Tile | None] = {}
+
+    def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | TooLarge:
+        """The segment with its tiles, or the first operator that has none; ``caps``: bytes that weights may use."""
+        if not segment.tiles:
+            return segment
+        there = all_cells(self.cells, segment)
+        found: list[Tile] = []
+        for name in segment.ops:
+            op = self.graph.op[name]
+            boxes = targets(there, op)
+            tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
+            if tile is None:
+                one = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
+                return TooLarge(name, sum(scratch_sizes(self.graph, op, one, [largest(boxes)]).values()))
+            found.append(replace(tile, op=name))
+        return replace(segment, tiles=tuple(found))
+
+    def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | None:
+        structure = self.structures.of[op.name]
+        key = (structure, tuple(sorted(boxes)), cap)
+        if key not in self._known:
+            first = self.structures.first[structure]
+            tries = (_Try(self.graph, self.machine, first, boxes, cap, versions).tile() for versions in VERSIONS)
+            self._known[key] = next((t for t in tries if t is not None), None)
+        return self._known[key]
+
+
+class _Try:
+    """The search for one operator's tile, with a number of versions."""
+
+    def __init__(self, graph: Graph, machine: Machine, op: Op, boxes: list[Box], cap: int, versions: int) -> None:
+        self.graph, self.machine, self.op, self.cap, self.versions = graph, machine, op, cap, versions
+        self.boxes = boxes
+        self.judged = [largest(boxes)]
+        self.cost = OpCost(op, graph, machine)
+        self.matrix = self.cost.anchor is not None
+        self.columns, self.chosen = column_dims(op, graph, self.cost, self.judged[0])
+        self.sizes = list(shape_of(self.judged[0]))
+        self.reduce: list[int] = []
+        if op.anchor is not None:
+            points = op_boxes(op, graph.tensor, self.judged[0]).points[op.anchor]
+            self.reduce = [points[a].size for a in contraction_axes(op.stages[op.anchor]).k]
+
+    def tile(self) -> Tile | None:
+        """The tile; ``None`` if not even the smallest fits."""
+        if not self._shrink():
+            return None
+        if len(self.boxes) > 1:
+            # The largest cell decides, and where another one needs more, all of them.
+            self.judged = self.boxes
+            if not self._shrink():
+                return None
+        return self._now()
+
+    def _shrink(self) -> bool:
+        unit = self.machine.engine_for("matrix").columns
+        dims = range(len(self.sizes))
+        chosen = [(self.sizes, d, unit if d in self.columns else 1) for d in dims if d in self.chosen]
+        reduce = [(self.reduce, a, 1) for a in range(len(self.reduce))]
+        outer = [(self.sizes, d, 1) for d in dims if d not in self.columns]
+        narrow = [(self.sizes, d, 1) for d in sorted(self.columns)]
+        if self.matrix and not _cut([*chosen, *reduce, *narrow], self._weights_fit):
+            return False
+        return _cut([*chosen, *outer, *narrow], self._scratch_fits)
+
+    def _now(self) -> Tile:
+        shape = shape_of(largest(self.boxes))
+        cut = [d for d in sorted(self.chosen) if self.sizes[d] < shape[d]]
+        order = (*cut, *(d for d in range(len(self.sizes)) if d not in cut))
+        depth = self.versions if self.matrix and self.op.buffers else 1
+        held = self.versions if self.matrix else 1
+        return Tile(self.op.name, tuple(self.sizes), order, tuple(self.reduce), self.cost.engine, depth, held)
+
+    def _weights_fit(self) -> bool:
+        size = weight_size(self.graph, self.op, self._now(), self.judged)
+        return self.versions * round_up(size, self.machine.role("weights").alignment) <= self.cap
+
+    def _scratch_fits(self) -> bool:
+        memory, tile = self.machine.role("accumulator"), self._now()
+        sizes = scratch_sizes(self.graph, self.op, tile, self.judged)
+        return tile.depth * sum(round_up(s, memory.alignment) for s in sizes.values()) <= memory.capacity
+
+
+def _cut(loops: Iterable[tuple[list[int], int, int]], fits: Callable[[], bool]) -> bool:
+    """Cut one loop after the other (a list of sizes, a position, a unit) to its largest divisor until it ``fits``."""
+    if fits():
+        return True
+    for sizes, position, unit in loops:
+        for size in _parts(sizes[position], unit)[1:]:
+            sizes[position] = size
+            if fits():
+                return True
+    return False
+
+
+def _parts(extent: int, unit: int) -> Sequence[int]:
+    """The extent and its divisors, the largest first; only multiples of the unit."""
+    return [extent, *(d for d in divisors(extent)[1:] if d % unit == 0)]

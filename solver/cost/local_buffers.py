@@ -1,0 +1,244 @@
+"""What a segment needs in the memories of a core: names, sizes and lifetimes, all but the addresses.
+
+Data: the hull that a cell has of each tensor, from its load or its producer to its last reader; the largest cell
+counts. Scratch: one tile of each private buffer, ``depth`` times. Weights: one tile of the stationary operand of what
+the matrix engine runs, ``weight_depth`` times. A constant that is nothing but such an operand goes straight from the
+shared memory to the weight memory and has no data buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...ir.box import Box, volume
+from ...ir.graph import DTYPES, Graph, Op
+from ...ir.machine import Machine
+from ...ir.plan import LocalBuffer, Segment, Tile
+from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
+from ...ir.semantics.cell import Cell, Cells, count
+from ...ir.semantics.concat_aliasing import wholes
+
+ROWS_AT_ONCE = 1 << 16
+"""How many tiles are looked at in one array: bounds the memory of the search for the largest."""
+
+
+def round_up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def all_cells(cells: Cells, segment: Segment) -> list[Cell]:
+    """Every cell of a segment: instances outside, cores inside."""
+    return [cell for instance in range(count(segment.instances)) for cell in cells.row(segment, instance)]
+
+
+def is_streamed(graph: Graph, segment: Segment, name: str) -> bool:
+    """Whether the segment uses a constant as nothing but the stationary operand of the matrix engine."""
+    if name not in graph.constant_names:
+        return False
+    return all(_only_stationary(graph.op[n], segment.tile[n], name) for n in segment.ops if name in graph.op[n].inputs)
+
+
+def _only_stationary(op: Op, tile: Tile, name: str) -> bool:
+    reads = [(s, r) for s, stage in enumerate(op.stages) for r, read in enumerate(stage.reads) if read.tensor == name]
+    return tile.engine == "matrix" and op.anchor is not None and reads == [(op.anchor, 1)]
+
+
+def stationary(graph: Graph, segment: Segment, op: Op) -> str | None:
+    """The tensor that the matrix engine holds in weight memory for ``op``; ``None`` if another engine runs it."""
+    if op.anchor is None or segment.tile[op.name].engine != "matrix":
+        return None
+    return op.stages[op.anchor].reads[1].tensor
+
+
+def targets(cells: list[Cell], op: Op) -> list[Box]:
+    """The distinct boxes of its result that ``op`` computes in these cells, in order."""
+    return list(dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops))
+
+
+def walks(op: Op, tile: Tile, boxes: list[Box]) -> Iterator[Boxes]:
+    """The tiles of all ``boxes``, some of them at a time."""
+    held: list[Boxes] = []
+    for box in boxes:
+        held.append(tile_walk(box, tile.sizes, tile.order))
+        if sum(len(h) for h in held) >= ROWS_AT_ONCE:
+            yield concatenate(held)
+            held = []
+    if held:
+        yield concatenate(held)
+
+
+@dataclass(frozen=True)
+class Life:
+    """First and last position in the segment at which a tensor's local buffer is needed, and for which operator."""
+
+    op: str
+    first: int
+    last: int
+
+
+def lives(graph: Graph, segment: Segment) -> dict[str, Life]:
+    """When each tensor is in local memory: an input from the position at which it is loaded."""
+    found: dict[str, Life] = {}
+    for position, name in enumerate(segment.ops):
+        op = graph.op[name]
+        for tensor in dict.fromkeys((*op.inputs, op.output)):
+            known = found.get(tensor)
+            found[tensor] = Life(known.op if known else name, known.first if known else position, position)
+    return found
+
+
+def _together(found: Mapping[str, Life], whole: Mapping[str, str]) -> dict[str, Life]:
+    """The lives of buffers that several tensors may lie in: ``whole`` says in whose."""
+    held: dict[str, Life] = {}
+    for name, life in found.items():
+        known = held.get(whole.get(name, name), life)
+        held[whole.get(name, name)] = Life(known.op, min(known.first, life.first), max(known.last, life.last))
+    return held
+
+
+def data_buffers(
+    graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment, some: Sequence[Cell] = ()
+) -> list[LocalBuffer]:
+    """One buffer for each tensor of the segment's cells that is not streamed, and lies in no other one's buffer; or of
+    ``some`` of its cells."""
+    memory = machine.role("local")
+    sizes: dict[str, int] = {}
+    whole = wholes(graph, segment)
+    for cell in some or all_cells(cells, segment):
+        for name in cell.tensors:
+            size = volume(cell.room(name)) * DTYPES[graph.tensor[name].dtype]
+            buffer = whole.get(name, name)
+            sizes[buffer] = max(sizes.get(buffer, 0), size)
+    return [
+        LocalBuffer(
+            segment=index,
+            op=life.op,
+            name=name,
+            use="data",
+            memory=memory.name,
+            address=-1,
+            bytes=round_up(sizes[name], memory.alignment),
+            depth=1,
+            live=(life.first, life.last + 1),
+        )
+        for name, life in _together(lives(graph, segment), whole).items()
+        if name in sizes and not is_streamed(graph, segment, name)
+    ]
+
+
+def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[str, int]:
+    """Bytes of the largest tile of each private buffer of ``op``; ``boxes`` are those of its result in the cells."""
+    found: dict[str, int] = {}
+    for walk in walks(op, tile, boxes):
+        _, parts = op_boxes_many(op, graph.tensor, walk)
+        for buffer in op.buffers:
+            if buffer.name in parts:
+                size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
+                found[buffer.name] = max(found.get(buffer.name, 0), size)
+    return found
+
+
+def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
+    """Bytes of the largest tile of the stationary operand of ``op``."""
+    assert op.anchor is not None
+    right = graph.tensor[op.stages[op.anchor].reads[1].tensor]
+    largest = 0
+    for walk in walks(op, tile, boxes):
+        points, _ = op_boxes_many(op, graph.tensor, walk)
+        parts = stationary_walk(op, graph.tensor, distinct_weights(op, points[op.anchor]), tile.reduce)
+        largest = max(largest, int(parts.volumes.max(initial=0)))
+    return largest * DTYPES[right.dtype]
+
+
+def distinct_weights(op: Op, points: Boxes) -> Boxes:
+    """Of the anchor's points in consecutive tiles, one of each run that shares its stationary operand."""
+    assert op.anchor is not None
+    stage = op.stages[op.anchor]
+    right = stage.reads[1]
+    axes = [a for a in range(len(stage.axes)) if any(index.coeffs[a] for index in right.index)]
+    spans = points.spans[:, axes].reshape(len(points), -1)
+    fresh = points.present.copy()
+    fresh[1:] &= (spans[1:] != spans[:-1]).any(axis=1) | ~points.present[:-1]
+    return points.select(fresh)
+
+
+def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
+    """One buffer of ``depth`` versions for each private buffer that a tile uses."""
+    memory = machine.role("accumulator")
+    there = all_cells(cells, segment)
+    return [
+        LocalBuffer(
+            segment=index,
+            op=name,
+            name=buffer,
+            use="scratch",
+            memory=memory.name,
+            address=-1,
+            bytes=segment.tile[name].depth * round_up(size, memory.alignment),
+            depth=segment.tile[name].depth,
+            live=(position, position + 1),
+        )
+        for position, name in enumerate(segment.ops)
+        for buffer, size in scratch_sizes(
+            graph, graph.op[name], segment.tile[name], targets(there, graph.op[name])
+        ).items()
+        if size
+    ]
+
+
+def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
+    """One buffer of ``weight_depth`` versions for each operator whose anchor the matrix engine runs."""
+    memory = machine.role("weights")
+    there = all_cells(cells, segment)
+    found: list[LocalBuffer] = []
+    for position, name in enumerate(segment.ops):
+        op, tile = graph.op[name], segment.tile[name]
+        tensor = stationary(graph, segment, op)
+        if tensor is None:
+            continue
+        size = weight_size(graph, op, tile, targets(there, op))
+        found.append(
+            LocalBuffer(
+                segment=index,
+                op=name,
+                name=tensor,
+                use="weights",
+                memory=memory.name,
+                address=-1,
+                bytes=tile.weight_depth * round_up(size, memory.alignment),
+                depth=tile.weight_depth,
+                live=(position, position + 1),
+            )
+        )
+    return found
+
+
+def local_requests(
+    graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment
+) -> tuple[LocalBuffer, ...]:
+    """All local buffers of a segment, with address -1; none for a host operator."""
+    if graph.op[segment.ops[0]].host is not None:
+        return ()
+    return (
+        *data_buffers(graph, cells, machine, index, segment),
+        *scratch_buffers(graph, cells, machine, index, segment),
+        *weight_buffers(graph, cells, machine, index, segment),
+    )
+
+
+def in_place_groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -> list[list[LocalBuffer]]:
+    """The buffers in groups that share an address: each result behind the input that it takes the place of.
+
+    ``before``: that input, by the name of the result (see :func:`girih.ir.semantics.in_place.replaced`).
+    """
+    groups: list[list[LocalBuffer]] = []
+    of: dict[str, list[LocalBuffer]] = {}
+    for buffer in sorted(buffers, key=lambda b: b.live):
+        group = of.get(before.get(buffer.name, ""))
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(buffer)
+        of[buffer.name] = group
+    return groups

@@ -1,0 +1,228 @@
+"""What parts of operators cost: the busy cycles of each engine, and what a well tiled operator takes of a core.
+
+:mod:`.instructions` tells the cycles of a stage over a box; this module adds them up for a part of an operator and remembers
+them by structure and shape, because candidates by the thousand ask for the same parts. Durations overlap like this:
+with ``d`` versions of a buffer between a producer of busy cycles p and a consumer of c, a round takes
+``max(p, c, (p + c + latencies) / d)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.box import Box, is_empty, shape_of, volume
+from ...ir.graph import DTYPES, Graph, Op, contraction_axes
+from ...ir.machine import Engine, Machine
+from ...ir.semantics.region import OpBoxes
+from .instructions import matrix_run, route, vector_run
+from .local_buffers import round_up
+
+Amount: TypeAlias = "float | NDArray[np.float64]"
+"""Bytes or cycles, of one thing or of many."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes a cycle between the memories; ``read`` and ``write``: of the shared memory, all cores together."""
+
+    into: Engine
+    """Copies from shared to local memory and weight memory."""
+    out: Engine
+    """Copies from local to shared memory."""
+    read: float
+    write: float
+    main: float
+    """Main memory, the slower direction."""
+    latency: int
+    """Cycles from the end of a load from shared memory until its data can be used."""
+    store_latency: int
+
+    @staticmethod
+    def of(machine: Machine) -> Rates:
+        shared, main = machine.role("shared").name, machine.role("main").name
+
+        def rate(memory: str, direction: str) -> float:
+            limits = [
+                x.bytes_per_cycle for x in machine.links if x.memory == memory and x.direction in (direction, "both")
+            ]
+            served = machine.memory[memory].bytes_per_cycle * machine.memory[memory].banks
+            return min([*limits, float(served)])
+
+        def crossing(direction: str) -> int:
+            return sum(x.latency for x in machine.links if x.memory == shared and x.direction in (direction, "both"))
+
+        into, out = route(machine, "shared", "local"), route(machine, "local", "shared")
+        return Rates(
+            into=into,
+            out=out,
+            read=rate(shared, "read"),
+            write=rate(shared, "write"),
+            main=min(rate(main, "read"), rate(main, "write")),
+            latency=into.latency + crossing("read"),
+            store_latency=out.latency + crossing("write"),
+        )
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How the cores get the stationary operand: ``local`` (an activation, from a core's own local memory), or from the
+    shared memory, each distinct piece broadcast to ``sharing`` of ``cores``, which take turns to issue."""
+
+    cores: int = 1
+    sharing: int = 1
+    local: bool = False
+
+    def load(self, size: Amount, rates: Rates) -> tuple[Amount, Amount]:
+        """For a piece of ``size`` bytes: cycles of the busiest queue or link, and cycles until it can be used."""
+        body = size / rates.into.bytes_per_cycle
+        if self.local:
+            return rates.into.issue + body, rates.into.issue + body + rates.into.latency
+        link = size * self.cores / self.sharing / rates.read
+        busy = np.maximum(link, (rates.into.issue + body) / self.sharing)
+        return busy, rates.into.issue + np.maximum(body, link) + rates.latency
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of one core: busy cycles of the engines, issue included, and instructions of each."""
+
+    matrix: int = 0
+    vector: int = 0
+    matrix_instructions: int = 0
+    vector_instructions: int = 0
+
+    def plus(self, other: Work, times: int = 1) -> Work:
+        return Work(
+            self.matrix + times * other.matrix,
+            self.vector + times * other.vector,
+            self.matrix_instructions + times * other.matrix_instructions,
+            self.vector_instructions + times * other.vector_instructions,
+        )
+
+
+def anchor_engine(op: Op, graph: Graph, machine: Machine) -> str:
+    """ "matrix" if the matrix engine has a rate for both operands of the anchor, else "vector"."""
+    if op.anchor is None:
+        return "vector"
+    rate = machine.engine_for("matrix").rate or {}
+    private = {b.name: b.dtype for b in op.buffers}
+    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].factors]
+    return "matrix" if all(rate.get("int8" if d == "uint8" else d) for d in dtypes) else "vector"
+
+
+class OpCost:
+    """The cost of parts of one operator. ``anchor`` is the stage that the matrix engine runs, if any."""
+
+    def __init__(self, op: Op, graph: Graph, machine: Machine) -> None:
+        self.op = op
+        self.machine = machine
+        self.matrix = machine.engine_for("matrix")
+        self.vector = machine.engine_for("vector")
+        self.engine = anchor_engine(op, graph, machine)
+        self.anchor = op.anchor if self.engine == "matrix" else None
+        self.stationary = op.stages[self.anchor].reads[1].tensor if self.anchor is not None else None
+        self.streamed = self.stationary in graph.constant_names and self._only_stationary()
+        """Whether the stationary operand goes straight from the shared memory to the weight memory."""
+        self.batched = self.anchor is not None and bool(contraction_axes(op.stages[self.anchor]).batch)
+        self.dtypes = {b.name: b.dtype for b in op.buffers}
+        self.dtypes |= {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
+        self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
+        """Bytes of an element of the stationary operand."""
+        self._shape = graph.tensor[op.output].shape
+        self._known: dict[tuple[object, ...], Work] = {}
+
+    def _only_stationary(self) -> bool:
+        reads = [
+            (s, r)
+            for s, stage in enumerate(self.op.stages)
+            for r, x in enumerate(stage.reads)
+            if x.tensor == self.stationary
+        ]
+        return reads == [(self.anchor, 1)]
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the end of a tile on one engine to its use by the other, all the way through."""
+        return self.vector.latency + (self.matrix.latency if self.anchor is not None else 0)
+
+    def bytes(self, name: str, box: Box | None) -> int:
+        """Bytes of a box of one of the operator's tensors; 0 for none."""
+        return 0 if box is None else volume(box) * DTYPES[self.dtypes[name]]
+
+    def scratch(self, part: OpBoxes) -> int:
+        """Bytes of all private buffers of a part, each aligned."""
+        alignment = self.machine.role("accumulator").alignment
+        return sum(round_up(self.bytes(b.name, part.tensors.get(b.name)), alignment) for b in self.op.buffers)
+
+    def weights(self, part: OpBoxes) -> int:
+        """Bytes of the stationary operand of a part."""
+        return self.bytes(self.stationary, part.tensors.get(self.stationary)) if self.stationary else 0
+
+    def work(self, part: OpBoxes, cell: Mapping[str, Box]) -> Work:
+        """The work of ``part`` run as one tile, while local memory holds the boxes ``cell`` of the graph's tensors."""
+        target = part.tensors[self.op.output]
+        key = (
+            tuple(shape_of(p) for p in part.points),
+            tuple(shape_of(cell[n]) for n in (*self.op.inputs, self.op.output) if n in cell),
+            tuple((s.lo == 0, s.hi == e) for s, e in zip(target, self._shape, strict=True)),
+        )
+        if key not in self._known:
+            self._known[key] = self._work(part, cell)
+        return self._known[key]
+
+    def _work(self, part: OpBoxes, cell: Mapping[str, Box]) -> Work:
+        held = {
+            n: part.tensors[n] if n == self.stationary else cell[n]
+            for n in (*self.op.inputs, self.op.output)
+            if n in cell
+        }
+        held |= {b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}
+        layout = {name: (box, self.dtypes[name]) for name, box in held.items()}
+        total = Work()
+        for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
+            if is_empty(points):
+                continue
+            if position == self.anchor:
+                run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
+                total = total.plus(Work(run.busy, 0, run.instructions, 0))
+            else:
+                run = vector_run(self.vector, stage, points, layout)
+                total = total.plus(Work(0, run.busy, 0, run.instructions))
+        return total
+
+
+def overlapped(cost: OpCost, work: Work, tiles: int, depth: int) -> int:
+    """Cycles of ``tiles`` equal tiles that do ``work`` in all, with ``depth`` versions of the private buffers."""
+    if cost.anchor is None:
+        return work.vector
+    serial = -(-(work.matrix + work.vector + tiles * cost.latency) // depth)
+    return max(work.matrix, work.vector, serial)
+
+
+def estimate(cost: OpCost, work: Work, part: OpBoxes, weights: Weights, rates: Rates) -> int:
+    """Cycles of an operator on a whole cell that is tiled well, as if every tile size were possible.
+
+    ``work`` is that of ``part``, the whole cell, as one tile. A relaxation: nothing is rounded to tiles, and weights
+    are loaded once. The time in which the last tile drains through the vector engine is included.
+    """
+    best = work.matrix + work.vector + cost.latency
+    if cost.anchor is None:
+        return best
+    machine = cost.machine
+    fewest = max(1, ceil(2 * cost.scratch(part) / machine.role("accumulator").capacity))
+    for tiles in (fewest, 2 * fewest, 4 * fewest, 8 * fewest):
+        more = tiles - 1
+        cut = work.plus(
+            Work(work.matrix_instructions * cost.matrix.issue, work.vector_instructions * cost.vector.issue), more
+        )
+        best = min(best, overlapped(cost, cut, tiles, 2) + work.vector // tiles + cost.latency)
+    size = cost.weights(part)
+    pieces = max(2, ceil(2 * size / machine.role("weights").capacity))
+    busy, full = weights.load(size / pieces, rates)
+    return max(best, ceil(pieces * float(busy)), ceil((work.matrix + pieces * float(full)) / 2))

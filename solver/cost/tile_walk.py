@@ -1,0 +1,301 @@
+"""The tile walk of one operator in one cell, as durations: what each engine does for each tile, in program order.
+
+Tiles of the same shape take the same time, so a walk has a few *kinds* of tiles and, for each tile, its kind, the
+weight tiles that its reduce tiles want (as numbers: equal numbers are equal boxes), and how far it reads into each of
+its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ...ir.box import Box, Span, full, is_empty, shape_of
+from ...ir.equivalence import names
+from ...ir.graph import DTYPES, Graph, Op
+from ...ir.machine import Machine, Role
+from ...ir.plan import Tile
+from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ...ir.semantics.cell import Cell, tile_boxes
+from ...ir.semantics.dma_chunks import portion_sizes
+from .instructions import Layout, Run, Transfer, Transfers, matrix_run, vector_run
+from .transfers import Copies
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Busy cycles for one tile: vector stages before the anchor, each reduce tile, vector stages after it.
+
+    Those after it fall into ``drain``, up to the last that reads the anchor's result, and ``finish``. Without a matrix
+    engine all is ``finish``. ``vectors`` is the number of vector instructions, ``matrices`` that of matrix
+    instructions.
+    """
+
+    before: int
+    matrix: tuple[int, ...]
+    drain: int
+    finish: int
+    vectors: int
+    matrices: int
+
+    @property
+    def vector(self) -> int:
+        return self.before + self.drain + self.finish
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All tiles of an operator in a cell.
+
+    Boxes are relative to the corner of what the cell has of their tensor; ``box`` is that of the result. ``kind[i]``
+    indexes ``kinds``. ``weights[i][r]`` numbers the weight tile of reduce tile r of tile i (empty without weights);
+    ``loads[w]`` is the copy of weight tile w, ``boxes[w]`` its box. ``reads`` gives for each input, tile by tile, the
+    box that is read.
+    """
+
+    box: Box
+    tile: Tile
+    kinds: tuple[Kind, ...]
+    kind: tuple[int, ...]
+    weights: tuple[tuple[int, ...], ...]
+    loads: tuple[Transfer, ...]
+    boxes: tuple[Box, ...]
+    reads: dict[str, Boxes]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @cached_property
+    def matrix_cycles(self) -> int:
+        """Busy cycles of the matrix engine."""
+        return sum(sum(self.kinds[k].matrix) for k in self.kind)
+
+    @cached_property
+    def vector_cycles(self) -> int:
+        """Busy cycles of the vector engine."""
+        return sum(self.kinds[k].vector for k in self.kind)
+
+    def loaded(self, depth: int) -> list[list[bool]]:
+        """Of each tile and reduce tile, whether its weights are copied in, with ``depth`` versions in turn."""
+        held: list[int] = []
+        counter = 0
+        flags: list[list[bool]] = []
+        for wanted in self.weights:
+            row: list[bool] = []
+            for key in wanted:
+                missing = key not in held
+                row.append(missing)
+                if missing:
+                    if len(held) < depth:
+                        held.append(key)
+                    else:
+                        held[counter % depth] = key
+                    counter += 1
+            flags.append(row)
+        return flags
+
+    def reach(self, tensor: str, producer: Walk) -> list[int]:
+        """For each tile, the last tile of the tensor's ``producer`` that it reads (-1: none)."""
+        boxes = self.reads[tensor]
+        last = last_tiles(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
+        return np.where(boxes.present, last, -1).tolist()
+
+
+def last_tile(read: Box, box: Box, sizes: Sequence[int], order: Sequence[int]) -> int:
+    """The number of the last tile of ``box``, walked in ``order``, that a reader of ``read`` needs."""
+    last, stride = 0, 1
+    for dim in reversed(order):
+        lo, hi = box[dim]
+        last += max(min(read[dim].hi, hi) - 1 - lo, 0) // sizes[dim] * stride
+        stride *= -(-(hi - lo) // sizes[dim])
+    return last
+
+
+def last_tiles(spans: Int, box: Box, sizes: Sequence[int], order: Sequence[int]) -> Int:
+    """The same for many boxes at once: ``spans[i]`` (dimensions x (lo, hi)) is read."""
+    last = np.zeros(len(spans), dtype=np.int64)
+    stride = 1
+    for dim in reversed(order):
+        highest = np.minimum(spans[:, dim, 1], box[dim].hi) - 1 - box[dim].lo
+        last += np.maximum(highest, 0) // sizes[dim] * stride
+        stride *= -(-box[dim].size // sizes[dim])
+    return last
+
+
+class Walks:
+    """Walks of one graph on one machine, remembered by everything that decides their durations."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.transfers = Transfers(machine)
+        self.copies = Copies(self.transfers)
+        self._structures = graph.structures.of
+        self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
+        self._renamed: dict[tuple[int, str], Walk] = {}
+        self._reaches: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
+        self._portions: dict[tuple[int, tuple[int, ...], str], tuple[Boxes, Int]] = {}
+
+    def walk(self, op: Op, tile: Tile, cell: Cell) -> Walk:
+        """The walk of ``op`` (which must run in ``cell``); equal operators share it, but for the names in it."""
+        box = cell.ops[op.name].tensors[op.output]
+        shape = self.graph.tensor[op.output].shape
+        key = (
+            self._structures[op.name],
+            (tile.sizes, tile.order, tile.reduce, tile.engine),
+            tuple((s.size, s.lo == 0, s.hi == extent) for s, extent in zip(box, shape, strict=True)),
+            tuple(shape_of(cell.room(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
+            _offsets(op, cell),
+            cell.ops[op.name].idle,
+        )
+        if key not in self._known:
+            self._known[key] = op, self._walk(op, tile, cell, box)
+        first, walk = self._known[key]
+        if first is op:
+            return walk
+        mine = (id(walk), op.name)
+        if mine not in self._renamed:
+            name = dict(zip(names(first), names(op), strict=True))
+            self._renamed[mine] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
+        return self._renamed[mine]
+
+    def reach(self, walk: Walk, tensor: str, producer: Walk) -> list[int]:
+        """See :meth:`Walk.reach`."""
+        # Walks of equal operators share their boxes, which live as long as the answer.
+        boxes, tile = walk.reads[tensor], producer.tile
+        key = (id(boxes), producer.box, tile.sizes, tile.order)
+        if key not in self._reaches:
+            self._reaches[key] = boxes, walk.reach(tensor, producer)
+        return self._reaches[key][1]
+
+    def portions(self, walk: Walk, tensor: str, box: Box) -> Int:
+        """For each tile of ``walk``, the last portion that it reads (-1: none) of ``box``, what a cell loads."""
+        boxes, dtype = walk.reads[tensor], self.graph.tensor[tensor].dtype
+        key = (id(boxes), shape_of(box), dtype)
+        if key not in self._portions:
+            sizes = portion_sizes(box, DTYPES[dtype])
+            last = last_tiles(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
+            self._portions[key] = boxes, np.where(boxes.present, last, -1)
+        return self._portions[key][1]
+
+    def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
+        tiles = tile_walk(box, tile.sizes, tile.order)
+        points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
+        for stage in cell.ops[op.name].idle:
+            points[stage] = Boxes(points[stage].spans, np.zeros(len(tiles), dtype=np.bool_))
+        # Windows at a border see less, and tiles that read less of a tensor are others.
+        guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
+        held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
+        sizes = np.concatenate([*(p.sizes for p in points), *held], axis=1)
+        _, firsts, kind = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
+        matrix = tile.engine == "matrix" and op.anchor is not None
+        kinds = tuple(self._kind(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
+        weights: tuple[tuple[int, ...], ...] = ()
+        loads: tuple[Transfer, ...] = ()
+        boxes: tuple[Box, ...] = ()
+        if matrix:
+            weights, loads, boxes = self._weights(op, tile, cell, points)
+        reads = {n: _relative(tensors[n], cell.tensors[n]) for n in op.inputs if n in tensors and n in cell.tensors}
+        inside = _inside(box, cell.tensors[op.output])
+        return Walk(inside, tile, kinds, tuple(kind.reshape(-1).tolist()), weights, loads, boxes, reads)
+
+    def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str]]:
+        """Private buffers hold the tile's part, graph tensors the cell's."""
+        layout = {b.name: (parts[b.name], b.dtype) for b in op.buffers if b.name in parts}
+        for name in (*op.inputs, *op.outputs):
+            if name in cell.tensors:
+                layout[name] = (cell.room(name), self.graph.tensor[name].dtype)
+        return layout
+
+    def _kind(
+        self, op: Op, tile: Tile | None, cell: Cell, points: list[Boxes], tensors: dict[str, Boxes], index: int
+    ) -> Kind:
+        """Durations of tile ``index``; ``tile`` is given if the matrix engine runs the anchor."""
+        parts = {name: boxes.box(index) for name, boxes in tensors.items() if boxes.present[index]}
+        layout = self._layout(op, cell, parts)
+        vector = self.machine.engine_for("vector")
+        before = drain = finish = vectors = 0
+        result = op.stages[op.anchor].write.tensor if tile is not None and op.anchor is not None else ""
+        matrix: list[Run] = []
+        for position, stage in enumerate(op.stages):
+            there = points[position].box(index)
+            if is_empty(there):
+                continue
+            if tile is not None and position == op.anchor:
+                matrix = self._matrix(op, tile, there, layout, parts)
+                continue
+            run = vector_run(vector, stage, there, layout)
+            vectors += run.instructions
+            if tile is not None and not matrix:
+                before += run.busy
+                continue
+            finish += run.busy
+            if any(read.tensor == result for read in stage.reads):
+                drain, finish = drain + finish, 0
+        matrices = sum(r.instructions for r in matrix)
+        return Kind(before, tuple(r.busy for r in matrix), drain, finish, vectors, matrices)
+
+    def _matrix(self, op: Op, tile: Tile, points: Box, layout: Layout, parts: dict[str, Box]) -> list[Run]:
+        """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""
+        assert op.anchor is not None
+        stage = op.stages[op.anchor]
+        engine = self.machine.engine_for("matrix")
+        left, right = (r.tensor for r in stage.factors)
+        dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
+        if right in parts and right != left:
+            layout = {**layout, right: (parts[right], dtype)}
+        axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
+        extents = tuple(points[a] for a in axes)
+        runs: list[Run] = []
+        known: dict[tuple[int, ...], Run] = {}
+        for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
+            shape = shape_of(cut)
+            if shape not in known:
+                spans = list(points)
+                for axis, span in zip(axes, cut, strict=True):
+                    spans[axis] = span
+                known[shape] = matrix_run(engine, stage, tuple(spans), layout, dtype)
+            runs.append(known[shape])
+        return runs
+
+    def _weights(
+        self, op: Op, tile: Tile, cell: Cell, points: list[Boxes]
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[Transfer, ...], tuple[Box, ...]]:
+        """Which weight tile each (tile, reduce tile) wants, and the copy and the box of each."""
+        assert op.anchor is not None
+        name = op.stages[op.anchor].reads[1].tensor
+        there = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+        corners = there.spans.reshape(len(there), -1)
+        _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)
+        constant = name in self.graph.constant_names
+        tensor = self.graph.tensor[name]
+        source = full(tensor.shape) if constant else cell.room(name)
+        way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
+        boxes = [there.box(i) for i in firsts.tolist()]
+        loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
+        rows = keys.reshape(len(points[op.anchor]), -1).tolist()
+        inside = tuple(_inside(box, cell.tensors[name]) for box in boxes)
+        return tuple(tuple(row) for row in rows), loads, inside
+
+
+def _offsets(op: Op, cell: Cell) -> tuple[tuple[int, ...], ...]:
+    """Where what the operator itself needs begins in the cell's boxes."""
+    parts = cell.ops[op.name].tensors
+    return tuple(
+        tuple(a.lo - b.lo for a, b in zip(parts[n], cell.room(n), strict=True))
+        for n in (*op.inputs, op.output)
+        if n in parts and n in cell.tensors
+    )
+
+
+def _inside(box: Box, outer: Box) -> Box:
+    """``box`` counted from the corner of ``outer``."""
+    return tuple(Span(a.lo - b.lo, a.hi - b.lo) for a, b in zip(box, outer, strict=True))
+
+
+def _relative(boxes: Boxes, origin: Box) -> Boxes:
+    lows = np.array([span.lo for span in origin], dtype=np.int64).reshape(1, -1, 1)
+    return Boxes(boxes.spans - lows, boxes.present)

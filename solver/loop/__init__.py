@@ -1,0 +1,1 @@
+"""The loop among the five models: logic-based Benders decomposition."""

@@ -1,0 +1,41 @@
+"""Machines that are too small for one element of an operator, found before any model is asked.
+
+Whatever the tiles, some tile holds the middle element of a result, and its buffers are at least those of that element
+alone, with one point of its reduction at a time. So what does not fit here fits nowhere.
+"""
+
+from __future__ import annotations
+
+from ...ir.box import Span
+from ...ir.graph import Graph, Op
+from ...ir.machine import Machine
+from ...ir.plan import Tile
+from ..cost.local_buffers import round_up, scratch_sizes, weight_size
+from ..cost.operator import anchor_engine
+from ..tiling.solve import Infeasible
+
+
+def check_smallest(graph: Graph, machine: Machine) -> None:
+    """Raise :class:`InfeasibleError` for the first operator of which not even one element fits in a core's memory."""
+    for op in graph.structures.first:
+        found = _without_tile(op, graph, machine) if op.host is None else None
+        if found is not None:
+            raise found.error()
+
+
+def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
+    shape = graph.tensor[op.output].shape
+    engine = anchor_engine(op, graph, machine)
+    axes = op.stages[op.anchor].axes if op.anchor is not None else ()
+    one = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
+    middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]
+    memory = machine.role("accumulator")
+    need = sum(round_up(size, memory.alignment) for size in scratch_sizes(graph, op, one, middle).values())
+    if need > memory.capacity:
+        levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
+        return Infeasible(op.name, memory.name, need, memory.capacity, levers)
+    memory = machine.role("weights")
+    need = round_up(weight_size(graph, op, one, middle), memory.alignment) if engine == "matrix" else 0
+    if need > memory.capacity:
+        return Infeasible(op.name, memory.name, need, memory.capacity, (f"use a machine with more {memory.name}",))
+    return None

@@ -1,0 +1,193 @@
+"""Other cuts for the segments of a plan, which only a plan can tell to be worth it.
+
+Cut like those that read their results, where a result passed through main memory for want of that:
+
+    a1 a2 a3 a4  b1 b2        b1 needs a part of each a: all of a's result has to wait for b
+
+    a1 a2 b1  a3 a4 b2        a cut first like b, then on: half of it has to wait, and shared memory has room for that
+
+Segmentation prices segments by themselves and cannot know. With an operator less: what follows such a result in its
+segment may be made where it is needed. And into fewer instances: a price takes it that what an instance loads and
+stores overlaps with other instances alone, while tiles of a larger one may overlap among themselves. And like other
+layers of the same kind: near the ends of a network, a layer may look cheaper in other segments, and not be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from ...ir.box import Box, hull, part
+from ...ir.graph import Graph
+from ...ir.plan import Plan, Segment, Split
+from ...ir.semantics.cell import Cells, count
+from ..segmentation.candidates import Candidates
+from ..segmentation.cell_arrays import MOST_SPLITS
+from ..segmentation.splits import MOST_INSTANCES, Cut, core_splits, instance_splits
+
+OFTEN = 3
+"""Times that a row of segments makes a pattern."""
+TOGETHER = 4
+"""Segments in a row at most."""
+HALO = 8
+"""Positions more than its share that a part may read and still be said to be cut like that."""
+
+
+def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> tuple[Segment, ...]:
+    """The segments of ``plan`` without tiles; those of which a reader needed everything at once are cut like it."""
+    spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
+    segments = list(bare(graph, plan.segments))
+    place = {op.name: number for number, op in enumerate(graph.ops)}
+    of = {name: number for number, s in enumerate(segments) for name in s.ops}
+    # From the last to the first: a reader may be cut anew itself.
+    for number, segment in reversed(list(enumerate(segments))):
+        leader = graph.op[segment.ops[-1]]
+        readers = [of[c.name] for c in graph.consumers[leader.output]]
+        if leader.host is None and leader.output in spilled and readers:
+            like = _like(graph, cells, leader.output, segment, segments[min(readers)])
+            cut = _cheapest(graph, candidates, segment, place, like) if like else None
+            if cut is not None:
+                segments[number] = replace(segment, instances=cut.instances, cores=cut.cores)
+    return tuple(segments)
+
+
+def shifted(graph: Graph, plan: Plan) -> tuple[Segment, ...]:
+    """The segments of ``plan`` without tiles; what follows a spilled result in its segment begins the next one.
+
+    If that alone needs it: a result has to be kept beside what was made of it, where the latter could be made again.
+    """
+    spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
+    segments = list(bare(graph, plan.segments))
+    for number in range(len(segments) - 1):
+        segment, after = segments[number : number + 2]
+        made = [place for place, name in enumerate(segment.ops) if graph.op[name].output in spilled]
+        if not made or made[-1] == len(segment.ops) - 1 or graph.op[after.ops[0]].host is not None:
+            continue
+        head, tail = segment.ops[: made[-1] + 1], segment.ops[made[-1] + 1 :]
+        ours = {*tail, *after.ops}
+        outputs = {graph.op[name].output for name in tail}
+        private = outputs.isdisjoint(graph.output_tensors) and all(
+            c.name in ours for o in outputs for c in graph.consumers[o]
+        )
+        shape = graph.tensor[graph.op[head[-1]].output].shape
+        if private and _possible(shape, (*segment.instances, *segment.cores)):
+            segments[number] = replace(segment, ops=head)
+            segments[number + 1] = replace(after, ops=(*tail, *after.ops))
+    return tuple(segments)
+
+
+def uniform(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments with layers that are cut unlike the others of their kind cut as those are.
+
+    A row of segments that comes :data:`OFTEN` makes a pattern; where the same operators form other segments, they get
+    those of the pattern. What is near the ends of a network looks different to segmentation, and needs not be.
+    """
+    of = cells.structures.of
+    found = list(segments)
+    for size in range(2, TOGETHER + 1):
+        rows = [tuple(_kind(of, s) for s in found[i : i + size]) for i in range(len(found) - size + 1)]
+        for pattern, times in Counter(rows).items():
+            if times >= OFTEN:
+                first = rows.index(pattern)
+                found = _stamped(graph, cells, found, found[first : first + size])
+    return tuple(found)
+
+
+_Kind = tuple[tuple[int, ...], tuple[Split, ...], tuple[Split, ...]]
+
+
+def _kind(of: Mapping[str, int], segment: Segment) -> _Kind:
+    return tuple(of[name] for name in segment.ops), segment.instances, segment.cores
+
+
+def _stamped(graph: Graph, cells: Cells, segments: list[Segment], pattern: list[Segment]) -> list[Segment]:
+    """The segments, with others of the operators of ``pattern`` replaced by such as it has."""
+    of = cells.structures.of
+    wanted = [of[name] for s in pattern for name in s.ops]
+    made: list[Segment] = []
+    place = 0
+    while place < len(segments):
+        names: list[str] = []
+        stop = place
+        while stop < len(segments) and len(names) < len(wanted):
+            names += segments[stop].ops
+            stop += 1
+        ends = accumulate(len(s.ops) for s in pattern)
+        parts = [replace(s, ops=tuple(names[end - len(s.ops) : end])) for s, end in zip(pattern, ends, strict=True)]
+        if [of[name] for name in names] == wanted and _shapes(graph, cells, parts) == _shapes(graph, cells, pattern):
+            made += parts
+            place = stop
+        else:
+            made.append(segments[place])
+            place += 1
+    return made
+
+
+def _shapes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> list[object]:
+    """Equal for segments that differ in names alone."""
+    return [cells.structures.run([graph.op[name] for name in s.ops])[0] for s in segments]
+
+
+def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments without tiles, with their operators in the order of the graph."""
+    place = {op.name: number for number, op in enumerate(graph.ops)}
+    return tuple(replace(s.bare, ops=tuple(sorted(s.ops, key=place.__getitem__))) for s in segments)
+
+
+def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The segments (in the order of the graph) with the cheapest of their cuts into fewer instances, if any fits."""
+    place = {op.name: number for number, op in enumerate(graph.ops)}
+    found: list[Segment] = []
+    for segment in segments:
+        most = count(segment.instances)
+        cut: Cut | None = None
+        if most > 1:
+            shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
+            fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
+            ways = tuple(Cut(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
+            column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], ways)
+            cut = column.cut if column is not None else None
+        found.append(segment if cut is None else replace(segment, instances=cut.instances))
+    return tuple(found)
+
+
+def _possible(shape: tuple[int, ...], splits: Sequence[Split]) -> bool:
+    """Whether there are such dimensions, and no part is empty."""
+    parts = [1] * len(shape)
+    for split in splits:
+        if split.dim >= len(shape):
+            return False
+        parts[split.dim] *= split.parts
+    return all(p <= extent for p, extent in zip(parts, shape, strict=True))
+
+
+def _like(graph: Graph, cells: Cells, tensor: str, segment: Segment, reader: Segment) -> tuple[Split, ...]:
+    """The instances of ``reader`` as cuts of what it reads; empty if they are no such cuts, or ``segment`` has them."""
+    shape = graph.tensor[tensor].shape
+    first: Box | None = None
+    for core in range(count(reader.cores)):
+        first = hull(first, cells.cell(reader, 0, core).tensors.get(tensor))
+    if first is None or count(segment.instances) == 1:
+        return ()
+    dims = [d for d, (span, extent) in enumerate(zip(first, shape, strict=True)) if span.size < extent]
+    splits = sorted(reader.instances, key=lambda s: s.dim)
+    like = tuple(Split(d, s.parts) for d, s in zip(dims, splits, strict=False))
+    # A reader that turns dimensions, or reads more than its share, has other parts.
+    same = all(abs(first[s.dim].size - part(shape[s.dim], s.parts, 0).size) <= HALO for s in like)
+    return like if len(dims) == len(splits) and same and segment.instances[: len(like)] != like else ()
+
+
+def _cheapest(
+    graph: Graph, candidates: Candidates, segment: Segment, place: dict[str, int], like: tuple[Split, ...]
+) -> Cut | None:
+    """The cheapest way to cut a segment first like its reader, then on."""
+    shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
+    ways: list[Cut] = []
+    for cores in core_splits(shape, candidates.machine.cores):
+        for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
+            if len((*like, *more)) <= MOST_SPLITS and _possible(shape, (*like, *more, *cores)):
+                ways.append(Cut((*like, *more), cores))
+    found = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(ways))
+    return found.cut if found is not None else None

@@ -1,0 +1,1 @@
+"""Model 4, pipeline: the multi-buffering degree of each tile loop."""

@@ -1,0 +1,33 @@
+"""Addresses in main memory: every tensor that has its home there gets its own place, for the whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.box import full
+from ...ir.errors import InfeasibleError
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ...ir.plan import SharedBuffer
+from ..cost.local_buffers import round_up
+
+
+def homes(graph: Graph, machine: Machine, names: Iterable[str], slots: int) -> tuple[SharedBuffer, ...]:
+    """One buffer after the other, in the order of the graph's tensors; ``slots`` is the length of the plan."""
+    memory = machine.role("main")
+    wanted = frozenset(names)
+    found: list[SharedBuffer] = []
+    address = 0
+    for tensor in graph.tensors:
+        if tensor.name in wanted:
+            size = round_up(max(1, tensor.bytes), memory.alignment)
+            found.append(SharedBuffer(tensor.name, full(tensor.shape), memory.name, address, size, (0, slots)))
+            address += size
+    if address > memory.capacity:
+        largest = max(found, key=lambda b: b.bytes)
+        raise InfeasibleError(
+            f"the main memory {memory.name} of {machine.name} holds {memory.capacity:,} bytes, and constants, inputs, "
+            f"outputs and stored results need {address:,}, {address - memory.capacity:,} too many; the largest is "
+            f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
+        )
+    return tuple(found)

@@ -1,0 +1,246 @@
+"""Weights on their way to the matrix engine: where they may be cut, and rings for those that do not fit at once.
+
+A constant that is only ever the stationary operand of the matrix engine is read tile by tile, in the order of the
+tile walk. It may lie in several buffers (chunks) as long as each tile lies in one of them: so it is cut along one
+dimension, where no tile of any core crosses the cut.
+
+A *ring* holds only two chunks at a time for each part of the operand that cores read side by side:
+
+    chunk      0   1   2   3   4        visits, in the order of the walk
+    region     A   B   A   B   A        chunk 2 is fetched into A when the last tile of chunk 0 is done
+
+A chunk is a box of consecutive tiles of the walk. A ring works if no chunk is met twice, and all cores go from one
+chunk to the next at the same step of the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...ir.box import Box, Span, hull, overlap, volume
+from ...ir.graph import DTYPES, Graph, Op, Tensor
+from ...ir.plan import Segment, Tile, TileCut
+from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ...ir.semantics.cell import Cells
+from ...ir.semantics.region import not_followed
+from ..cost.local_buffers import round_up
+
+MAX_VISITS = 400
+"""Chunks that a ring may fetch in one slot: more would only mean that the operator is tiled badly for it."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The tiles of the stationary operand that one core meets: run ``i`` of equal tiles begins at step ``start[i]``."""
+
+    boxes: Boxes
+    start: Int
+    length: int
+
+    @cached_property
+    def hull(self) -> Box | None:
+        return self.boxes.hull()
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One fetch of a ring: into region ``phase % 2`` of the part ``part``."""
+
+    phase: int
+    part: int
+    box: Box
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Ring:
+    """All fetches of one operand in one slot, in order; ``bytes`` is for the regions, ``ahead`` of the first phase."""
+
+    visits: tuple[Visit, ...]
+    bytes: int
+
+    @property
+    def traffic(self) -> int:
+        """Bytes fetched."""
+        return sum(v.bytes for v in self.visits)
+
+    @property
+    def ahead(self) -> int:
+        """Bytes that must be there before the walk begins."""
+        return sum(v.bytes for v in self.visits if v.phase == 0)
+
+    @property
+    def phases(self) -> int:
+        return max(v.phase for v in self.visits) + 1
+
+
+class Walks:
+    """The walks of all cores for an operator in an instance, computed on demand; equal operators share them."""
+
+    def __init__(self, graph: Graph, cells: Cells) -> None:
+        self.graph = graph
+        self.cells = cells
+        self._known: dict[tuple[int, TileCut, Box], Walk] = {}
+        self._free: dict[int, frozenset[int]] = {}
+
+    def of(self, segment: Segment, op: Op, instance: int) -> list[Walk]:
+        """One walk for each core that runs ``op``."""
+        found: list[Walk] = []
+        for cell in self.cells.row(segment, instance):
+            if op.name in cell.ops:
+                found.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
+        return found
+
+    def _walk(self, op: Op, tile: Tile, box: Box) -> Walk:
+        free = self._unrelated(op)
+        # Where the operand does not follow, only the number of tiles counts: cores share their walks.
+        box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
+        key = (self.cells.structures.of[op.name], tile.cut, box)
+        if key not in self._known:
+            assert op.anchor is not None
+            points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
+            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            fresh = np.ones(len(tiles), dtype=np.bool_)
+            fresh[1:] = (tiles.spans[1:] != tiles.spans[:-1]).any(axis=(1, 2))
+            runs = np.flatnonzero(fresh & tiles.present)
+            self._known[key] = Walk(tiles.select(runs), runs.astype(np.int64), len(tiles))
+        return self._known[key]
+
+    def _unrelated(self, op: Op) -> frozenset[int]:
+        """The dimensions of the result that the stationary operand does not follow."""
+        number = self.cells.structures.of[op.name]
+        if number not in self._free:
+            assert op.anchor is not None
+            name = op.stages[op.anchor].reads[1].tensor
+            self._free[number] = not_followed(op, self.graph.tensor, name)
+        return self._free[number]
+
+
+def cuts(walks: Iterable[Walk], dim: int, whole: Span) -> list[int]:
+    """Where dimension ``dim`` may be cut, both ends of ``whole`` included: nowhere inside of a tile."""
+    spans = [np.unique(walk.boxes.spans[walk.boxes.present][:, dim], axis=0) for walk in walks]
+    tiles = np.concatenate(spans)
+    inside = np.zeros(max(whole.hi, int(tiles.max(initial=0))) + 2, dtype=np.int64)
+    np.add.at(inside, tiles[:, 0] + 1, 1)
+    np.add.at(inside, tiles[:, 1], -1)
+    free = np.cumsum(inside) == 0
+    middle = np.flatnonzero(free[whole.lo + 1 : whole.hi]) + whole.lo + 1
+    return [whole.lo, *(int(p) for p in middle), whole.hi]
+
+
+def chunked(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box]:
+    """``box`` cut along ``dim`` at some of the ``allowed`` places, into pieces of ``limit`` points where possible."""
+    span = box[dim]
+    row = volume(box) // max(1, span.size)
+    places = [p for p in allowed if span.lo < p < span.hi] + [span.hi]
+    pieces: list[Box] = []
+    lo, last = span.lo, span.lo
+    for place in places:
+        if (place - lo) * row > limit and last > lo:
+            pieces.append((*box[:dim], Span(lo, last), *box[dim + 1 :]))
+            lo = last
+        last = place
+    pieces.append((*box[:dim], Span(lo, span.hi), *box[dim + 1 :]))
+    return pieces
+
+
+def chunks(tensor: Tensor, walks: Sequence[Walk], limit: int) -> list[Box]:
+    """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best."""
+    whole = _hull_of(walks)
+    if whole is None:
+        return []
+    size = DTYPES[tensor.dtype]
+    if volume(whole) * size <= limit:
+        return [whole]
+    options = [chunked(whole, d, cuts(walks, d, whole[d]), limit // size) for d in range(len(whole))]
+    return min(options, key=lambda pieces: max(limit, max(volume(p) for p in pieces) * size))
+
+
+def first_use(walks: Sequence[Walk], box: Box) -> float | None:
+    """The share of the walk, 0 to 1, that passes before a core needs a tile in ``box``; ``None`` if none does."""
+    found: float | None = None
+    for walk in walks:
+        lows = np.array([s.lo for s in box])
+        highs = np.array([s.hi for s in box])
+        meets = np.all((walk.boxes.spans[:, :, 0] < highs) & (walk.boxes.spans[:, :, 1] > lows), axis=1)
+        if meets.any():
+            share = int(walk.start[int(np.argmax(meets))]) / max(1, walk.length)
+            found = share if found is None else min(found, share)
+    return found
+
+
+def ring(tensor: Tensor, walks: Sequence[Walk], limit: int, alignment: int = 1) -> Ring | None:
+    """The ring with the fewest phases of at most ``limit`` bytes if possible; ``None`` if none works."""
+    size = DTYPES[tensor.dtype]
+    parts = sorted({w.hull for w in walks if w.hull is not None})
+    if not parts or any(overlap(a, b) for n, a in enumerate(parts) for b in parts[:n]):
+        return None
+    orders: dict[Box, list[Box]] = {}
+    timings: list[Int] = []
+    for walk in walks:
+        part = walk.hull
+        if part is None:
+            continue
+        order, starts = _pieces(walk, limit // size // len(parts))
+        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MAX_VISITS:
+            return None
+        timings.append(starts)
+    if not _together(timings):
+        return None
+    visits = sorted(
+        (
+            Visit(phase, parts.index(part), box, round_up(volume(box) * size, alignment))
+            for part, order in orders.items()
+            for phase, box in enumerate(order)
+        ),
+        key=lambda v: (v.phase, v.part),
+    )
+    regions: dict[tuple[int, int], int] = {}
+    for v in visits:
+        regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
+    return Ring(tuple(visits), sum(regions.values()))
+
+
+def _hull_of(walks: Iterable[Walk]) -> Box | None:
+    whole: Box | None = None
+    for walk in walks:
+        whole = hull(whole, walk.hull)
+    return whole
+
+
+def _pieces(walk: Walk, most: int) -> tuple[list[Box], Int]:
+    """Consecutive tiles that make a box, of at most ``most`` points if possible, and the steps at which they begin.
+
+    First tiles along the innermost loop are put together, then rows of them, and so on.
+    """
+    spans, starts = walk.boxes.spans[walk.boxes.present], walk.start[walk.boxes.present]
+    while True:
+        sizes = np.prod(spans[:, :, 1] - spans[:, :, 0], axis=1)
+        same = (spans[1:] == spans[:-1]).all(axis=2)
+        touching = spans[1:, :, 0] == spans[:-1, :, 1]
+        next_to = ((same | touching).all(axis=1) & (same.sum(axis=1) == same.shape[1] - 1)).tolist()
+        along = np.argmin(same, axis=1).tolist()
+        firsts, held, dim = [0], int(sizes[0]), -1
+        for i, size in enumerate(sizes[1:].tolist()):
+            if next_to[i] and dim in (-1, along[i]) and held + size <= most:
+                held, dim = held + size, along[i]
+            else:
+                firsts.append(i + 1)
+                held, dim = size, -1
+        if len(firsts) == len(spans):
+            return [tuple(Span(lo, hi) for lo, hi in box) for box in spans.tolist()], starts
+        lasts = [*(f - 1 for f in firsts[1:]), len(spans) - 1]
+        spans = np.stack([spans[firsts, :, 0], spans[lasts, :, 1]], axis=2)
+        starts = starts[firsts]
+
+
+def _together(timings: list[Int]) -> bool:
+    """Whether all cores begin each phase at the same step of the walk (those that have it)."""
+    return all(
+        len({int(starts[phase]) for starts in timings if len(starts) > phase}) == 1
+        for phase in range(max(len(starts) for starts in timings))
+    )

@@ -1,0 +1,61 @@
+"""How long a run of operators takes on one core when its queues overlap what they can.
+
+Queues issue in order, operator by operator, and operators that use the accumulator memory take turns in it. So what
+overlaps is an operator of one engine alone with the next one of the other; and an operator that streams (it works
+through its tiles in the order of its inputs, with all weights at hand) may start when a first part of an input is
+there, where others wait for the whole.
+
+    matrix  | q | k | v | scores |        | context |
+    vector  | q | k | v | scores | softmax  | context |
+                                     ^ context starts when the first part of softmax is done
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.semantics.box_arrays import Bool, Int
+
+PARTS = 4
+"""An operator is passed on in so many parts."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One operator, for each cut: cycles ``alone``, busy cycles of the two engines, and whether it streams.
+
+    ``sources``: positions in the chain of the operators whose results it reads.
+    """
+
+    alone: Int
+    matrix: Int
+    vector: Int
+    streams: Bool
+    sources: tuple[int, ...]
+
+
+def duration(chain: Sequence[Link]) -> Int:
+    """Cycles from the first start to the last end, for each cut."""
+    nothing = np.zeros_like(chain[0].alone)
+    matrix_free, vector_free = nothing, nothing
+    starts: list[Int] = []
+    ends: list[Int] = []
+    for link in chain:
+        part = link.alone // PARTS
+        begin = np.where(link.matrix > 0, matrix_free, vector_free)
+        end = nothing
+        for source in link.sources:
+            other = chain[source]
+            streams = link.streams & other.streams
+            first = starts[source] + other.alone // PARTS
+            begin = np.maximum(begin, np.where(streams, first, ends[source]))
+            end = np.maximum(end, ends[source] + part)
+        end = np.maximum.reduce([end, begin + link.alone, vector_free + link.vector])
+        matrix_free = np.where(link.matrix > 0, end, matrix_free)
+        vector_free = np.where(link.vector > 0, end, vector_free)
+        starts.append(begin)
+        ends.append(end)
+    return np.maximum.reduce(ends)

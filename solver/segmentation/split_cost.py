@@ -1,0 +1,126 @@
+"""One operator under many cuts: what it takes of a core in the largest cell of each cut.
+
+Most cuts are never asked for, and equal shapes cost the same; so parts are priced when asked, once for each shape, and
+remembered for all operators of equal structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...ir.equivalence import names
+from ...ir.graph import Graph, Op
+from ...ir.machine import Machine
+from ...ir.semantics.box_arrays import Boxes, Int
+from ...ir.semantics.region import OpBoxes
+from ..cost.operator import OpCost, Rates, Weights, Work, estimate
+from .engine_overlap import Link
+
+_Estimate = tuple[int, int, int, int]
+"""Cycles alone, busy cycles of the matrix and the vector engine, whether it streams."""
+
+
+@dataclass
+class _Structure:
+    """What is known of the operators of one structure: parts by shape, estimates by (part, sharing, cores)."""
+
+    cost: OpCost
+    numbers: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    parts: list[tuple[OpBoxes, Work]] = field(default_factory=list[tuple[OpBoxes, Work]])
+    estimates: dict[tuple[int, int, int], _Estimate] = field(default_factory=dict[tuple[int, int, int], _Estimate])
+
+
+class Costs:
+    """Cycles of parts of a graph's operators on one machine; operators of equal structure share them."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.rates = Rates.of(machine)
+        self.structures = graph.structures
+        self._known: dict[int, _Structure] = {}
+
+    def structure(self, op: Op) -> _Structure:
+        number = self.structures.of[op.name]
+        if number not in self._known:
+            self._known[number] = _Structure(OpCost(self.structures.first[number], self.graph, self.machine))
+        return self._known[number]
+
+    def cost(self, op: Op) -> OpCost:
+        """The cost model of an operator (that of the first one of equal structure)."""
+        return self.structure(op).cost
+
+
+class OpUnderCuts:
+    """One operator: ``points`` of its stages and boxes of its tensors in the largest cell of each cut.
+
+    ``sharing[c]`` of ``cores[c]`` hold the same stationary operand; ``sources`` as in :class:`~.engine_overlap.Link`.
+    """
+
+    def __init__(
+        self,
+        costs: Costs,
+        op: Op,
+        points: Sequence[Boxes],
+        parts: Mapping[str, Boxes],
+        sharing: Int,
+        cores: Int,
+        sources: tuple[int, ...],
+    ) -> None:
+        self.costs, self.op, self.sources = costs, op, sources
+        self.points, self.parts = points, parts
+        held = [parts[n] for n in names(op) if n in parts]
+        shapes = np.concatenate([b.sizes for b in (*points, *held)], axis=1)
+        self._table = np.ascontiguousarray(np.concatenate([shapes, sharing[:, None], cores[:, None]], axis=1))
+        self._found = np.full((len(cores), 4), -1, dtype=np.int64)
+
+    def link(self, cuts: Int) -> Link:
+        """The operator under some of the cuts."""
+        new = cuts[self._found[cuts, 0] < 0]
+        if len(new):
+            self._price(new)
+        alone, matrix, vector, streams = self._found[cuts].T
+        return Link(alone, matrix, vector, streams > 0, self.sources)
+
+    def keep(self, cuts: Int) -> None:
+        """Forget the other cuts."""
+        self.points = [p.select(cuts) for p in self.points]
+        self.parts = {n: b.select(cuts) for n, b in self.parts.items()}
+        self._table, self._found = np.ascontiguousarray(self._table[cuts]), self._found[cuts]
+
+    def _price(self, cuts: Int) -> None:
+        table = np.ascontiguousarray(self._table[cuts])
+        view = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).reshape(-1)
+        _, firsts, inverse = np.unique(view, return_index=True, return_inverse=True)
+        found = np.array([self._estimate(int(cuts[first])) for first in firsts.tolist()], dtype=np.int64)
+        self._found[cuts] = found[inverse.reshape(-1)]
+
+    def _estimate(self, cut: int) -> _Estimate:
+        known = self.costs.structure(self.op)
+        row = self._table[cut]
+        shape = row[:-2].tobytes()
+        if shape not in known.numbers:
+            known.numbers[shape] = len(known.parts)
+            known.parts.append(self._part(known.cost, cut))
+        key = (known.numbers[shape], int(row[-2]), int(row[-1]))
+        if key not in known.estimates:
+            part, work = known.parts[key[0]]
+            known.estimates[key] = self._of(known.cost, part, work, Weights(key[2], key[1], not known.cost.streamed))
+        return known.estimates[key]
+
+    def _of(self, cost: OpCost, part: OpBoxes, work: Work, weights: Weights) -> _Estimate:
+        if cost.op.output not in part.tensors:
+            return 0, 0, 0, 1
+        at_hand = 2 * cost.weights(part) <= self.costs.machine.role("weights").capacity
+        streams = cost.anchor is None or at_hand or cost.batched
+        return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
+
+    def _part(self, cost: OpCost, cut: int) -> tuple[OpBoxes, Work]:
+        """The part in the cell of a cut, named as in the first operator of equal structure, and its work."""
+        table = dict(zip(names(self.op), names(cost.op), strict=True))
+        boxes = {table[n]: b.box(cut) for n, b in self.parts.items() if b.present[cut]}
+        part = OpBoxes(tuple(p.box(cut) for p in self.points), boxes)
+        return part, cost.work(part, boxes) if cost.op.output in boxes else Work()

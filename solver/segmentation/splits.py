@@ -1,0 +1,92 @@
+"""Ways to cut a segment: which dimensions of its leader's result over the cores, and which into instances.
+
+A cut has up to two dimensions for the cores and two for the instances. Cores are all used where the extents allow.
+Instances come in about powers of two: enough to find the knee between memory, reloads and overlap, for any extent.
+Since the largest part counts, a cut never has more parts than its largest part allows (56 rows in about 32 parts are 28
+of 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+from ...ir.plan import Split
+
+Splits = tuple[Split, ...]
+
+MOST_INSTANCES = 32
+"""Instances considered at first; more only where nothing fits."""
+MOST_IN_TWO = 8
+"""Instances considered at first when two dimensions are cut."""
+ENOUGH_CORES = 0.75
+"""A cut that leaves more of the cores idle is only considered if none uses more."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a segment is cut."""
+
+    instances: Splits
+    cores: Splits
+
+    @cached_property
+    def instance_count(self) -> int:
+        return prod(s.parts for s in self.instances)
+
+    @cached_property
+    def core_count(self) -> int:
+        return prod(s.parts for s in self.cores)
+
+
+def core_splits(shape: tuple[int, ...], cores: int) -> list[Splits]:
+    """Cuts over the cores in one or two dimensions, that use as many cores as possible or nearly so."""
+    found: list[Splits] = [()]
+    for dim, extent in enumerate(shape):
+        if extent > 1:
+            found.append((Split(dim, min(extent, cores)),))
+    for a, b in combinations(range(len(shape)), 2):
+        for parts in range(2, min(shape[a], cores // 2) + 1):
+            other = min(shape[b], cores // parts)
+            if other >= 2 and (cores % parts == 0 or parts == shape[a]):
+                found.append((Split(a, parts), Split(b, other)))
+    most = max(prod(s.parts for s in splits) for splits in found)
+    return [splits for splits in found if prod(s.parts for s in splits) >= ENOUGH_CORES * most]
+
+
+def instance_splits(shape: tuple[int, ...], most: int, most_in_two: int) -> list[Splits]:
+    """No cut, about powers of two in one dimension up to ``most``, and in two up to ``most_in_two`` together."""
+    found: list[Splits] = [()]
+    powers = {dim: _powers(extent, most) for dim, extent in enumerate(shape)}
+    found += [(Split(dim, p),) for dim in powers for p in powers[dim]]
+    for a, b in combinations(range(len(shape)), 2):
+        found += [(Split(a, p), Split(b, q)) for p in powers[a] for q in powers[b] if p * q <= most_in_two]
+    return found
+
+
+def _powers(extent: int, most: int) -> list[int]:
+    """Numbers of parts near the powers of two from 2 to ``most``, with the same largest part and none to spare."""
+    found: dict[int, None] = {}
+    parts = 2
+    while parts <= min(extent, most):
+        largest = -(-extent // parts)
+        found.setdefault(-(-extent // largest))
+        parts *= 2
+    return list(found)
+
+
+def cuts(
+    shape: tuple[int, ...], cores: int, most: int = MOST_INSTANCES, most_in_two: int = MOST_IN_TWO
+) -> tuple[Cut, ...]:
+    """All cuts of a result of ``shape`` that leave no cell empty, coarsest first."""
+    found: list[Cut] = []
+    for over_cores in core_splits(shape, cores):
+        for instances in instance_splits(shape, most, most_in_two):
+            parts = [1] * len(shape)
+            for split in (*instances, *over_cores):
+                parts[split.dim] *= split.parts
+            if all(p <= extent for p, extent in zip(parts, shape, strict=True)):
+                found.append(Cut(instances, over_cores))
+    return tuple(sorted(found, key=lambda c: c.instance_count))

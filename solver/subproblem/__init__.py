@@ -1,0 +1,1 @@
+"""From segments to an evaluated plan: what the models below segmentation decide together."""

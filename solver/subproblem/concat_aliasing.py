@@ -1,0 +1,73 @@
+"""Which results of a segment are made where their concatenation lies: as many as there is room for.
+
+Nothing is copied then, so the vector engine has less to do, and what waits for the whole waits less. But the common
+buffer has the extent of its largest part. Where halos make parts much larger than the whole, a buffer for all of them
+takes more than buffers one after the other would. So a chain of concatenations falls into pieces: a part lies inside
+only if the buffer does not grow by more than one part in so many of the whole, the most that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...ir.box import Box, volume
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ...ir.plan import Segment
+from ...ir.semantics.cell import Cell, Cells, count
+from ...ir.semantics.concat_aliasing import Inside, inside, possible, rooms
+from ...ir.semantics.in_place import replaced
+from ..cost.local_buffers import data_buffers, in_place_groups
+
+GROWTHS = (None, 1 / 4, 1 / 8, 1 / 16, 0.0)
+"""By how much of itself a buffer may grow for the halos of its parts, from the first that fits; ``None``: any."""
+
+
+def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> Segment:
+    """The segment with the most results inside others that fit the local memory; it must have its tiles."""
+    bare = replace(segment, inside=())
+    if graph.op[segment.ops[0]].host is not None:
+        return bare
+    found = possible(graph, [graph.op[name] for name in segment.ops])
+    if not found:
+        return bare
+    middle = cells.cell(bare, count(bare.instances) // 2, count(bare.cores) // 2)
+    tried: set[tuple[str, ...]] = {()}
+    for growth in GROWTHS:
+        made = replace(bare, inside=_within(found, middle, growth))
+        if made.inside in tried:
+            continue
+        tried.add(made.inside)
+        if _peak(graph, cells, machine, made) <= machine.role("local").capacity:
+            return made
+    return bare
+
+
+def _within(found: Mapping[str, Inside], cell: Cell, growth: float | None) -> tuple[str, ...]:
+    """Of what is found, that for which no buffer grows more; beginning with the last concatenation."""
+    chosen: dict[str, Inside] = {}
+    for name, where in reversed(list(found.items())):
+        if name not in cell.tensors or where.whole not in cell.tensors:
+            continue
+        more = {**chosen, name: where}
+        if growth is None or _largest(more, cell.tensors, where.whole) <= growth:
+            chosen = more
+    return tuple(name for name in found if name in chosen)
+
+
+def _largest(found: Mapping[str, Inside], boxes: Mapping[str, Box], name: str) -> float:
+    """By how much the buffer in which ``name`` lies is larger than its outermost tensor, as a share of that."""
+    while name in found:
+        name = found[name].whole
+    return volume(rooms(found, boxes)[name]) / volume(boxes[name]) - 1
+
+
+def _peak(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> int:
+    """The most bytes of data in use at once."""
+    before = replaced(graph, [graph.op[name] for name in segment.ops], inside(graph, segment))
+    load = [0] * len(segment.ops)
+    for group in in_place_groups(data_buffers(graph, cells, machine, 0, segment), before):
+        for position in range(group[0].live[0], group[-1].live[1]):
+            load[position] += max(b.bytes for b in group)
+    return max(load)

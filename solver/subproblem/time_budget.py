@@ -1,0 +1,82 @@
+"""How a timeout is spent: rounds, and seconds for each model in a round.
+
+What things take is estimated from counts of operators, and searches are limited in deterministic time, so that a busy
+machine comes to the same plan. The wall clock is a safety net.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.plan import Segment, Step
+from ..cpsat.backend import Budget
+from .plan_builder import Request
+
+DETERMINISTIC = 0.1
+"""Deterministic seconds of a search that take about a second of wall clock."""
+SLACK = 2.0
+"""Seconds that loading a model may take."""
+SHORT = 5.0
+"""Seconds below which a timeout pays for one round alone."""
+MOST_ROUNDS = 6
+HEURISTIC_SECONDS = 0.05
+"""What the published heuristics take for each kind of operator, about."""
+ENUMERATION_SECONDS = 0.2
+"""What the columns of segmentation take for each kind of operator, about, with the first plans."""
+FREE_KINDS = 16
+"""Kinds of operators for which no timeout is too short."""
+PLAN_SECONDS = 0.05
+"""What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check."""
+FREE_OPS = 500
+"""Operators for which no timeout is too short."""
+LONGEST_SEARCH = 60.0
+"""Seconds for one search of one model at most, so that any timeout ends: rounds look elsewhere instead."""
+ROUND_SECONDS = 0.2
+"""What a round takes for each operator, about: searches, prediction and check."""
+EXPOSURES = (10, 40, 4)
+"""How much of all work is thought to count as time, one part in so many, from round to round: see segmentation."""
+PATIENCE = 3.0
+"""The wall clock ends the search after so many times the timeout: a safety net for busy machines.
+
+It is never less than so many times the first round: that should run in any case, whatever the load.
+"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation."""
+
+    exposed: int
+    segmentation: float
+    tiling: float
+    residency: float
+    banks: float
+
+    def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> Request:
+        """What everything below the tiles is asked in this round."""
+        less = budget(self.residency / 4)
+        searches = budget(self.banks), budget(self.residency), less, less
+        return Request(segments, steps, layerwise, *searches)
+
+
+def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
+    """The rounds that a timeout pays for in a graph of so many operators of so many kinds.
+
+    The estimate, not the clock, decides, so that a busy machine comes to the same plan.
+    """
+    if timeout < SHORT:
+        return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
+    share = min(0.1 * timeout, LONGEST_SEARCH)
+    return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
+
+
+def budget(seconds: float) -> Budget:
+    """About so many seconds, counted in deterministic time; the wall clock strikes only long after."""
+    return Budget(SLACK + 4 * seconds, DETERMINISTIC * seconds)
+
+
+def affords(timeout: float, seconds: float, ops: int, kinds: int) -> bool:
+    """Whether a timeout has so many seconds for each kind of operator beyond :data:`FREE_KINDS`, and those that another
+    plan of more than :data:`FREE_OPS` operators takes."""
+    return timeout >= seconds * max(0, kinds - FREE_KINDS) + PLAN_SECONDS * max(0, ops - FREE_OPS)

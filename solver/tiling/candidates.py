@@ -1,0 +1,210 @@
+"""What the tile of an operator can be: candidate sizes, with the exact work and the exact buffers of each.
+
+Tiles follow memory: in the dimensions that do not choose the columns of the stationary operand, a tile is one element
+of some outer dimensions, a part of one dimension, and all of the inner ones; so it is in those that do. Parts need not
+divide: they come from cutting an extent into nearly equal pieces, of columns in multiples of the array's. What a tile
+needs of private buffers, and what is computed twice because tiles overlap in them, follows from its boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...ir.box import Box, Span, shape_of, volume
+from ...ir.graph import DTYPES, Graph, Op, contraction_axes
+from ...ir.semantics.box_arrays import op_boxes_many, stack
+from ...ir.semantics.region import OpBoxes, op_boxes
+from ..cost.operator import OpCost, Work
+
+MOST_TILES = 512
+"""Candidates with more tiles are only considered if nothing with fewer fits."""
+MOST_PARTS = 128
+"""An extent is cut into so many nearly equal parts at most."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tile of the output: ``sizes`` and ``order`` as in a plan's tile.
+
+    ``tiles``: how many. ``changes``: how often the columns of the stationary operand change in that order, and
+    ``sets`` how many different ones there are. ``work``: of all tiles, with the reduction in one piece. ``scratch``:
+    bytes of the private buffers of the largest tile. ``columns``: elements of the stationary operand for one point of
+    the reduction.
+    """
+
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    tiles: int
+    changes: int
+    sets: int
+    work: Work
+    scratch: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Sizes of the tiles of the reduce axes, their number, and the points of the largest."""
+
+    sizes: tuple[int, ...]
+    count: int
+    points: int
+
+
+def useful_sizes(extent: int, unit: int = 1) -> list[int]:
+    """Sizes of a part of ``extent``, largest first: nearly equal cuts, rounded up to multiples of ``unit``."""
+    cuts = [*range(1, 13), 16, 24, 32, 48, 64, 96, MOST_PARTS]
+    sizes = (-(-extent // parts) for parts in cuts if parts <= extent)
+    return sorted({min(extent, -(-size // unit) * unit) for size in sizes}, reverse=True)
+
+
+def chains(extents: Sequence[int], unit: int = 1) -> list[tuple[int, ...]]:
+    """Tiles of some dimensions: ones, then a part, then everything; ``unit`` is for the innermost."""
+    found: dict[tuple[int, ...], None] = {}
+    last = len(extents) - 1
+    for cut in range(len(extents)):
+        for size in useful_sizes(extents[cut], unit if cut == last else 1):
+            found.setdefault((*(1 for _ in range(cut)), size, *extents[cut + 1 :]))
+    return list(found) or [()]
+
+
+def reductions(op: Op, cost: OpCost, part: OpBoxes) -> list[Reduction]:
+    """Cuts of the reduction of the anchor; one whole piece for what the vector engine runs."""
+    if op.anchor is None:
+        return [Reduction((), 1, 1)]
+    points = part.points[op.anchor]
+    extents = [points[a].size for a in contraction_axes(op.stages[op.anchor]).k]
+    if cost.anchor is None:
+        return [Reduction(tuple(extents), 1, prod(extents))]
+    return [
+        Reduction(sizes, prod(-(-e // s) for e, s in zip(extents, sizes, strict=True)), prod(sizes))
+        for sizes in chains(extents)
+    ]
+
+
+def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int], set[int]]:
+    """(dimensions of the output that choose columns alone, those that choose anything of the stationary operand)."""
+    if cost.anchor is None:
+        return set(), set()
+    roles = contraction_axes(op.stages[cost.anchor])
+    whole = shape_of(op_boxes(op, graph.tensor, box).points[cost.anchor])
+    columns: set[int] = set()
+    chosen: set[int] = set()
+    for d, span in enumerate(box):
+        if span.size == 1:
+            continue
+        one = (*box[:d], Span(span.lo, span.lo + 1), *box[d + 1 :])
+        shape = shape_of(op_boxes(op, graph.tensor, one).points[cost.anchor])
+        shrunk = {a for a, (x, y) in enumerate(zip(shape, whole, strict=True)) if x < y}
+        if shrunk & {*roles.n, *roles.batch}:
+            chosen.add(d)
+            if not shrunk & {*roles.m, *roles.batch}:
+                columns.add(d)
+    return columns, chosen
+
+
+def tile_shapes(op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False) -> list[Shape]:
+    """The candidates for ``box`` of the output whose private buffers fit ``capacity`` bytes once.
+
+    With ``all_sizes`` single elements and any number of tiles are considered too.
+    """
+    columns, chosen = column_dims(op, graph, cost, box)
+    extents = shape_of(box)
+    inner = [d for d in range(len(extents)) if d in columns]
+    outer = [d for d in range(len(extents)) if d not in columns]
+    # Heads inside of the rows, as in the context of an attention: a tile may be all rows of one head.
+    rows = next((i for i, d in enumerate(outer) if d not in chosen and extents[d] > 1), len(outer))
+    heads = [d for d in outer[rows:] if d in chosen]
+    outer = [d for d in outer if d not in heads]
+    sizes: dict[tuple[int, ...], None] = {}
+    unit = cost.matrix.columns if cost.anchor is not None else 1
+    groups = [(outer, 1), (heads, 1), (inner, unit)]
+    for parts in product(*(chains([extents[d] for d in dims], unit) for dims, unit in groups)):
+        found = [0] * len(extents)
+        for (dims, _), part in zip(groups, parts, strict=True):
+            for d, size in zip(dims, part, strict=True):
+                found[d] = size
+        if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
+            sizes.setdefault(tuple(found))
+    if all_sizes:
+        sizes.setdefault(tuple(1 for _ in extents))
+    return _evaluated(op, graph, cost, box, list(sizes), capacity, chosen)
+
+
+def _evaluated(
+    op: Op, graph: Graph, cost: OpCost, box: Box, sizes: list[tuple[int, ...]], capacity: int, chosen: set[int]
+) -> list[Shape]:
+    kinds = [_kinds(box, s) for s in sizes]
+    owner = [i for i, of_size in enumerate(kinds) for _ in of_size]
+    points, parts = op_boxes_many(op, graph.tensor, stack([b for of in kinds for b, _ in of], len(box)))
+    alignment = cost.machine.role("accumulator").alignment
+    scratch = np.zeros(len(owner), dtype=np.int64)
+    for buffer in op.buffers:
+        if buffer.name in parts:
+            size = parts[buffer.name].volumes * DTYPES[buffer.dtype]
+            scratch += -(-size // alignment) * alignment
+    cell = op_boxes(op, graph.tensor, box).tensors
+    times = [n for of_size in kinds for _, n in of_size]
+    found: list[Shape] = []
+    row = 0
+    for i, size in enumerate(sizes):
+        rows = range(row, row + len(kinds[i]))
+        row += len(kinds[i])
+        largest = int(scratch[rows.start : rows.stop].max())
+        if largest > capacity:
+            continue
+        work = Work()
+        columns = 0
+        for r in rows:
+            boxes = {n: b.box(r) for n, b in parts.items() if b.present[r]}
+            part = OpBoxes(tuple(p.box(r) for p in points), boxes)
+            work = work.plus(cost.work(part, cell), times[r])
+            columns = max(columns, _columns(cost, part))
+        counts = tuple(-(-s.size // n) for s, n in zip(box, size, strict=True))
+        for order in _orders(counts, chosen):
+            changes = prod(counts[d] for d in order[: _last(order, counts, chosen) + 1])
+            sets = prod(counts[d] for d in chosen)
+            found.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns))
+    return found
+
+
+def _kinds(box: Box, sizes: tuple[int, ...]) -> list[tuple[Box, int]]:
+    """The kinds of tiles of a box (whole, or cut off at the end of some dimensions), and how many of each there are."""
+    options: list[list[tuple[Span, int]]] = []
+    for span, size in zip(box, sizes, strict=True):
+        whole, rest = divmod(span.size, size)
+        mine: list[tuple[Span, int]] = []
+        if whole:
+            low = span.lo + size * ((whole - 1) // 2)
+            mine.append((Span(low, low + size), whole))
+        if rest:
+            mine.append((Span(span.hi - rest, span.hi), 1))
+        options.append(mine)
+    return [(tuple(s for s, _ in kind), prod(n for _, n in kind)) for kind in product(*options)]
+
+
+def _columns(cost: OpCost, part: OpBoxes) -> int:
+    """Elements of the stationary operand of a part for one point of its reduction."""
+    if cost.anchor is None or cost.stationary is None or cost.stationary not in part.tensors:
+        return 0
+    axes = contraction_axes(cost.op.stages[cost.anchor]).k
+    return -(-volume(part.tensors[cost.stationary]) // max(1, prod(part.points[cost.anchor][a].size for a in axes)))
+
+
+def _orders(counts: tuple[int, ...], chosen: set[int]) -> list[tuple[int, ...]]:
+    """Row-major; and, where it differs, first what chooses the stationary operand, so that it is loaded seldom."""
+    natural = tuple(range(len(counts)))
+    cut = [d for d in natural if counts[d] > 1]
+    stationary = (*(d for d in natural if d in chosen), *(d for d in natural if d not in chosen))
+    same = [d for d in stationary if counts[d] > 1] == cut
+    return [natural] if same else [natural, stationary]
+
+
+def _last(order: tuple[int, ...], counts: tuple[int, ...], chosen: set[int]) -> int:
+    """The position in ``order`` of the innermost loop that changes the stationary operand (-1: none)."""
+    return max((i for i, d in enumerate(order) if d in chosen and counts[d] > 1), default=-1)

@@ -1,0 +1,243 @@
+"""Model 3, tiling: how one operator runs on one core, for its box of the output.
+
+Sets
+    A shapes: tile sizes and loop order (:mod:`.candidates`); B modes: tiles of the reduction, versions d of the private
+    buffers (1 to 8) and w of the weights (1 to 3).
+Data
+    Of shape a: scratch s_a and columns n_a of the stationary operand (bytes), tiles t_a, changes and sets of its
+    columns in loop order, work of both engines. Of mode b: number r_b of reduce tiles and points p_b of one. I, W:
+    capacities of the accumulator and the weight memory.
+    C_ab cycles: with M, V the busy cycles of the engines (each reduce tile issues the matrix instructions again), l
+    the latency between them, N loads of weights that keep a queue busy for u and are there after v cycles,
+        C_ab = max(M, V, (M + V + t l) / d, N u, (M + N v) / w) + V / t + first load if the next operator's
+               weights do not fit beside these;
+    N is sets * r where w versions hold them all, changes * r where they hold one set, else t * r. To these come the
+    cycles that the matrix engine waits for the vector operator that makes its input (:mod:`.producer_stall`).
+Variables
+    x_a the shape is used, y_b the mode is used, T cycles.
+Constraints
+    (1) one shape, one mode: exactly one x_a, exactly one y_b.
+    (2) accumulator: if y_b, then sum_a s_a x_a <= I / d_b.
+    (3) weight memory: if y_b, then sum_a n_a x_a <= (W / w_b, rounded down to the alignment) / p_b.
+    (4) time: if y_b, then T >= sum_a C_ab x_a.
+Objective
+    T.
+Heuristic and bound
+    Hint: for each shape the most versions and the largest reduce tile that fit. Bound: the least C_ab of all, whether
+    it fits or not. Where they meet, no solver runs.
+Relaxed
+    Rates of shared links while others use them; whether neighbours in the segment let the first and the last tile
+    overlap. A chosen tile is checked against every tile of every cell; one that does not fit is excluded
+    (:mod:`.solve`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.graph import Op
+from ...ir.plan import Tile
+from ..cost.operator import OpCost, Rates, Weights
+from ..cpsat.backend import Budget, Model, Var, solve, weighted
+from .candidates import Reduction, Shape
+
+Float = NDArray[np.float64]
+
+DEPTHS = (1, 2, 4, 8)
+WEIGHT_DEPTHS = (1, 2, 3)
+LEADING = 4
+"""By how much less the last tile of a vector operator counts where the next operator's tiles wait for some of it."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tile, what it is expected to take in its largest cell, and how it was found."""
+
+    tile: Tile
+    cycles: int
+    bound: int
+    status: str
+    seconds: float = 0.0
+    deterministic_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One b of B."""
+
+    reduction: Reduction
+    depth: int
+    weight_depth: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A, B and C_ab of operator ``op`` on ``engine``, for one box.
+
+    ``accumulator`` and ``weights``: I and W. ``element``: bytes of an element of the stationary operand.
+    """
+
+    op: str
+    engine: str
+    shapes: tuple[Shape, ...]
+    modes: tuple[Mode, ...]
+    cycles: Float
+    accumulator: int
+    weights: int
+    element: int
+    alignment: int
+
+    def fits(self, shape: Shape, mode: Mode) -> bool:
+        """(2) and (3)."""
+        return shape.scratch <= self.accumulator // mode.depth and shape.columns <= self.column_limit(mode)
+
+    def column_limit(self, mode: Mode) -> int:
+        """The right side of (3), in elements."""
+        if not self.element:
+            return 0
+        # Each version begins at a multiple of the alignment.
+        version = self.weights // mode.weight_depth // self.alignment * self.alignment
+        return version // (mode.reduction.points * self.element)
+
+    def tile(self, a: int, b: int) -> Tile:
+        """Shape a in mode b."""
+        shape, mode = self.shapes[a], self.modes[b]
+        return Tile(self.op, shape.sizes, shape.order, mode.reduction.sizes, self.engine, mode.depth, mode.weight_depth)
+
+
+def tile_modes(op: Op, cost: OpCost, cuts: Sequence[Reduction]) -> tuple[Mode, ...]:
+    """B, for these cuts of the reduction."""
+    matrix = cost.anchor is not None
+    return tuple(
+        Mode(cut, depth, versions)
+        for cut in cuts
+        for depth in (DEPTHS if matrix and op.buffers else DEPTHS[:1])
+        for versions in (WEIGHT_DEPTHS if matrix else WEIGHT_DEPTHS[:1])
+    )
+
+
+class Table:
+    """The shapes as arrays."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        def column(values: Sequence[int]) -> Float:
+            return np.array(values, dtype=np.float64)
+
+        self.tiles = column([s.tiles for s in shapes])
+        self.changes = column([s.changes for s in shapes])
+        self.sets = column([s.sets for s in shapes])
+        self.columns = column([s.columns for s in shapes])
+        self.matrix = column([s.work.matrix for s in shapes])
+        self.vector = column([s.work.vector for s in shapes])
+        self.instructions = column([s.work.matrix_instructions for s in shapes])
+
+    def loads(self, reduce_tiles: int, versions: int) -> Float:
+        """How often a tile of weights is loaded, when ``versions`` are held and replaced in turn."""
+        if reduce_tiles > versions:
+            return self.tiles * reduce_tiles
+        held = self.sets * reduce_tiles <= versions
+        return np.where(held, self.sets, self.changes) * reduce_tiles
+
+
+def cycles(
+    cost: OpCost, table: Table, mode: Mode, weights: Weights, rates: Rates, capacity: int, *, alone: bool = True
+) -> Float:
+    """C_ab of all shapes for one mode; ``capacity`` of the weight memory in bytes; ``alone``: whatever is next waits
+    for the last tile."""
+    if cost.anchor is None:
+        return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
+    matrix = table.matrix + (mode.reduction.count - 1) * table.instructions * cost.matrix.issue
+    serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
+    size = table.columns * (mode.reduction.points * cost.element)
+    number = table.loads(mode.reduction.count, mode.weight_depth)
+    busy, full = weights.load(size, rates)
+    time = np.maximum.reduce(
+        [matrix, table.vector, serial, number * busy, (matrix + number * full) / mode.weight_depth]
+    )
+    first = np.where(2 * size * mode.weight_depth > capacity, full, 0.0)
+    return np.ceil(time + table.vector / table.tiles + first)
+
+
+def choose(problem: Problem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
+    """The best shape that is not ``forbidden`` with its best mode: hint, bound and, where they differ, the model.
+
+    ``None`` if none fits.
+    """
+    best = hint(problem, forbidden)
+    if best is None:
+        return None
+    bound = int(problem.cycles.min())
+    value = int(problem.cycles[best])
+    if value <= bound:
+        return Choice(problem.tile(*best), value, bound, "optimal")
+    model, x, y, time = build(problem, forbidden)
+    for i, var in enumerate(x):
+        model.hint(var, int(i == best[0]))
+    for i, var in enumerate(y):
+        model.hint(var, int(i == best[1]))
+    model.hint(time, value)
+    solution = solve(model, budget=budget, seed=seed)
+    if solution.found:
+        best = (
+            next(i for i, var in enumerate(x) if solution.true(var)),
+            next(i for i, var in enumerate(y) if solution.true(var)),
+        )
+        value = int(problem.cycles[best])
+    proven = ceil(solution.bound - 1e-6) if solution.bound is not None else bound
+    return Choice(
+        problem.tile(*best),
+        value,
+        min(value, max(bound, proven)),
+        "optimal" if proven >= value else "feasible",
+        solution.seconds,
+        solution.deterministic_seconds,
+    )
+
+
+def hint(problem: Problem, forbidden: set[int]) -> tuple[int, int] | None:
+    """For each shape the most versions and, with them, the largest reduce tile that fit; the best of these pairs."""
+    order = sorted(
+        range(len(problem.modes)),
+        key=lambda b: (
+            -min(2, problem.modes[b].weight_depth) - min(2, problem.modes[b].depth),
+            -problem.modes[b].depth,
+            problem.modes[b].weight_depth,
+            problem.modes[b].reduction.count,
+        ),
+    )
+    best: tuple[int, int] | None = None
+    for a, shape in enumerate(problem.shapes):
+        if a in forbidden:
+            continue
+        mode = next((b for b in order if problem.fits(shape, problem.modes[b])), None)
+        if mode is not None and (best is None or problem.cycles[a, mode] < problem.cycles[best]):
+            best = (a, mode)
+    return best
+
+
+def build(problem: Problem, forbidden: set[int]) -> tuple[Model, list[Var], list[Var], Var]:
+    """The model, and x, y and T."""
+    model = Model("tiling")
+    x = [model.bool(f"shape {'x'.join(map(str, s.sizes))}") for s in problem.shapes]
+    y = [model.bool(f"mode {m.reduction.sizes} {m.depth} {m.weight_depth}") for m in problem.modes]
+    time = model.int(0, int(problem.cycles.max()), "cycles")
+    with model.group("one shape, one mode"):  # (1)
+        model.exactly_one(x)
+        model.exactly_one(y)
+        for a in sorted(forbidden):
+            model.add(x[a] == 0)
+    for b, mode in enumerate(problem.modes):
+        with model.group("accumulator"):  # (2)
+            model.add(weighted(x, [s.scratch for s in problem.shapes]) <= problem.accumulator // mode.depth, when=y[b])
+        if problem.element:
+            with model.group("weight memory"):  # (3)
+                model.add(weighted(x, [s.columns for s in problem.shapes]) <= problem.column_limit(mode), when=y[b])
+        with model.group("time"):  # (4)
+            model.add(time >= weighted(x, [int(c) for c in problem.cycles[:, b].tolist()]), when=y[b])
+    model.minimize(time)
+    return model, x, y, time

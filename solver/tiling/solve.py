@@ -1,0 +1,257 @@
+"""Tiles of a segment's operators, each chosen for all of its cells; equal questions are answered once.
+
+The formulation for one operator is in :mod:`.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...ir.box import Box, volume
+from ...ir.errors import InfeasibleError
+from ...ir.graph import Graph, Op
+from ...ir.machine import Machine
+from ...ir.plan import Segment, Solved, Tile
+from ...ir.semantics.cell import Cell, Cells, count
+from ...ir.semantics.region import op_boxes
+from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
+from ..cost.operator import OpCost, Rates, Weights
+from ..cpsat.backend import Budget
+from .candidates import reductions, tile_shapes
+from .model import Choice, Problem, Table, choose, cycles, tile_modes
+from .producer_stall import Lead, overlap
+
+ATTEMPTS = 8
+"""Tiles that turn out not to fit, before the search for one ends."""
+BUDGET = Budget(5.0, 0.5)
+"""For one operator."""
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Bytes that an operator may use of two memories; ``None``: all there are."""
+
+    accumulator: int | None = None
+    weights: int | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Whether all that comes next waits for all of an operator, and what keeps the vector engine as it begins."""
+
+    alone: bool
+    lead: Lead | None = None
+
+
+ALONE = Beside(True)
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """No tile of an operator fits: the smallest needs ``need`` of ``capacity`` bytes."""
+
+    op: str
+    memory: str
+    need: int
+    capacity: int
+    levers: tuple[str, ...]
+
+    def error(self) -> InfeasibleError:
+        return InfeasibleError(
+            f"operator {self.op}: the smallest tile needs {self.need:,} bytes of {self.memory}, "
+            f"{self.need - self.capacity:,} more than the {self.capacity:,} that may be used; "
+            f"{' or '.join(self.levers)}"
+        )
+
+
+class Tiler:
+    """Tiles of one graph's operators on one machine; equal operators with equal boxes are solved once."""
+
+    def __init__(self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.rates = Rates.of(machine)
+        self.structures = graph.structures
+        self.budget = budget
+        self.seed = seed
+        self._costs: dict[int, OpCost] = {}
+        self._known: dict[tuple[object, ...], Choice | Infeasible] = {}
+        self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
+
+    def segment(
+        self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True
+    ) -> tuple[Segment, tuple[Choice, ...]] | Infeasible:
+        """The segment with its tiles, and the choice of each operator; or the first operator that has no tile.
+
+        ``leads``: whether waits for vector operators count.
+        """
+        if self.graph.op[segment.ops[0]].host is not None:
+            return segment, ()
+        cores = range(count(segment.cores))
+        there = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
+        every = [cell for row in there for cell in row]
+        caps = caps or {}
+        found: list[Choice] = []
+        before: dict[str, Lead] = {}
+        for name in segment.ops:
+            op = self.graph.op[name]
+            boxes = targets(every, op)
+            beside = Beside(False, _lead(op, before)) if leads else ALONE
+            weights = self._weights(op, there[len(there) // 2])
+            choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
+            if isinstance(choice, Infeasible):
+                return choice
+            found.append(choice)
+            if choice.tile.engine == "matrix":
+                # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
+                before.clear()
+            elif boxes:
+                scratch = self._scratch(op, choice.tile, boxes)
+                before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch)
+        return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
+
+    def tile(
+        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
+    ) -> Choice | Infeasible:
+        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
+        structure = self.structures.of[op.name]
+        key = (structure, tuple(sorted(boxes)), weights, caps, beside)
+        if key not in self._known:
+            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps, beside)
+        choice = self._known[key]
+        if isinstance(choice, Infeasible):
+            return replace(choice, op=op.name)
+        return replace(choice, tile=replace(choice.tile, op=op.name))
+
+    def cost(self, op: Op) -> OpCost:
+        number = self.structures.of[op.name]
+        if number not in self._costs:
+            self._costs[number] = OpCost(self.structures.first[number], self.graph, self.machine)
+        return self._costs[number]
+
+    def _weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
+        """How the cores of one instance share the stationary operand."""
+        if op.anchor is None or self.cost(op).anchor is None:
+            return Weights()
+        name = op.stages[op.anchor].reads[1].tensor
+        held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
+        return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
+
+    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | Infeasible:
+        """The best tile that fits in every tile of every box."""
+        accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        lead = beside.lead
+        if lead is not None and lead.scratch <= accumulator // 2:
+            # The two overlap only if their buffers lie apart.
+            accumulator -= lead.scratch
+        weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
+        excluded: set[Tile] = set()
+        for attempt in range(ATTEMPTS):
+            choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
+            if isinstance(choice, Infeasible):
+                return choice
+            if self._fits_everywhere(op, choice.tile, boxes, accumulator, weight_memory):
+                return choice
+            excluded.add(choice.tile)
+        return self._infeasible(op, boxes, accumulator)
+
+    def _best(
+        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
+        excluded: set[Tile], attempt: int,
+    ) -> Choice | Infeasible:  # fmt: skip
+        problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=attempt == ATTEMPTS - 1)
+        if problem is None:
+            problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=True)
+        if problem is None:
+            return self._infeasible(op, boxes, capacity[0])
+        wrong = {(t.sizes, t.order) for t in excluded}
+        forbidden = {i for i, s in enumerate(problem.shapes) if (s.sizes, s.order) in wrong}
+        choice = choose(problem, forbidden, budget=self.budget, seed=self.seed)
+        return choice or self._infeasible(op, boxes, capacity[0])
+
+    def problem(
+        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
+        *, all_sizes: bool = False,
+    ) -> Problem | None:  # fmt: skip
+        """All data for one box; ``None`` if no candidate fits at all."""
+        cost = self.cost(op)
+        shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes)
+        modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box)))
+        table = Table(shapes)
+        time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
+        if cost.anchor is not None and beside.lead is not None:
+            over = overlap(beside.lead, op, self.graph, box, shapes)
+            time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
+        found = Problem(
+            op.name,
+            cost.engine,
+            tuple(shapes),
+            modes,
+            np.stack(time, axis=1),
+            *capacity,
+            cost.element,
+            self.machine.role("weights").alignment,
+        )
+        return found if any(found.fits(s, m) for m in modes for s in shapes) else None
+
+    def _fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
+        """Whether the tile's buffers fit in all tiles of all boxes."""
+        if self._scratch(op, tile, boxes) > accumulator:
+            return False
+        if tile.engine != "matrix":
+            return True
+        size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
+        return tile.weight_depth * size <= weights
+
+    def _scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
+        """Bytes of all versions of the tile's private buffers; equal operators need as much."""
+        key = (self.structures.of[op.name], replace(tile, op=""), tuple(boxes))
+        if key not in self._sizes:
+            alignment = self.machine.role("accumulator").alignment
+            sizes = scratch_sizes(self.graph, op, tile, boxes).values()
+            self._sizes[key] = tile.depth * sum(round_up(size, alignment) for size in sizes)
+        return self._sizes[key]
+
+    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
+        one = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
+        memory = self.machine.role("accumulator")
+        sizes = scratch_sizes(self.graph, op, one, [largest(boxes)]).values()
+        need = sum(round_up(size, memory.alignment) for size in sizes)
+        levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
+        return Infeasible(op.name, memory.name, need, capacity, levers)
+
+
+def largest(boxes: Sequence[Box]) -> Box:
+    """The box with the most points; among equals the one in the middle, where nothing is cut off."""
+    most = max(volume(b) for b in boxes)
+    equal = [b for b in boxes if volume(b) == most]
+    return equal[len(equal) // 2]
+
+
+def together(choices: Sequence[Choice]) -> Solved:
+    """The answers for many operators as one: the sum of their cycles."""
+    proven = all(c.status == "optimal" for c in choices)
+    return Solved(
+        "tiling",
+        "optimal" if proven else "feasible",
+        float(sum(c.cycles for c in choices)),
+        float(sum(c.bound for c in choices)),
+        "cycles, each operator once",
+    )
+
+
+def _lead(op: Op, before: Mapping[str, Lead]) -> Lead | None:
+    """What keeps the vector engine when ``op`` begins: ``before``, by what it makes since the matrix engine worked."""
+    if op.anchor is None or not before:
+        return None
+    left = op.stages[op.anchor].reads[0].tensor
+    return before.get(left) or Lead(
+        sum(lead.cycles for lead in before.values()), scratch=list(before.values())[-1].scratch
+    )
+
+
+def _cap(capacity: int, limit: int | None) -> int:
+    return capacity if limit is None else min(capacity, limit)

@@ -1,0 +1,257 @@
+"""Predicts when everything happens: the plan's program on one core, with in-order queues, hazards and shared links.
+
+A list simulation over tile tasks, in program order. Each queue of a core (matrix, vector, copy in, copy out) and of the
+cluster (DMA in, DMA out, host) issues in order; a task starts when its queue is free, its inputs are there and its
+target is free:
+
+- inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
+- targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
+  that used its bytes in an earlier lifetime is done;
+- links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
+
+One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
+they issue broadcasts in turn. Bank conflicts are not predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.box import Box, Span
+from ...ir.graph import Graph, Op
+from ...ir.machine import Machine
+from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
+from ...ir.semantics.cell import Cell, Cells
+from ...ir.semantics.concat_aliasing import wholes
+from ..cost.tile_walk import Walk, Walks, last_tile
+from .data_movement import Movement
+from .link_sharing import Area
+from .weight_buffer import Arrivals, WeightRing
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """``cycles`` until everything is done; ``busy`` cycles by queue, of the representative core."""
+
+    cycles: int
+    predictions: tuple[Prediction, ...]
+    busy: Mapping[str, int]
+
+
+def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Walks) -> Timeline:
+    """When each slot of ``plan`` computes, and when the last byte is written."""
+    return _Simulation(graph, cells, machine, plan, walks).run()
+
+
+@dataclass
+class _Step:
+    """The running step: its cells, the one that stands for all, where its tensors are, and what it has made."""
+
+    segment: int
+    cells: tuple[Cell, ...]
+    cell: Cell
+    local: dict[str, Area] = field(default_factory=dict[str, Area])
+    made: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
+    arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Of the tensors that were loaded: when each portion has arrived."""
+
+
+class _Simulation:
+    def __init__(self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Walks) -> None:
+        self.graph = graph
+        self.cells = cells
+        self.machine = machine
+        self.plan = plan
+        self.walks = walks
+        self.movement = Movement(graph, machine, plan, walks.copies)
+        self.matrix = self.vector = self.host = 0.0
+        self.busy = {"matrix": 0, "vector": 0}
+        self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
+        for buffer in plan.local:
+            self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
+        self._insides: dict[int, dict[str, list[str]]] = {}
+
+    def run(self) -> Timeline:
+        predictions: list[Prediction] = []
+        slot = 0
+        for number, step in enumerate(self.plan.steps):
+            segment = self.plan.segments[step.segment]
+            cells = self.cells.row(segment, step.instance)
+            now = _Step(step.segment, cells, self.cells.busiest(segment, step.instance))
+            for position, name in enumerate(segment.ops):
+                if self.plan.barrier:
+                    self._barrier()
+                self.movement.begin_slot(slot)
+                op = self.graph.op[name]
+                start, stop = self._slot(now, slot, segment, position, op) if op.host is None else self._host(op)
+                predictions.append(Prediction(number, name, int(start), int(stop)))
+                self.movement.end_slot(slot)
+                slot += 1
+        busy = self.busy | {queue: round(cycles) for queue, cycles in self.movement.busy.items()}
+        return Timeline(round(self.movement.end), tuple(predictions), busy)
+
+    def _barrier(self) -> None:
+        self.movement.barrier()
+        self.matrix = self.vector = self.host = self.movement.end
+
+    def _host(self, op: Op) -> tuple[float, float]:
+        engine = self.machine.engine_for("host")
+        start = self.host
+        for name in op.inputs:
+            start = max(start, self.movement.stored(name, self.movement.home(name)))
+        moved = sum(self.graph.tensor[name].bytes for name in (*op.inputs, *op.outputs))
+        self.host = start + engine.issue + -(-moved // engine.bytes_per_cycle)
+        stop = self.movement.over(self.host + engine.latency)
+        for name in op.outputs:
+            self.movement.written_by_host(name, stop)
+        return start, stop
+
+    def _slot(self, now: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
+        """Loads, tiles and stores of one operator in one step; when its computation starts and ends."""
+        opening = self._local.get((now.segment, position), [])
+        versions: dict[str, list[Area]] = {}
+        for b in opening:
+            size = b.bytes // b.depth
+            space = self.movement.spaces[b.memory]
+            areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
+            if b.use == "data":
+                for name in (b.name, *self._inside(now.segment).get(b.name, ())):
+                    now.local[name] = areas[0]
+            else:
+                versions[b.name] = areas
+        runs = op.name in now.cell.ops
+        walk = self.walks.walk(op, segment.tile[op.name], now.cell) if runs else None
+        ring: WeightRing | None = None
+        if walk is not None and walk.weights:
+            assert op.anchor is not None
+            there = versions[op.stages[op.anchor].reads[1].tensor]
+            ring = WeightRing(self.movement, slot, op, walk, now.cells, now.cell, there, now.local, now.made)
+            if position == 0:
+                ring.prefetch()
+        made = {self.graph.op[n].output for n in segment.ops}
+        loaded = {b.name: now.local[b.name] for b in opening if b.use == "data" and b.name not in made}
+        now.arrived |= self.movement.load(now.cells, loaded)
+        start = stop = max(self.matrix, self.vector)
+        if walk is not None:
+            scratch = [versions[b.name] for b in op.buffers if b.name in versions]
+            start, stop = self._tiles(now, op, walk, ring, scratch, segment.tile[op.name].depth)
+        if op.output in now.local:
+            self.movement.store(now.cells, op.output, partial(self._made, now, op.output), now.local[op.output])
+        return start, stop
+
+    def _made(self, now: _Step, name: str, cell: Cell, box: Box) -> float:
+        """When ``box`` of a result has been made; ``cell`` has it."""
+        if name not in now.made:
+            return self.movement.end
+        walk, times = now.made[name]
+        there = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
+        return times[last_tile(there, walk.box, walk.tile.sizes, walk.tile.order)]
+
+    def _arrivals(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of loaded tensors has arrived."""
+        ready: NDArray[np.float64] | None = None
+        for name in names:
+            times = now.arrived.get(name)
+            if times and name in walk.reads:
+                last = self.walks.portions(walk, name, now.cell.tensors[name])
+                # Nothing is read before time 0: what is not read is there.
+                arrived = np.array([*times, 0.0])[last]
+                ready = arrived if ready is None else np.maximum(ready, arrived)
+        return [0.0] * len(walk) if ready is None else ready.tolist()
+
+    def _inside(self, number: int) -> dict[str, list[str]]:
+        """The tensors that lie in the buffer of another one, by its name."""
+        if number not in self._insides:
+            found: dict[str, list[str]] = {}
+            for name, whole in wholes(self.graph, self.plan.segments[number]).items():
+                found.setdefault(whole, []).append(name)
+            self._insides[number] = found
+        return self._insides[number]
+
+    def _tiles(
+        self, now: _Step, op: Op, walk: Walk, ring: WeightRing | None, scratch: list[list[Area]], depth: int
+    ) -> tuple[float, float]:
+        """The tile walk; when it starts and when its last result is there."""
+        early, late = _reads(op, op.anchor if ring is not None else None)
+        producers = self._producers(now, walk, early)
+        # What lies in its place already is there with what it consists of.
+        idle = any(not k.matrix and not k.vector for k in walk.kinds)
+        sources = self._producers(now, walk, op.inputs) if idle else []
+        matrix_ready = self._arrivals(now, walk, early)
+        vector_ready = self._arrivals(now, walk, late)
+        target = now.local[op.output].floor if op.output in now.local else 0.0
+        free = [max((versions[v].floor for versions in scratch), default=0.0) for v in range(depth)]
+        matrix_latency = self.machine.engine_for("matrix").latency
+        vector_latency = self.machine.engine_for("vector").latency
+        matrix, vector = self.matrix, self.vector
+        done: list[float] = []
+        first: float | None = None
+        for index, number in enumerate(walk.kind):
+            kind = walk.kinds[number]
+            version = index % depth
+            result = 0.0
+            if kind.before:
+                vector = max(vector, vector_ready[index], target, free[version])
+                first = vector if first is None else first
+                vector += kind.before
+                result = vector + vector_latency
+            if ring is not None and kind.matrix:
+                ready = max(result, matrix_ready[index], free[version])
+                for reach, times in producers:
+                    last = reach[index]
+                    if last >= 0 and times[last] > ready:
+                        ready = times[last]
+                for part, busy in enumerate(kind.matrix):
+                    matrix = max(matrix, ready, ring.claim(index, part))
+                    first = matrix if first is None else first
+                    matrix += busy
+                    ring.release(matrix + matrix_latency)
+                result = matrix + matrix_latency
+                free[version] = result
+            if kind.drain or kind.finish:
+                vector = max(vector, vector_ready[index], target, result)
+                first = vector if first is None else first
+                vector += kind.drain
+                if kind.drain:
+                    free[version] = vector + vector_latency
+                vector += kind.finish
+                result = vector + vector_latency
+            if not kind.matrix and not kind.vector:
+                result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
+            done.append(result if not done else max(result, done[-1]))
+        self.matrix, self.vector = matrix, vector
+        self.busy["matrix"] += walk.matrix_cycles
+        self.busy["vector"] += walk.vector_cycles
+        stop = self.movement.over(done[-1] if done else 0.0)
+        now.made[op.output] = (walk, done or [0.0])
+        for versions in scratch:
+            for area in versions:
+                area.use(stop)
+        for name in (*op.inputs, op.output):
+            if name in now.local:
+                now.local[name].use(stop)
+        return stop if first is None else first, stop
+
+    def _producers(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
+        """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
+        found: list[tuple[list[int], list[float]]] = []
+        for name in names:
+            if name in now.made and name in walk.reads:
+                producer, times = now.made[name]
+                found.append((self.walks.reach(walk, name, producer), times))
+        return found
+
+
+def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(inputs that the matrix engine reads in place, inputs of vector stages)."""
+    if anchor is None:
+        return (), op.inputs
+    stage = op.stages[anchor]
+    ours = [stage.reads[0].tensor] + ([stage.start.tensor] if stage.start is not None else [])
+    others = {r.tensor for position, s in enumerate(op.stages) if position != anchor for r in s.reads}
+    return tuple(n for n in op.inputs if n in ours), tuple(n for n in op.inputs if n in others)

@@ -1,0 +1,90 @@
+"""The weights of one operator in the predicted timeline: versions in weight memory that take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...ir.box import Span
+from ...ir.graph import Op
+from ...ir.semantics.cell import Cell
+from ...ir.semantics.dma_chunks import receivers
+from ..cost.instructions import Transfer
+from ..cost.tile_walk import Walk
+from .data_movement import Movement
+from .link_sharing import Area
+
+Arrivals = tuple[Walk, list[float]]
+"""Of a tensor made in the running step: the walk of its producer, and when each tile can be read."""
+
+
+class WeightRing:
+    """Which weight tile each version holds, since when, and until when it is used.
+
+    Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
+    from the core's own local memory, ``local`` being its area and ``made`` its arrival if this step makes it.
+    """
+
+    def __init__(
+        self, movement: Movement, slot: int, op: Op, walk: Walk, cells: Sequence[Cell], cell: Cell,
+        versions: list[Area], local: Mapping[str, Area], made: Mapping[str, Arrivals],
+    ) -> None:  # fmt: skip
+        assert op.anchor is not None
+        self._movement = movement
+        self._slot = slot
+        self._walk = walk
+        self._name = op.stages[op.anchor].reads[1].tensor
+        self._corner = cell.tensors[self._name]
+        self._versions = versions
+        self._held = [-1] * len(versions)
+        self._next = 0
+        self._current = -1
+        self._local = local.get(self._name)
+        self._made = made.get(self._name)
+        wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
+        self._groups = list(receivers(wanted).values())
+
+    def prefetch(self) -> None:
+        """Claim the first tiles, as many as there are versions, before the loads of the operator's inputs."""
+        if self._local is None:
+            for part in range(min(len(self._versions), len(self._walk.weights[0]))):
+                self.claim(0, part)
+
+    def claim(self, index: int, part: int) -> float:
+        """When the weights of a reduce tile are there; they are copied in if no version holds them."""
+        key = self._walk.weights[index][part]
+        if key in self._held:
+            self._current = self._held.index(key)
+            return self._versions[self._current].ready
+        self._current = self._next % len(self._versions)
+        self._next += 1
+        self._held[self._current] = key
+        area = self._versions[self._current]
+        free = max(area.floor, area.last)
+        move = self._walk.loads[key]
+        area.ready = self._broadcast(key, free, move) if self._local is None else self._move(self._local, free, move)
+        area.use(area.ready)
+        return area.ready
+
+    def release(self, stop: float) -> None:
+        """The matrix engine is done with the version claimed last."""
+        self._versions[self._current].use(stop)
+
+    def _broadcast(self, key: int, free: float, move: Transfer) -> float:
+        box = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], self._corner, strict=True))
+        shared = self._movement.chunk(self._name, self._slot, box)
+        ready = max(free, shared.ready(box))
+        arrived = max(self._movement.copy(group, ready, move) for group in self._groups)
+        shared.area.use(arrived)
+        return arrived
+
+    def _move(self, local: Area, free: float, move: Transfer) -> float:
+        ready = max(free, local.ready, self._made[1][-1] if self._made else 0.0)
+        queues = self._movement.copy_in
+        start = max(ready, *(queues[c] for group in self._groups for c in group))
+        stop = start + move.busy(self._movement.machine)
+        for group in self._groups:
+            for core in group:
+                queues[core] = stop
+        self._movement.busy["copy in"] += stop - start
+        local.use(stop + move.latency)
+        return self._movement.over(stop + move.latency)
