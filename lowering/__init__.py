@@ -15,7 +15,7 @@ def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:
     Raises :class:`~girih.ir.errors.UnsupportedError` for an operator that no instruction sequence could become.
     """
     # TVM takes two seconds to import: only a lowering pays for it.
-    from .assemble import assemble
+    from .program.assemble import assemble
 
     return assemble(followed(graph, plan), plan, machine)
 

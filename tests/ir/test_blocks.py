@@ -23,9 +23,9 @@ from girih.ir.plan import Plan
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
-from girih.lowering.emit import Emitted
-from girih.lowering.kernel import Kernels
-from girih.lowering.spec import row_major, tile_spec
+from girih.lowering.emission.kernel import Kernels
+from girih.lowering.emission.vector import Emitted
+from girih.lowering.loops.tile_spec import row_major, tile_spec
 
 from .. import graphs
 from ..awkward import awkward, grouped, several_columns

@@ -10,7 +10,7 @@ import pytest
 from girih.ir.errors import UsageError
 from girih.ir.isa.footprint import reach
 from girih.ir.isa.table import ROWS, make
-from girih.lowering.stamp import template
+from girih.lowering.program.stamp import template
 
 WITH_OPERANDS = [name for name, row in ROWS.items() if row.operands]
 

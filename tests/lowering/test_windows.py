@@ -23,9 +23,9 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
-from girih.lowering.emit import Emitted
-from girih.lowering.kernel import compile_kernel
-from girih.lowering.spec import row_major, tile_spec
+from girih.lowering.emission.kernel import compile_kernel
+from girih.lowering.emission.vector import Emitted
+from girih.lowering.loops.tile_spec import row_major, tile_spec
 from girih.solver.cost.instructions import vector_run
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from math import prod
 
-from ..ir.box import Affine
+from ...ir.box import Affine
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..ir.box import Affine, Span
-from ..ir.errors import GirihError, UnsupportedError
-from ..ir.graph import DTYPES
-from ..ir.isa.scalar_functions import ELEMENTS
-from ..ir.isa.timing import vector_body
-from ..ir.machine import Engine
-from .axes import ByteNest, Piece, Walk, choices, collapse, independent, pieces, repeats, tighten
-from .nest import Load, Nest
-from .spec import row_major
+from ...ir.box import Affine, Span
+from ...ir.errors import GirihError, UnsupportedError
+from ...ir.graph import DTYPES
+from ...ir.isa.scalar_functions import ELEMENTS
+from ...ir.isa.timing import vector_body
+from ...ir.machine import Engine
+from ..loops.axes import ByteNest, Piece, Walk, choices, collapse, independent, pieces, repeats, tighten
+from ..loops.perfect_nest import Load, Nest
+from ..loops.tile_spec import row_major
 
 
 @dataclass(frozen=True)

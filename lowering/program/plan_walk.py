@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ..ir.box import Box
-from ..ir.graph import Graph, Op
-from ..ir.isa.table import make
-from ..ir.machine import Machine
-from ..ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
-from ..ir.semantics.cell import Cell, Cells
-from ..ir.semantics.concat_aliasing import wholes
-from ..ir.semantics.dma_chunks import in_turn, portions, receivers
-from .build import Builder, Held
-from .tilekernel import TileKernels
-from .tiles import OpWalk
+from ...ir.box import Box
+from ...ir.graph import Graph, Op
+from ...ir.isa.table import make
+from ...ir.machine import Machine
+from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
+from ...ir.semantics.cell import Cell, Cells
+from ...ir.semantics.concat_aliasing import wholes
+from ...ir.semantics.dma_chunks import in_turn, portions, receivers
+from .lockstep import OpWalk
+from .program_builder import Builder, Held
+from .tile_kernels import TileKernels
 
 
 class Walker:

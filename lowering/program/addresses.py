@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ir.box import Box, shape_of, spread
-from ..ir.errors import GirihError, UsageError
-from ..ir.graph import DTYPES, Graph
-from ..ir.machine import Machine
-from ..ir.plan import LocalBuffer, Plan, SharedBuffer
-from ..ir.program import Queue
-from .spec import row_major
+from ...ir.box import Box, shape_of, spread
+from ...ir.errors import GirihError, UsageError
+from ...ir.graph import DTYPES, Graph
+from ...ir.machine import Machine
+from ...ir.plan import LocalBuffer, Plan, SharedBuffer
+from ...ir.program import Queue
+from ..loops.tile_spec import row_major
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, StringImm, TensorLoad, Var
 
-from ..ir.box import Affine
-from ..ir.errors import GirihError
+from ...ir.box import Affine
+from ...ir.errors import GirihError
 
 
 @dataclass(frozen=True)

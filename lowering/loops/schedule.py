@@ -8,8 +8,8 @@ from __future__ import annotations
 import tvm
 from tvm import s_tir, tirx
 
-from .spec import Spec
-from .tir import SCOPES, prim_func
+from .tile_spec import Spec
+from .tir_function import SCOPES, prim_func
 
 
 def schedule(spec: Spec) -> s_tir.Schedule:

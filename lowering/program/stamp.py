@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir.isa.footprint import Strided, reach
-from ..ir.isa.table import ROWS, Instruction, make
+from ...ir.isa.footprint import Strided, reach
+from ...ir.isa.table import ROWS, Instruction, make
 
 
 @dataclass(frozen=True)

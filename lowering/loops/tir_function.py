@@ -16,10 +16,10 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.ir import Range
 
-from ..ir.box import Affine
-from ..ir.errors import UnsupportedError
-from ..ir.isa.scalar_functions import COMBINE_IDENTITY
-from .spec import Part, Read, Spec, View
+from ...ir.box import Affine
+from ...ir.errors import UnsupportedError
+from ...ir.isa.scalar_functions import COMBINE_IDENTITY
+from .tile_spec import Part, Read, Spec, View
 
 Expr = Any
 """A TIR expression; TVM's operator overloading is beyond static types."""

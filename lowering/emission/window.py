@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..ir.box import Affine, Span
-from ..ir.isa.window_selection import Found, Guard, Part, Slot, cheapest_parts, overwrites, visited, window_mnemonic
-from ..ir.machine import Engine
-from .axes import ByteNest, Piece, Walk, collapse_except, pieces
-from .emit import Buffers, Emitted, Ref, byte_nest
-from .nest import Load, Nest
+from ...ir.box import Affine, Span
+from ...ir.isa.window_selection import Found, Guard, Part, Slot, cheapest_parts, overwrites, visited, window_mnemonic
+from ...ir.machine import Engine
+from ..loops.axes import ByteNest, Piece, Walk, collapse_except, pieces
+from ..loops.perfect_nest import Load, Nest
+from .vector import Buffers, Emitted, Ref, byte_nest
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.box import Box
-from ..ir.equivalence import names
-from ..ir.errors import GirihError
-from ..ir.graph import Access, Graph, Op
-from ..ir.isa.row import Kind
-from ..ir.isa.table import DTYPE_NAMES, ROWS
-from ..ir.machine import Machine
-from ..ir.plan import Tile
-from ..ir.semantics.box_arrays import Boxes, Int, op_boxes_many, tile_walk
-from ..ir.semantics.region import OpBoxes
-from .emit import Emitted, Fetch
-from .kernel import WEIGHTS, Kernels
-from .layout import Layout
-from .spec import Spec, TileSpec, tile_spec
+from ...ir.box import Box
+from ...ir.equivalence import names
+from ...ir.errors import GirihError
+from ...ir.graph import Access, Graph, Op
+from ...ir.isa.row import Kind
+from ...ir.isa.table import DTYPE_NAMES, ROWS
+from ...ir.machine import Machine
+from ...ir.plan import Tile
+from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, tile_walk
+from ...ir.semantics.region import OpBoxes
+from ..emission.kernel import WEIGHTS, Kernels
+from ..emission.vector import Emitted, Fetch
+from ..loops.tile_spec import Spec, TileSpec, tile_spec
+from ..loops.tir_function import view_name
+from .addresses import Layout
 from .stamp import Template, template
-from .tir import view_name
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TileKernels:
         """The kernels that compute ``box`` of the result, tile by tile.
 
         ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.equivalence.names`). ``idle``
-        stages do nothing. ``reduce``: see :func:`girih.lowering.spec.tile_spec`.
+        stages do nothing. ``reduce``: see :func:`girih.lowering.loops.tile_spec.tile_spec`.
         """
         key = (self._structures[op.name], box, tile.sizes, tile.order, held, idle, reduce)
         if key not in self._known:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.box import Box, shape_of
-from ..ir.graph import Graph
-from ..ir.isa.table import DTYPE_NAMES
-from ..ir.machine import Machine
-from ..ir.plan import LocalBuffer, Plan, SharedBuffer
-from .axes import Walk
-from .emit import copies
-from .layout import Layout, Queues, box_offset
+from ...ir.box import Box, shape_of
+from ...ir.graph import Graph
+from ...ir.isa.table import DTYPE_NAMES
+from ...ir.machine import Machine
+from ...ir.plan import LocalBuffer, Plan, SharedBuffer
+from ..emission.vector import copies
+from ..loops.axes import Walk
+from .addresses import Layout, Queues, box_offset
+from .queues import Area, Streams
 from .stamp import Template, template
-from .streams import Area, Streams
 
 _MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.box import Affine, Box, intersect, is_empty, shape_of, volume
-from ..ir.errors import GirihError, UnsupportedError
-from ..ir.graph import DTYPES, Access, Op, Stage, Tensor
-from ..ir.semantics.region import OpBoxes
+from ...ir.box import Affine, Box, intersect, is_empty, shape_of, volume
+from ...ir.errors import GirihError, UnsupportedError
+from ...ir.graph import DTYPES, Access, Op, Stage, Tensor
+from ...ir.semantics.region import OpBoxes
 
 
 @dataclass(frozen=True)

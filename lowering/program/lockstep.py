@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from ..ir.box import Box, Span
-from ..ir.equivalence import names
-from ..ir.graph import Op
-from ..ir.plan import SharedBuffer, Tile
-from ..ir.semantics.cell import Cell
-from .build import Builder, Held
-from .emit import Fetch
-from .kernel import WEIGHTS
-from .spec import row_major
-from .streams import Area
-from .tilekernel import Stamped, TileKernel, TileKernels
+from ...ir.box import Box, Span
+from ...ir.equivalence import names
+from ...ir.graph import Op
+from ...ir.plan import SharedBuffer, Tile
+from ...ir.semantics.cell import Cell
+from ..emission.kernel import WEIGHTS
+from ..emission.vector import Fetch
+from ..loops.tile_spec import row_major
+from .program_builder import Builder, Held
+from .queues import Area
+from .tile_kernels import Stamped, TileKernel, TileKernels
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ir.isa.table import Instruction, make
+from ...ir.isa.table import Instruction, make
 from .stamp import Touch
 
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.graph import DTYPES
-from ..ir.machine import Machine
-from .emit import Array, Emitted, Fetch, dense, elementwise, fetch, fill
+from ...ir.graph import DTYPES
+from ...ir.machine import Machine
+from ..loops.perfect_nest import Allocation, Load, Nest, nests
+from ..loops.schedule import loops
+from ..loops.tile_spec import Spec
+from ..loops.tir_function import SCOPES, view_name
 from .matrix import contraction
-from .nest import Allocation, Load, Nest, nests
 from .reduction import reduction
-from .schedule import loops
-from .spec import Spec
-from .tir import SCOPES, view_name
+from .vector import Array, Emitted, Fetch, dense, elementwise, fetch, fill
 
 WEIGHTS = "weights"
 """The name of the buffer that holds the current tile of the stationary operand."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from ..ir.box import Affine
-from ..ir.errors import GirihError, UnsupportedError
-from ..ir.isa.timing import matrix_body
-from ..ir.machine import Engine
-from .axes import ByteNest, Piece, Walk, collapse_except, pieces, tighten
-from .emit import Buffers, Emitted, Ref, byte_nest
-from .nest import Load, Nest
+from ...ir.box import Affine
+from ...ir.errors import GirihError, UnsupportedError
+from ...ir.isa.timing import matrix_body
+from ...ir.machine import Engine
+from ..loops.axes import ByteNest, Piece, Walk, collapse_except, pieces, tighten
+from ..loops.perfect_nest import Load, Nest
+from .vector import Buffers, Emitted, Ref, byte_nest
 
 
 @dataclass(frozen=True)

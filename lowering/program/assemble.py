@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..ir.box import full
-from ..ir.codec import sha256
-from ..ir.graph import Graph, Op, Port
-from ..ir.machine import Machine
-from ..ir.plan import Plan
-from ..ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
-from ..ir.semantics.region import op_boxes, work
-from .walk import Walker
+from ...ir.box import full
+from ...ir.codec import sha256
+from ...ir.graph import Graph, Op, Port
+from ...ir.machine import Machine
+from ...ir.plan import Plan
+from ...ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
+from ...ir.semantics.region import op_boxes, work
+from .plan_walk import Walker
 
 
 def assemble(graph: Graph, plan: Plan, machine: Machine) -> Program:

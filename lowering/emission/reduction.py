@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.errors import UnsupportedError
-from ..ir.isa.scalar_functions import COMBINE_IDENTITY
-from ..ir.machine import Engine
-from .axes import ByteNest, Piece, choices, collapse, independent, pieces
-from .emit import Buffers, Emitted, lanes, refs, vector_cost
-from .nest import Load, Nest
+from ...ir.errors import UnsupportedError
+from ...ir.isa.scalar_functions import COMBINE_IDENTITY
+from ...ir.machine import Engine
+from ..loops.axes import ByteNest, Piece, choices, collapse, independent, pieces
+from ..loops.perfect_nest import Load, Nest
+from .vector import Buffers, Emitted, lanes, refs, vector_cost
 from .window import bounded, windows
 
 

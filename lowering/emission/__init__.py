@@ -1,0 +1,1 @@
+"""Second stage: perfect loop nests become instructions."""

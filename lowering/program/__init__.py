@@ -1,0 +1,1 @@
+"""Third stage: kernels stamped at planned addresses into queues, with waits and copies."""
