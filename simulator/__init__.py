@@ -14,15 +14,15 @@ from ..ir.graph import DTYPES
 from ..ir.machine import Machine
 from ..ir.program import HostKernel, Program
 from ..ir.trace import Summary, Trace, npu_share
-from .clock import Clock
-from .counters import busy_cycles, count, what_ended
-from .deadlock import report_deadlocks
-from .execute import Execution, RunHost
-from .host_memory import check_host_memory
-from .ports import check_inputs
+from .execution.execute import Execution, RunHost
+from .execution.host_memory import check_host_memory
+from .execution.ports import check_inputs
 from .races import Races
-from .tasks import Prepared
-from .violations import Violations
+from .tasks.tasks import Prepared
+from .tasks.violations import Violations
+from .timing.clock import Clock
+from .timing.counters import busy_cycles, count, what_ended
+from .timing.deadlock import report_deadlocks
 
 __all__ = ["RunHost", "simulate"]
 

@@ -23,10 +23,10 @@ import numpy as np
 from ..ir.isa.footprint import Strided
 from ..ir.machine import Machine
 from ..ir.program import Placed, Program
-from .memory import dense
-from .places import Place
-from .tasks import Prepared, operand_cores
-from .violations import Violations
+from .execution.memory import dense
+from .tasks.places import Place
+from .tasks.tasks import Prepared, operand_cores
+from .tasks.violations import Violations
 
 
 @dataclass(frozen=True)

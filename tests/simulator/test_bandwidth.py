@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.simulator.bandwidth import BankLoad, Flow, max_min
+from girih.simulator.timing.bandwidth import BankLoad, Flow, max_min
 
 
 def test_equal_shares() -> None:

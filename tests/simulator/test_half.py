@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.simulator.half import narrow, widened
+from girih.simulator.execution.half import narrow, widened
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 

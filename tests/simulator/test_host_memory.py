@@ -11,8 +11,9 @@ import pytest
 from girih.ir.errors import UsageError
 from girih.ir.isa.table import make
 from girih.ir.program import Program
-from girih.simulator import host_memory, simulate
-from girih.simulator.clock import Clock
+from girih.simulator import simulate
+from girih.simulator.execution import host_memory
+from girih.simulator.timing.clock import Clock
 
 from .micro import TINY, add, array, program, wait
 from .random_cases import anything

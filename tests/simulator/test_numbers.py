@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from girih.ir.isa.scalar_functions import ELEMENTS
-from girih.simulator.numbers import FLOAT, converted, erf, to_float
+from girih.simulator.execution.numbers import FLOAT, converted, erf, to_float
 
 
 def test_every_half_is_read_exactly() -> None:

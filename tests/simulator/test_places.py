@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from girih.ir.isa.footprint import Strided
 from girih.ir.machine import Memory
-from girih.simulator.places import Banks
+from girih.simulator.tasks.places import Banks
 
 from .micro import TINY
 

@@ -13,7 +13,7 @@ from girih.ir.errors import UsageError
 from girih.ir.isa.table import make
 from girih.ir.program import HostKernel, Placed, Program, ProgramPort, Queue
 from girih.simulator import simulate
-from girih.simulator.numbers import converted
+from girih.simulator.execution.numbers import converted
 
 from .micro import TINY, array, program, wait
 

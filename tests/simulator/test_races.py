@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from girih.ir.isa.footprint import reach
 from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program, Queue
-from girih.simulator import simulate, violations
+from girih.simulator import simulate
+from girih.simulator.tasks import violations
 
 from .micro import TINY
 from .random_cases import anything

@@ -7,8 +7,8 @@ import numpy as np
 from girih.ir.isa.table import Instruction, make
 from girih.ir.program import ProgramPort
 from girih.simulator import simulate
-from girih.simulator.tasks import Prepared
-from girih.simulator.violations import Violations
+from girih.simulator.tasks.tasks import Prepared
+from girih.simulator.tasks.violations import Violations
 
 from .micro import TINY, add, array, move, program, wait
 

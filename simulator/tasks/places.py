@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..ir.isa.footprint import Strided
-from ..ir.machine import Machine
+from ...ir.isa.footprint import Strided
+from ...ir.machine import Machine
 
 Shares = tuple[tuple[int, float], ...]
 """Numbers of banks, each with a part of a whole."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir.graph import DTYPES
-from ..ir.isa.footprint import Strided
-from ..ir.isa.table import DTYPE_NAMES
-from ..ir.program import Placed
+from ...ir.graph import DTYPES
+from ...ir.isa.footprint import Strided
+from ...ir.isa.table import DTYPE_NAMES
+from ...ir.program import Placed
 
 _DTYPES = tuple(np.dtype(name) for name in DTYPE_NAMES)
 Picks = tuple[int, np.ndarray]

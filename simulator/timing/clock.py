@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil
 
+from ..tasks.places import Banks
+from ..tasks.sync import Wait
+from ..tasks.tasks import Task
 from .bandwidth import BankLoad, Flow, max_min
-from .places import Banks
-from .sync import Wait
-from .tasks import Task
 
 _ISSUE, _BODY, _WAIT = 0, 1, 2
 

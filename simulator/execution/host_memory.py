@@ -6,15 +6,15 @@ import os
 from math import prod
 from pathlib import Path
 
-from ..ir.errors import UsageError
-from ..ir.graph import DTYPES
-from ..ir.isa.footprint import WINDOW, taps
-from ..ir.isa.timing import matrix_shape, vector_shape
-from ..ir.machine import Machine
-from ..ir.program import Program
-from .places import Place
-from .tasks import Prepared, operand_cores
-from .templates import Template
+from ...ir.errors import UsageError
+from ...ir.graph import DTYPES
+from ...ir.isa.footprint import WINDOW, taps
+from ...ir.isa.timing import matrix_shape, vector_shape
+from ...ir.machine import Machine
+from ...ir.program import Program
+from ..tasks.places import Place
+from ..tasks.tasks import Prepared, operand_cores
+from ..tasks.templates import Template
 
 _INSTRUCTION, _ACCESSES = 300, 700
 """Bytes that an instruction takes in lists of times and order, and what the sanitizer keeps of it; measured."""

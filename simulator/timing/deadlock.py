@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir.program import Program
+from ...ir.program import Program
+from ..tasks.sync import NEVER, Wait, lack
+from ..tasks.tasks import Task
+from ..tasks.violations import Violations
 from .clock import Timeline
-from .sync import NEVER, Wait, lack
-from .tasks import Task
-from .violations import Violations
 
 Pending = tuple[int, Wait]
 """The instruction at which a queue is stuck, and the first of its waits that nothing satisfied."""

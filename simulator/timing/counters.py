@@ -10,14 +10,14 @@ from math import prod
 
 import numpy as np
 
-from ..ir.counters import UNITS, Counters
-from ..ir.isa.timing import matrix_shape, vector_shape
-from ..ir.machine import Machine
-from ..ir.program import Program
+from ...ir.counters import UNITS, Counters
+from ...ir.isa.timing import matrix_shape, vector_shape
+from ...ir.machine import Machine
+from ...ir.program import Program
+from ..tasks.places import Banks
+from ..tasks.tasks import Prepared
+from ..tasks.templates import Template
 from .clock import Timeline
-from .places import Banks
-from .tasks import Prepared
-from .templates import Template
 
 _CLUSTER = -1
 _OF_CORES = ("vme", "mme", "mte")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from ..ir.isa.table import Instruction
-from ..ir.program import Program
+from ...ir.isa.table import Instruction
+from ...ir.program import Program
 from .violations import Violations
 
 Wait = tuple[int, int]

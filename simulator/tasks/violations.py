@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..ir.program import Program
-from ..ir.trace import Site, Violation, ViolationKind
+from ...ir.program import Program
+from ...ir.trace import Site, Violation, ViolationKind
 
 V = TypeVar("V", Violation, Site)
 

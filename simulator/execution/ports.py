@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir.errors import UsageError
-from ..ir.program import Placed, Program, ProgramPort
+from ...ir.errors import UsageError
+from ...ir.program import Placed, Program, ProgramPort
 from .numbers import converted
 
 

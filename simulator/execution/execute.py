@@ -7,19 +7,19 @@ from functools import partial
 
 import numpy as np
 
-from ..ir.errors import UsageError
-from ..ir.isa.table import field
-from ..ir.machine import Machine
-from ..ir.program import HostKernel, Placed, Program, ProgramPort
+from ...ir.errors import UsageError
+from ...ir.isa.table import field
+from ...ir.machine import Machine
+from ...ir.program import HostKernel, Placed, Program, ProgramPort
+from ..tasks.places import Place
+from ..tasks.tasks import Prepared, operand_cores
+from ..tasks.templates import Template
+from ..tasks.violations import Violations
 from .blas import single_threaded
 from .memory import Located, MainStore, Store, dense
 from .numbers import store
-from .places import Place
 from .ports import constant_bytes, join, split
 from .semantics import picked, semantics
-from .tasks import Prepared, operand_cores
-from .templates import Template
-from .violations import Violations
 
 RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
 """Runs a host kernel: one replica's inputs to its outputs, in the order of the kernel's tensors."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..ir.isa.footprint import Strided
-from ..ir.isa.table import Instruction
-from ..ir.machine import Machine
-from ..ir.program import Program, Queue
-from ..ir.trace import ViolationKind
+from ...ir.isa.footprint import Strided
+from ...ir.isa.table import Instruction
+from ...ir.machine import Machine
+from ...ir.program import Program, Queue
+from ...ir.trace import ViolationKind
 from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of
 from .templates import Template, Templates, identity

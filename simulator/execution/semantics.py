@@ -1,7 +1,7 @@
 """What instructions compute: one short function for each family of rows.
 
 Each takes the template of an instruction and its operands in the row's order, as views of memory with a leading axis
-of replicas, and writes the first one. Rounding and conversion are in :mod:`girih.simulator.numbers`.
+of replicas, and writes the first one. Rounding and conversion are in :mod:`girih.simulator.execution.numbers`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.isa.footprint import WINDOW, Taps, taps
-from ..ir.isa.row import Row
+from ...ir.isa.footprint import WINDOW, Taps, taps
+from ...ir.isa.row import Row
+from ..tasks.templates import Template
 from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
-from .templates import Template
 
 
 def _fields(template: Template, *names: str) -> list[int]:

@@ -9,14 +9,14 @@ from math import copysign
 
 import numpy as np
 
-from ..ir.errors import UnsupportedError
-from ..ir.graph import DTYPES
-from ..ir.isa.footprint import Strided, overlaps_itself, reach
-from ..ir.isa.row import Row
-from ..ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
-from ..ir.isa.timing import Cost, instruction_cost
-from ..ir.machine import Engine, Machine
-from ..ir.trace import ViolationKind
+from ...ir.errors import UnsupportedError
+from ...ir.graph import DTYPES
+from ...ir.isa.footprint import Strided, overlaps_itself, reach
+from ...ir.isa.row import Row
+from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
+from ...ir.isa.timing import Cost, instruction_cost
+from ...ir.machine import Engine, Machine
+from ...ir.trace import ViolationKind
 
 _IMMEDIATES = {row.mnemonic: [i for i, f in enumerate(row.fields) if f.number == "float"] for row in ROWS.values()}
 """Where each row's floats are."""

@@ -1,0 +1,1 @@
+"""When instructions run: the clock, shared bandwidth, deadlocks and counters."""
