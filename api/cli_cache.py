@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..explain.words import plural, size
+from ..explain.units import plural, size
 from ..ir.errors import UsageError
 from .output import JSON_OPTION, emit
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from ..explain.words import plural
+from ..explain.units import plural
 from ..ir.errors import UsageError
 from .options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
 from .output import JSON_OPTION, emit, reserved_stdout

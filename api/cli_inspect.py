@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from ..explain.words import plural, size
+from ..explain.units import plural, size
 from ..ir.errors import UsageError
 from .cli_compile import parse_assignments
 from .output import JSON_OPTION, emit, reserved_stdout, show, table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.machine import Machine
-from .spent import SpentRow
-from .words import share
+from .cycle_breakdown import SpentRow
+from .units import share
 
 _WAITS = {
     "fetch_weights": "waits for weights of {op} from {main}",

@@ -14,6 +14,7 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.semantics.rematerialise import followed
 from ..ir.trace import Trace
+from .cycle_breakdown import Spent, spent
 from .loads import loads
 from .losses import verdict
 from .memory import MemoryRow, TrafficRow, memory_rows, traffic_rows
@@ -30,8 +31,7 @@ from .schedule import (  # fmt: skip
     waiting,
 )
 from .solves import WHOLE, Log, ModelRow, model_rows
-from .spent import Spent, spent
-from .words import plural
+from .units import plural
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .words import plural
+from .units import plural
 
 if TYPE_CHECKING:
+    from .cycle_breakdown import SpentRow
     from .report import Report
-    from .spent import SpentRow
 
 _SHOWN = 40
 """Rows of traffic that the text shows; the JSON has them all."""

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from girih.explain.spent import spent
+from girih.explain.cycle_breakdown import spent
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine

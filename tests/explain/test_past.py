@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.explain.past import Past
+from girih.explain.critical_path import Past
 from girih.ir.isa.table import Instruction, make
 from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program

@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from girih.explain.cycle_breakdown import CAUSES, Spent, SpentRow, spent
 from girih.explain.losses import losses, verdict
-from girih.explain.spent import CAUSES, Spent, SpentRow, spent
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine

@@ -9,7 +9,7 @@ For an engine, averaged over the cores that have one, and for each segment or op
 - *rounding*: rows and columns of the array, lanes, and bursts that are not filled. Rows and columns of the array that
   no plan can fill are *work*, and so of the *peak*. *issue*: of instructions.
 - *slowed*: instructions that took longer than they would have alone, for links and banks that they shared.
-- *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.past`), moment for moment.
+- *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.critical_path`), moment for moment.
   While other cores compute and the core does, too, its own engines are what the idle one waits for.
 
 A wait counts for the operator of the instruction that waits, but while other cores compute, or after an engine's last
@@ -40,8 +40,8 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.semantics.rematerialise import followed
 from ..ir.trace import Trace
+from .critical_path import Node, Past
 from .fetches import fetched
-from .past import Node, Past
 
 CAUSES = {
     "fetch_weights": "constants are fetched from main memory",
