@@ -30,7 +30,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-GIRIH = (sys.executable, "-c", "from girih.api.cli import main; main()")
+GIRIH = (sys.executable, "-c", "from girih.api.cli.app import main; main()")
 LIGHT = (
     sys.executable,
     "-c",

@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-GIRIH = (sys.executable, "-c", "from girih.api.cli import main; main()")
+GIRIH = (sys.executable, "-c", "from girih.api.cli.app import main; main()")
 LAYER = {"seq": 64, "hidden": 256, "heads": 4, "ffn": 1024}
 TARGET = ("--target", "stcp920", "--precision", "fp16", "--batch", "4")
 STAGES = ("import", "plan", "lower", "save", "total")

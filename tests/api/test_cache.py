@@ -15,8 +15,9 @@ import pytest
 
 import girih
 from girih import lowering, solver
-from girih.api import cache, cli
+from girih.api import cache
 from girih.api.cache import LOWERING, SOLVER, Cache, code_sha256, default_folder, open_cache
+from girih.api.cli import app as cli
 from girih.api.store import Store
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.codec import to_json

@@ -16,10 +16,12 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api import cli, compile, output, run
-from girih.api.cli_compile import parse_assignments
+from girih.api import compile, run
+from girih.api.cli import app as cli
+from girih.api.cli import output
+from girih.api.cli.compile_command import parse_assignments
+from girih.api.cli.operators import REFUSED, operators
 from girih.api.compile import Compiled
-from girih.api.operators import REFUSED, operators
 from girih.api.run import Result
 from girih.ir import load_machine
 from girih.ir.counters import Counters
@@ -66,7 +68,7 @@ def answer(violations: tuple[Violation, ...] = ()) -> Any:
 
 def test_importing_and_helping_loads_nothing_heavy() -> None:
     heavy = "{'tvm', 'ortools', 'onnx', 'numpy.f2py', 'rich', 'jinja2'}"
-    for work in ("import girih", "import girih; dir(girih)", "import girih.api.cli"):
+    for work in ("import girih", "import girih; dir(girih)", "import girih.api.cli.app"):
         code = f"import sys; {work}; print(*sorted({heavy} & sys.modules.keys()))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert not done.stdout.strip(), work
@@ -164,7 +166,7 @@ class Loading(types.ModuleType):
     def __getattr__(self, name):
         raise KeyboardInterrupt
 
-sys.modules["girih.api.cli"] = Loading("girih.api.cli")
+sys.modules["girih.api.cli.app"] = Loading("girih.api.cli.app")
 console()
 """
 
@@ -176,7 +178,7 @@ def test_an_interrupt_while_loading_is_quiet() -> None:
 
 def test_the_command_ends_as_the_command_line_does() -> None:
     for words, code in (["--version"], 0), (["targets", "nothing"], 2):
-        program = "from girih.api.console import console; console()"
+        program = "from girih.api.cli.console import console; console()"
         done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
         assert done.returncode == code
         assert done.stdout or done.stderr

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from girih.api.progress import Board, PlainProgress, describe
+from girih.api.cli.progress import Board, PlainProgress, describe
 from girih.solver.options import Progress
 
 NEWS = Progress("tiling", "feasible", 1200.0, 1000.0, 3.0, "a cut")

@@ -12,12 +12,12 @@ from typing import NoReturn
 
 import click
 
-from ..ir.errors import GirihError
-from .cli_cache import cache_command
-from .cli_compile import compile_command
-from .cli_inspect import disasm_command, explain_command, models_command, ops_command, targets_command
-from .cli_run import run_command
+from ...ir.errors import GirihError
+from .cache_command import cache_command
+from .compile_command import compile_command
+from .inspect_commands import disasm_command, explain_command, models_command, ops_command, targets_command
 from .output import dump
+from .run_command import run_command
 
 _STATUS = {1: "internal_error", 2: "usage_error", 3: "unsupported", 4: "infeasible", 5: "check_failed"}
 _SHELLS = ("bash", "zsh", "fish")

@@ -11,8 +11,8 @@ import click
 from .output import JSON_OPTION, emit, reserved_stdout
 
 if TYPE_CHECKING:
-    from .compile import Compiled
-    from .run import Result
+    from ..compile import Compiled
+    from ..run import Result
 
 _VIOLATIONS_SHOWN = 5
 
@@ -63,8 +63,8 @@ def run_command(
                           and the index of the first
       seconds             wall time of load, simulate, check and total
     """
-    from ..ir.errors import CheckError, UsageError
-    from ..ir.files import check_places, known_suffix
+    from ...ir.errors import CheckError, UsageError
+    from ...ir.files import check_places, known_suffix
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
@@ -79,10 +79,10 @@ def run_command(
     check_places([outputs, trace, counters], [compiled, inputs])
     started = time.perf_counter()
     with reserved_stdout(as_json):
-        from .compile import Compiled
-        from .container import read
-        from .inputs import load_inputs
-        from .run import run
+        from ..compile import Compiled
+        from ..container import read
+        from ..inputs import load_inputs
+        from ..run import run
 
         arrays = load_inputs(inputs) if inputs is not None else None
         package = read(compiled, Compiled, data=not timing_only)

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..solver.options import Listener, Progress
+    from ...solver.options import Listener, Progress
 
 _PAUSE = 1.0
 """Seconds between two plain lines about one model, unless its status changes."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx.defs
 
-from ..frontend.onnx.prepare import HANDLED, RANDOM
-from ..frontend.relax.convert import importable
+from ...frontend.onnx.prepare import HANDLED, RANDOM
+from ...frontend.relax.convert import importable
 
 
 @dataclass(frozen=True)

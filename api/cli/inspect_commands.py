@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from ..explain.units import plural, size
-from ..ir.errors import UsageError
-from .cli_compile import parse_assignments
+from ...explain.units import plural, size
+from ...ir.errors import UsageError
+from .compile_command import parse_assignments
 from .output import JSON_OPTION, emit, reserved_stdout, show, table
 
 if TYPE_CHECKING:
-    from .compile import Compiled
+    from ..compile import Compiled
 
 _FILE = click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
 _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead.")
@@ -41,7 +41,7 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.spent.operators | sort_by(.work - .cycles)[:10]'
     """
-    from ..ir.files import check_places, write_text
+    from ...ir.files import check_places, write_text
 
     check_places([output], [compiled])
     kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
@@ -71,8 +71,8 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
     """
     from dataclasses import replace
 
-    from ..ir.files import check_places, write_text
-    from ..ir.program import disassemble
+    from ...ir.files import check_places, write_text
+    from ...ir.program import disassemble
 
     check_places([output], [compiled])
     package = _load(compiled)
@@ -106,8 +106,8 @@ def targets_command(name: str | None, as_json: bool) -> None:
       girih targets stcp920
       girih targets my-machine.toml --json
     """
-    from ..ir.codec import to_json
-    from ..ir.load_machine import load_machine, machine_names
+    from ...ir.codec import to_json
+    from ...ir.load_machine import load_machine, machine_names
 
     if name is not None:
         machine = load_machine(name)
@@ -119,7 +119,7 @@ def targets_command(name: str | None, as_json: bool) -> None:
 
 
 def _complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from ..models import names
+    from ...models import names
 
     return [CompletionItem(n) for n in names() if n.startswith(incomplete)]
 
@@ -139,8 +139,8 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
       girih models bert-base
       girih models bert-base -o bert.onnx --param seq=128 --param embeddings=true
     """
-    from ..ir.files import check_places, written_whole
-    from ..models import MODELS, build, names
+    from ...ir.files import check_places, written_whole
+    from ...models import MODELS, build, names
 
     if name is None:
         if output is not None or params:
@@ -198,7 +198,7 @@ def ops_command(coverage: bool, as_json: bool) -> None:
 
 def _load(path: Path) -> Compiled:
     """Nouns only: neither constants nor the network are needed to look at them."""
-    from .compile import Compiled
-    from .container import read
+    from ..compile import Compiled
+    from ..container import read
 
     return read(path, Compiled, data=False)

@@ -19,7 +19,7 @@ def console() -> NoReturn:
     # Loading takes a moment in which Ctrl-C may come, and so may a second one while the first is being told.
     with suppress(KeyboardInterrupt, OSError, ValueError):
         try:
-            from .cli import main
+            from .app import main
 
             main()
         except SystemExit as done:

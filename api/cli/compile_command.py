@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from ..explain.units import plural
-from ..ir.errors import UsageError
-from .options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
+from ...explain.units import plural
+from ...ir.errors import UsageError
+from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
 from .output import JSON_OPTION, emit, reserved_stdout
 
 if TYPE_CHECKING:
-    from ..solver.options import Strategy
-    from .compile import Compiled
+    from ...solver.options import Strategy
+    from ..compile import Compiled
 
 
 def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from ..ir.load_machine import machine_names
+    from ...ir.load_machine import machine_names
 
     names = [CompletionItem(n) for n in machine_names() if n.startswith(incomplete)]
     return [*names, CompletionItem(incomplete, type="file")]
@@ -109,9 +109,9 @@ def compile_command(
       segments, steps, operators, host_operators, instructions
       model, output, output_bytes, and the options: target, strategy, precision, batch, dims, seed, ...
     """
-    from ..ir.files import check_places
-    from ..ir.load_machine import load_machine
-    from .cache import open_cache
+    from ...ir.files import check_places
+    from ...ir.load_machine import load_machine
+    from ..cache import open_cache
     from .progress import live_progress
 
     started = time.perf_counter()
@@ -123,7 +123,7 @@ def compile_command(
     store = open_cache(cache or not no_cache)
     check_places([output], [model, target if target.endswith(".toml") else None])
     with reserved_stdout(as_json), live_progress() as progress:
-        from .compile import compile_for
+        from ..compile import compile_for
 
         compiled = compile_for(model, machine, options, progress, store)
         saving = time.perf_counter()
@@ -134,7 +134,7 @@ def compile_command(
 
 def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, float]) -> dict[str, object]:
     """The JSON object of ``girih compile``."""
-    from ..explain.solves import model_rows
+    from ...explain.solves import model_rows
 
     graph, plan, program = compiled.graph, compiled.plan, compiled.program
     models = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..explain.units import plural, size
-from ..ir.errors import UsageError
+from ...explain.units import plural, size
+from ...ir.errors import UsageError
 from .output import JSON_OPTION, emit
 
 KINDS = ("plan", "program")
@@ -32,7 +32,7 @@ def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
       girih cache info --json
       girih cache clear --cache /srv/girih-cache
     """
-    from .cache import OFF, VARIABLE, open_cache
+    from ..cache import OFF, VARIABLE, open_cache
 
     store = open_cache(folder or True).store
     if store is None:
