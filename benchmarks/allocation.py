@@ -7,9 +7,9 @@ Every CSV file in INPUTS has the columns id, lower, upper and size: buffer ``id`
 ``lower <= t < upper``. OUT gets a file of the same name with a column ``offset`` added; a line for each tells seconds,
 status, peak, bound and whose answer it is, and what :mod:`allocation_check` says of the file that was written.
 
-Without --minimise a file is done as soon as its buffers lie within --capacity, and only then written. With it, the
-peak is lowered until it is proven lowest or --limit is over, and the file is written even if it ends above the
-capacity. Statuses are those of :class:`girih.solver.banks.static_allocation.Allocation`. An interrupt (Ctrl-C) ends the work and
+Without --minimise a file is done as soon as its buffers lie within --capacity, and only then written. With it, the peak
+is lowered until it is proven lowest or --limit is over, and the file is written even if it ends above the capacity.
+Statuses are those of :class:`girih.solver.banks.static_allocation.Allocation`. An interrupt (Ctrl-C) ends the work and
 keeps what is done. The exit code is 1 if a file is not within the capacity, 2 for bad input, 130 after an interrupt.
 """
 

@@ -9,14 +9,15 @@ For an engine, averaged over the cores that have one, and for each segment or op
 - *rounding*: rows and columns of the array, lanes, and bursts that are not filled. Rows and columns of the array that
   no plan can fill are *work*, and so of the *peak*. *issue*: of instructions.
 - *slowed*: instructions that took longer than they would have alone, for links and banks that they shared.
-- *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.critical_path`), moment for moment.
+- *waits*: the engine was idle, by what was in the way of its next instruction (see :mod:`.critical_path`), moment for
+  moment.
   While other cores compute and the core does, too, its own engines are what the idle one waits for.
 
 A wait counts for the operator of the instruction that waits, but while other cores compute, or after an engine's last
 instruction, for the operator of what is in the way: that is where a core has less to do than others.
 
-The work of the busiest resource is the lower bound, unless two phases make a larger one (:mod:`..ir.bounds.two_phase`): then the
-second one is no resource's work, and what it adds is in the waits.
+The work of the busiest resource is the lower bound, unless two phases make a larger one (:mod:`..ir.bounds.two_phase`):
+then the second one is no resource's work, and what it adds is in the waits.
 
 Links are told beside engines, for the lower bound may be one's. A link is busy while a transfer over it is in flight;
 transfers side by side share those cycles, and their issue is in *slowed*.

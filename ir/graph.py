@@ -73,9 +73,9 @@ class Stage:
 
     A contraction adds that to ``start``, if it has one: an access without reduce axes.
 
-    ``func`` is a name in :data:`girih.ir.isa.scalar_functions.ELEMENTS`; an operand is an access or a constant. A stage with
-    reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient of
-    the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage that combines
+    ``func`` is a name in :data:`girih.ir.isa.scalar_functions.ELEMENTS`; an operand is an access or a constant. A stage
+    with reduce axes has ``combine`` in sum, max, min, prod, and its ``func`` is copy, or mul in a sum. Each coefficient
+    of the write is non-negative, and distinct points of the spatial axes write distinct elements. A stage that combines
     writes the whole of its tensor; another may write only a part (concatenation).
     """
 

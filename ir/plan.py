@@ -161,7 +161,10 @@ class Solved:
 
 @dataclass(frozen=True)
 class Recomputation:
-    """``op`` runs a second time, for ``readers``, which are in one segment (see :mod:`girih.ir.semantics.rematerialise`)."""
+    """``op`` runs a second time, for ``readers``, which are in one segment.
+
+    See :mod:`girih.ir.semantics.rematerialise`.
+    """
 
     op: str
     readers: tuple[str, ...]

@@ -21,7 +21,8 @@ class Options:
 
     ``strategy``: "solver" decides everything by its models. The others are there to be compared with: "layerwise" runs
     one operator after the other through main memory, as a compiler without a schedule would; "graphturbo" follows
-    published heuristics (see :mod:`girih.solver.baselines.graphturbo`), up to the level that may be named behind a colon.
+    published heuristics (see :mod:`girih.solver.baselines.graphturbo`), up to the level that may be named behind a
+    colon.
     """
 
     timeout: float = 60.0

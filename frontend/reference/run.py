@@ -1,7 +1,7 @@
 """The network itself, run in its own precision through TVM's LLVM build: what ``girih run --check`` compares with.
 
-It shares with the compiler only the cleaning of the ONNX file (:mod:`..onnx.prepare`): the whole model goes through TVM's
-importer, keeps its batch normalisations and layouts, and is fused and built by TVM.
+It shares with the compiler only the cleaning of the ONNX file (:mod:`..onnx.prepare`): the whole model goes through
+TVM's importer, keeps its batch normalisations and layouts, and is fused and built by TVM.
 """
 
 from __future__ import annotations

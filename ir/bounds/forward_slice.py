@@ -5,8 +5,8 @@ far that goes depends on where it lies: what a corner of an image influences see
 middle does. What is told here holds for *every* element, so that nothing need be known of when a plan makes which.
 
 What is influenced of a tensor is told by a *reach*: a number for each dimension, of needed positions in a row. All
-elements of some box of that many positions are influenced, wherever it lies. (:mod:`.demanded_elements` says which positions are
-needed; those between them do not count.) A single element is the reach of ones.
+elements of some box of that many positions are influenced, wherever it lies. (:mod:`.demanded_elements` says which
+positions are needed; those between them do not count.) A single element is the reach of ones.
 
 A stage passes a reach on in *parts*: axes that decide together what is read, written, or in bounds. As parts are
 independent of each other, what is influenced of the stage is the product of what is of each part:

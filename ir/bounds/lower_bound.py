@@ -3,8 +3,8 @@
 For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 
 - the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
-  that are full but for rows and columns that no plan can fill (:mod:`.array_blocks`). (A plan could give these to the vector
-  engine, but no strategy does: the bound is that of plans that do not.)
+  that are full but for rows and columns that no plan can fill (:mod:`.array_blocks`). (A plan could give these to the
+  vector engine, but no strategy does: the bound is that of plans that do not.)
 - the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
   combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
   written to a private buffer (it can be fused with a sum);
@@ -13,9 +13,9 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 - the host: its kernels and the bytes that they move.
 
 What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
-:mod:`.demanded_elements` says what is left. The bound is the largest of the resources, or that of two phases, if it is larger: an
-engine computes, and then weights are fetched for which there was no room (:mod:`.two_phase`). It knows nothing of segments
-and tiles, and shares no code with what decides them.
+:mod:`.demanded_elements` says what is left. The bound is the largest of the resources, or that of two phases, if it is
+larger: an engine computes, and then weights are fetched for which there was no room (:mod:`.two_phase`). It knows
+nothing of segments and tiles, and shares no code with what decides them.
 
 A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
 input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.

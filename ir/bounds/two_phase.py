@@ -3,8 +3,8 @@
 Let P be a set of operators, and t the moment when the last of their points has been executed for the first time. An
 engine that has *work* with them was busy for so long by then. That last point, whichever it is, made some element of a
 result, and everything that reads it, or what is made of it, starts after t. The weights that this takes (see
-:mod:`.forward_slice`) lie on chip at t, or are fetched later: of w bytes, w - C cross the link of the main memory after t,
-where C is the room that there is for them on chip. So
+:mod:`.forward_slice`) lie on chip at t, or are fetched later: of w bytes, w - C cross the link of the main memory after
+t, where C is the room that there is for them on chip. So
 
     cycles >= work(P) + (w - C) / bandwidth
 
@@ -13,9 +13,9 @@ used; the bound is the largest over w. In the same way, all but the room of the 
 the shared memory after t.
 
 The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else. Of
-these a plan has copies in the shared memory and in the weight memories alone (:mod:`..checks.plan_local_memory`), so that the
-other memories of a core are no room for them. (A plan could give such an operator to the vector engine, with its
-weights in local memory, but no strategy does: as all of the lower bound, this is one of plans that do not.)
+these a plan has copies in the shared memory and in the weight memories alone (:mod:`..checks.plan_local_memory`), so
+that the other memories of a core are no room for them. (A plan could give such an operator to the vector engine, with
+its weights in local memory, but no strategy does: as all of the lower bound, this is one of plans that do not.)
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ class Operand:
     """An array that an instruction reads or writes; ``dims`` names the field with the extent of each dimension.
 
     A destination of a row with a field ``acc`` is also read when ``acc`` is 1. A ``window`` is accessed only at the
-    rows and columns that the instruction visits and that are in bounds, see :mod:`girih.ir.isa.footprint`. With ``picked``,
-    only those positions of the dimension ``entries`` are accessed that the operand of that name holds.
+    rows and columns that the instruction visits and that are in bounds, see :mod:`girih.ir.isa.footprint`. With
+    ``picked``, only those positions of the dimension ``entries`` are accessed that the operand of that name holds.
     """
 
     name: str

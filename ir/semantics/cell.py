@@ -28,10 +28,10 @@ class Cell:
 
     ``ops``: by operator name, the points and boxes it computes (absent: it does nothing here). ``tensors``: by graph
     tensor, the hull of what the cell's operators read and write, or that of the input that it may replace (see
-    :func:`girih.ir.semantics.in_place.replaced`): what its local buffer has room for, row-major. ``owned``: for
-    each result that leaves the segment, the share that this cell stores; shares of different cells are disjoint.
-    ``rooms``: where tensors lie inside one another (see :mod:`girih.ir.semantics.concat_aliasing`), the extent of their common buffer for
-    each of them; stages of ``ops`` that would copy one into the other have no points.
+    :func:`girih.ir.semantics.in_place.replaced`): what its local buffer has room for, row-major. ``owned``: for each
+    result that leaves the segment, the share that this cell stores; shares of different cells are disjoint. ``rooms``:
+    where tensors lie inside one another (see :mod:`girih.ir.semantics.concat_aliasing`), the extent of their common
+    buffer for each of them; stages of ``ops`` that would copy one into the other have no points.
     """
 
     ops: Mapping[str, OpBoxes]

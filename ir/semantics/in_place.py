@@ -50,7 +50,8 @@ def replaced(graph: Graph, ops: Sequence[Op], parts: Mapping[str, Inside] | None
     """For the results of a run of operators, in order: the input that each may replace, whose last reader makes it.
 
     That operator reads what it writes, so the part of the input that a cell has contains that of the result. A
-    concatenation and its ``parts``, which lie inside it (see :mod:`girih.ir.semantics.concat_aliasing`), have a place already.
+    concatenation and its ``parts``, which lie inside it (see :mod:`girih.ir.semantics.concat_aliasing`), have a place
+    already.
     """
     placed = {name for part, where in (parts or {}).items() for name in (part, where.whole)}
     last = {name: op.name for op in ops for name in op.inputs}

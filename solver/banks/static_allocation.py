@@ -10,9 +10,9 @@ What makes it tractable:
 * units: sizes, offsets and capacity are divided by the greatest common divisor of the sizes; time is compressed to
   the maximal sets.
 * rounds: the solver, guided by an order of preference and with little time, runs beside the search of
-  :mod:`girih.solver.banks.backjumping`, which learns from its failures; the solver's next order is the one learned last, and
-  both get more time each round. Either may find a packing below the goal, the solver's goes first if both do, and
-  the solver may prove that there is none.
+  :mod:`girih.solver.banks.backjumping`, which learns from its failures; the solver's next order is the one learned
+  last, and both get more time each round. Either may find a packing below the goal, the solver's goes first if both do,
+  and the solver may prove that there is none.
 * the answer: what the search found is a hint, under which the solver solves the model, then improves what is not
   proven optimal.
 

@@ -1,8 +1,8 @@
 """What parts of operators cost: the busy cycles of each engine, and what a well tiled operator takes of a core.
 
-:mod:`.instructions` tells the cycles of a stage over a box; this module adds them up for a part of an operator and remembers
-them by structure and shape, because candidates by the thousand ask for the same parts. Durations overlap like this:
-with ``d`` versions of a buffer between a producer of busy cycles p and a consumer of c, a round takes
+:mod:`.instructions` tells the cycles of a stage over a box; this module adds them up for a part of an operator and
+remembers them by structure and shape, because candidates by the thousand ask for the same parts. Durations overlap like
+this: with ``d`` versions of a buffer between a producer of busy cycles p and a consumer of c, a round takes
 ``max(p, c, (p + c + latencies) / d)``.
 """
 

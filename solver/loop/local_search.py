@@ -1,8 +1,8 @@
 """What is tried once more for the best plan of the rounds: what only a whole plan can tell to be worth it.
 
 In turn: other cuts for its segments and fewer instances (:mod:`.resegment`), results that are made again where they are
-read (:mod:`..residency.rematerialise`), a longer search for residency, and local memories upside down (:mod:`..banks.address_reflection`). Each is kept
-if the prediction says that it is better.
+read (:mod:`..residency.rematerialise`), a longer search for residency, and local memories upside down
+(:mod:`..banks.address_reflection`). Each is kept if the prediction says that it is better.
 """
 
 from __future__ import annotations

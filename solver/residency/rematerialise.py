@@ -65,7 +65,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The operators to run again (see :func:`girih.ir.semantics.rematerialise.recompute`), and what the model answered."""
+    """The operators to run again, and what the model answered.
+
+    See :func:`girih.ir.semantics.rematerialise.recompute`.
+    """
 
     recomputed: tuple[Recomputation, ...]
     solved: Solved

@@ -26,9 +26,9 @@ Objective
     t_N, plus a share (one in :data:`~.problem.EXPOSED`, or as asked) of sum_j c_j x_j + d_N, because overlap is never
     perfect: small segments have more to hide, and how much of it can be hidden is for the lower models to find out.
 Heuristic and bound
-    :mod:`.shortest_path`: without (2), and with l_j for D_j, dynamic programming gives the bound and the regret of each column;
-    with a typical residence it gives paths. Columns whose regret leads beyond the best solution are left out. Where
-    that meets the bound, no solver runs.
+    :mod:`.shortest_path`: without (2), and with l_j for D_j, dynamic programming gives the bound and the regret of each
+    column; with a typical residence it gives paths. Columns whose regret leads beyond the best solution are left out.
+    Where that meets the bound, no solver runs.
 Relaxed
     When exactly bytes are needed within a column; halos of what is staged; tiles (a cut that raises the price of a
     column corrects it). Columns are priced on the cells that represent the others, and one that then turns out not to

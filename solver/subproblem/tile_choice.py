@@ -1,7 +1,7 @@
 """Tiles for given segments: of the ways to tile each, the one with which it takes the cores the least time.
 
-Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`). How
-the engines of a core get on with one another is for the prediction to say, so every way is predicted.
+Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`).
+How the engines of a core get on with one another is for the prediction to say, so every way is predicted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class Ways:
         self._apart.add(segment.bare)
 
     def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[Tiled] | Refusal:
-        """The segments with their tiles; ``leads``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`)."""
+        """The segments with their tiles.
+
+        ``leads``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
+        """
         if now.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, now.tiling)
             self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget(seconds), seed=self.seed)

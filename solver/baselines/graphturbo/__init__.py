@@ -4,12 +4,12 @@ Zhao et al., "Effectively Scheduling Computational Graphs of Deep Neural Network
 Accelerators", OSDI 2023. No solver decides anything here; what comes out is a plan like any other, for the same
 checker, the same lowering and the same simulator:
 
-    split into instances   :mod:`.split`      algorithm 1
-    group into sub-graphs  :mod:`.group`      algorithm 2
-    order the instances    :mod:`...subproblem.step_order`     algorithm 3; the order with less traffic to main memory wins
-    bind to cores          :mod:`.binding`    algorithm 4
-    tile                   :mod:`.tile_size`       largest divisors that fit
-    keep or spill          :mod:`.spill`      longest life first, first-fit addresses
+    split into instances   :mod:`.split`                      algorithm 1
+    group into sub-graphs  :mod:`.group`                      algorithm 2
+    order the instances    :mod:`...subproblem.step_order`    algorithm 3; less traffic to main memory wins
+    bind to cores          :mod:`.binding`                    algorithm 4
+    tile                   :mod:`.tile_size`                  largest divisors that fit
+    keep or spill          :mod:`.spill`                      longest life first, first-fit addresses
 
 Where a plan cannot say what the paper does, the nearest plan is made. Sub-graphs exchange data through the shared
 memory, where the paper may leave it in local memory (its spilling sends nearly all of it to the shared memory, too);
