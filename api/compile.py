@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from ..explain.report import Report, report
+from ..explain import explain
+from ..explain.report import Report
 from ..ir.checks.check_machine import check_machine
 from ..ir.errors import UsageError
 from ..ir.load_machine import load_machine
@@ -69,7 +70,7 @@ class Compiled(container.Package):
         """Why the schedule looks as it does, and where the cycles go: of this run, or of one in time alone."""
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
-        return report(self.graph, self.plan, self.program, self.machine, self.log, trace)
+        return explain(self.graph, self.plan, self.program, self.machine, self.log, trace)
 
     def save(self, place: str | Path) -> None:
         """Write a ``.girih`` file."""

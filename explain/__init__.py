@@ -1,1 +1,25 @@
-"""Why the schedule looks as it does: a pure reader of the nouns, which answers with a :class:`~.report.Report`."""
+"""Explains why a schedule looks as it does: a pure reader of the nouns, whose answer is a Report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..ir.graph import Graph
+    from ..ir.machine import Machine
+    from ..ir.plan import Plan
+    from ..ir.program import Program
+    from ..ir.trace import Trace
+    from .report import Report
+    from .solves import Log
+
+
+def explain(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
+    """The report on a compilation and a run of its program; a run in time alone (without data) is enough."""
+    # The command line takes its units from this folder: only a report pays for numpy and the template engine.
+    from .build_report import build_report
+
+    return build_report(graph, plan, program, machine, log, trace)
+
+
+__all__ = ["explain"]

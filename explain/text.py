@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from .cycle_breakdown import SpentRow
+from .schedule import SegmentRow
 from .units import plural
-
-if TYPE_CHECKING:
-    from .cycle_breakdown import SpentRow
-    from .report import Report
 
 _SHOWN = 40
 """Rows of traffic that the text shows; the JSON has them all."""
@@ -19,8 +17,8 @@ _WORST = 20
 """Segments, and operators, whose losses the text tells; the JSON has them all."""
 
 
-def render(report: Report) -> str:
-    """The whole report; its first and its last line are the summary."""
+def render(tables: Mapping[str, object]) -> str:
+    """The text of a report, whose ``tables`` are its fields by name; its first and its last line are the summary."""
     environment = Environment(
         loader=PackageLoader("girih.explain", "templates"),
         trim_blocks=True,
@@ -31,12 +29,12 @@ def render(report: Report) -> str:
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
     filters.update(table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, lost=lost)
     template = environment.get_template("report.txt.j2")
-    firsts = {row.index: row.first for row in report.segments}
-    return template.render(r=report, s=report.summary, shown=_SHOWN, worst=_WORST, firsts=firsts).rstrip()
+    return template.render(tables, shown=_SHOWN, worst=_WORST).rstrip()
 
 
-def lost(rows: Sequence[SpentRow], names: Mapping[int, str] | None = None) -> str:
-    """Where cycles went, in percent of the row's: those of resources, or of segments (``names``) and operators."""
+def lost(rows: Sequence[SpentRow], segments: Sequence[SegmentRow] = ()) -> str:
+    """Where cycles went, in percent of the row's: those of resources, of ``segments``, or of operators."""
+    firsts = {segment.index: segment.first for segment in segments}
     cells: list[tuple[object, ...]] = []
     for row in rows:
         waits = row.waits
@@ -50,7 +48,7 @@ def lost(rows: Sequence[SpentRow], names: Mapping[int, str] | None = None) -> st
             busy = (number(round(row.busy)), number(round(row.busiest)))
             cells.append((row.resource, *busy, _part(row.peak - (row.extra or 0.0), row.cycles), *told))
         else:
-            name = short(row.op or (names or {})[row.segment], 16)
+            name = short(row.op or firsts[row.segment], 16)
             times = f"{row.cycles / row.work:.1f}" if row.work else "-"
             cells.append((row.segment, name, number(round(row.cycles)), times, *told))
     heads = "extra|inside|weights|data|loads|stores|own|cores"

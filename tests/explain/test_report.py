@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.api.compile import Compiled
+from girih.explain import explain
 from girih.explain.loads import loads
 from girih.explain.memory import memory_rows, peak_of, traffic_rows
-from girih.explain.report import Report, report
+from girih.explain.report import Report
 from girih.explain.solves import gap, model_rows
 from girih.explain.text import short, table
 from girih.ir.errors import UsageError
@@ -42,7 +43,7 @@ def timed() -> Trace:
 def example() -> Report:
     package = small()
     plan = predicted(package.plan)
-    return report(package.graph, plan, package.program, package.machine, package.log, timed())
+    return explain(package.graph, plan, package.program, package.machine, package.log, timed())
 
 
 def test_the_text_begins_and_ends_with_the_summary() -> None:
@@ -109,7 +110,7 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
     starts = [100, 105, 145, *(155 + 10 * i for i in range(len(slots) - 3))]
     predictions = tuple(Prediction(*slot, start, start + 10) for slot, start in zip(slots, starts, strict=True))
     plan = replace(package.plan, predictions=predictions, cycles_predicted=predictions[-1].stop + 7)
-    found = report(package.graph, plan, package.program, package.machine, package.log, timed())
+    found = explain(package.graph, plan, package.program, package.machine, package.log, timed())
     assert (found.summary.cycles_waiting, found.summary.cycles_ending) == (130, 7)
     assert sum(r.waits for r in found.segments) == sum(r.waits for r in found.operators) == 130
     assert [r.waits for r in found.operators][:3] == [100, 0, 30]
@@ -151,7 +152,7 @@ def test_whole_plans_are_counted_and_no_model() -> None:
     package = small()
     whole = replace(LOG.runs[0], model="plan")
     log = replace(LOG, runs=(*LOG.runs, whole, whole))
-    found = report(package.graph, package.plan, package.program, package.machine, log, timed())
+    found = explain(package.graph, package.plan, package.program, package.machine, log, timed())
     assert found.summary.plans == 2
     assert [row.model for row in found.models] == ["tiling", "banks"]
 

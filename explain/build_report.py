@@ -1,0 +1,60 @@
+"""Builds a :class:`~.report.Report` from the nouns of a compilation and a run: one table after the other."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph
+from ..ir.machine import Machine
+from ..ir.plan import Plan
+from ..ir.program import Program
+from ..ir.semantics.rematerialise import followed
+from ..ir.trace import Trace
+from .cycle_breakdown import spent
+from .loads import loads
+from .losses import verdict
+from .memory import memory_rows, traffic_rows
+from .report import Report, Summary
+from .schedule import ending, host_rows, operator_rows, recomputed_rows, segment_rows, waiting
+from .solves import WHOLE, Log, model_rows
+
+
+def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
+    """Explain a compilation by a run of its program, of which only ``trace``'s times are read."""
+    account = spent(graph, plan, program, machine, trace)
+    network, graph = graph, followed(graph, plan)
+    load = loads(graph, plan, program, machine)
+    worst = max(account.of(account.bounding), key=lambda row: row.lost)
+    summary = Summary(
+        network=graph.name,
+        machine=machine.name,
+        strategy=plan.strategy,
+        clusters_used=graph.replicas,
+        batch=graph.batch,
+        segments=len(plan.segments),
+        steps=len(plan.steps),
+        operators=len(network.ops),
+        host_operators=sum(1 for op in graph.ops if op.host),
+        instructions=program.instructions,
+        cycles_predicted=plan.cycles_predicted,
+        cycles_waiting=sum(waiting(plan).values()),
+        cycles_ending=ending(plan),
+        cycles=trace.cycles,
+        lower_bound_cycles=plan.lower_bound_cycles,
+        lower_bound_reason=plan.lower_bound_reason,
+        ratio=trace.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
+        seconds_at_clock=trace.cycles / machine.frequency,
+        plans=sum(1 for run in log.runs if run.model == WHOLE),
+        solver_status=log.status,
+        solver_seconds=log.seconds,
+    )
+    return Report(
+        summary=summary,
+        models=model_rows(plan, log),
+        spent=account,
+        verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),
+        segments=segment_rows(plan, load),
+        memories=memory_rows(plan, machine),
+        traffic=traffic_rows(graph, plan, machine),
+        operators=operator_rows(graph, plan, program, load),
+        recomputed=recomputed_rows(plan),
+        hosts=host_rows(graph),
+    )
