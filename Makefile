@@ -50,32 +50,32 @@ docs: $(VENV)/.installed ## write the pages that derive from the sources
 
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
-	$(PY) benchmarks/networks.py --json $(JSON)
+	$(PY) -m benchmarks.networks --json $(JSON)
 
 bench-allocation: OUT ?= $(BUILD)/allocation
 bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUTS=DIR (id,lower,upper,size), offsets go to OUT=DIR; ARGS="..." to the script
 	@test -n "$(INPUTS)" || { echo "error: name the directory of CSV files: make bench-allocation INPUTS=DIR OUT=DIR" >&2; exit 2; }
-	@$(PY) benchmarks/allocation.py "$(INPUTS)" "$(OUT)" $(ARGS)
+	@$(PY) -m benchmarks.allocation "$(INPUTS)" "$(OUT)" $(ARGS)
 
 bench-calibration: JSON ?= $(BUILD)/calibration.json
 bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim and published figures; tables go to JSON=FILE
-	$(PY) benchmarks/calibration.py --networks $(BUILD)/networks.json $(BUILD)/published.json --json $(JSON)
+	$(PY) -m benchmarks.calibration.report --networks $(BUILD)/networks.json $(BUILD)/published.json --json $(JSON)
 
 bench-published: JSON ?= $(BUILD)/published.json
 bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published configurations; rows go to JSON=FILE, ARGS="..." to the script
-	$(PY) benchmarks/published.py --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.published --json $(JSON) $(ARGS)
 
 bench-mutations: JSON ?= $(BUILD)/mutations.json
 bench-mutations: $(VENV)/.installed-dev | $(BUILD) ## make 2,000 small mistakes in right programs and see which are found
-	$(PY) benchmarks/mutations.py --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.mutations --json $(JSON) $(ARGS)
 
 bench-scaling: JSON ?= $(BUILD)/scaling.json
 bench-scaling: $(VENV)/.installed | $(BUILD) ## compile a transformer of 12 to 96 equal layers; seconds of each stage go to JSON=FILE
-	$(PY) benchmarks/scaling.py --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.scaling --json $(JSON) $(ARGS)
 
 bench-simulator: JSON ?= $(BUILD)/simulator.json
 bench-simulator: $(VENV)/.installed-dev | $(BUILD) ## measure the simulator beside ONNX Runtime; figures go to JSON=FILE
-	$(PY) benchmarks/simulator_speed.py --json $(JSON)
+	$(PY) -m benchmarks.simulator_speed --json $(JSON)
 
 clean: ## delete what these tasks made
 	rm -rf $(VENV) $(BUILD) girih.egg-info .pytest_cache .ruff_cache .hypothesis

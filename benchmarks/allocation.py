@@ -1,7 +1,7 @@
 """Allocate the buffers of static allocation problems: MiniMalloc's inputs, or any like them.
 
-    python benchmarks/allocation.py INPUTS OUT                      # or: make bench-allocation INPUTS=DIR OUT=DIR
-    python benchmarks/allocation.py INPUTS OUT --minimise --limit 20 --only A.1048576.csv
+    python -m benchmarks.allocation INPUTS OUT                      # or: make bench-allocation INPUTS=DIR OUT=DIR
+    python -m benchmarks.allocation INPUTS OUT --minimise --limit 20 --only A.1048576.csv
 
 Every CSV file in INPUTS has the columns id, lower, upper and size: buffer ``id`` needs ``size`` bytes while
 ``lower <= t < upper``. OUT gets a file of the same name with a column ``offset`` added; a line for each tells seconds,
@@ -22,8 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocation_check import violations
-
+from benchmarks.allocation_check import violations
 from girih.ir.errors import UsageError
 from girih.solver.banks.static_allocation import Allocation, Buffer, allocate
 from girih.solver.cpsat.backend import Budget

@@ -1,8 +1,8 @@
 """How sharp the simulator is as a judge: programs of five networks with one small mistake each.
 
-    python benchmarks/mutations.py                    # 2,000 mistakes; a table, and every one that was not found
-    python benchmarks/mutations.py --mutants 400 --only tiny-cnn/tiny --json mutations.json
-    python benchmarks/mutations.py --page docs/survivors.md   # lists what was not found, or not by `--exact`
+    python -m benchmarks.mutations                    # 2,000 mistakes; a table, and every one that was not found
+    python -m benchmarks.mutations --mutants 400 --only tiny-cnn/tiny --json mutations.json
+    python -m benchmarks.mutations --page docs/survivors.md   # lists what was not found, or not by `--exact`
 
 A mistake *matters* if it changes an output by a single bit, or lets two instructions that touch a byte run in any order
 (which `ordering.py` finds on its own, without the simulator), or makes an instruction that cannot be executed or reads
@@ -26,12 +26,12 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from mutants import MISTAKES, Mutant, mutate
-from ordering import unordered
 from rich.console import Console
 from rich.table import Table
 
 import girih
+from benchmarks.mutants import MISTAKES, Mutant, mutate
+from benchmarks.ordering import unordered
 from girih.api.check import check, compare
 from girih.api.exact import evaluate, reduce_cuts
 from girih.api.run import make_inputs

@@ -1,8 +1,8 @@
 """Compile, run and check whole networks, and print what came out.
 
-    python benchmarks/networks.py                          # 17 networks at batch 1
-    python benchmarks/networks.py --only resnet50 vgg19 --json rows.json
-    python benchmarks/networks.py --large --json large.json  # ResNet-50 and BERT-base at batch 32, by two strategies
+    python -m benchmarks.networks                          # 17 networks at batch 1
+    python -m benchmarks.networks --only resnet50 vgg19 --json rows.json
+    python -m benchmarks.networks --large --json large.json  # ResNet-50 and BERT-base at batch 32, by two strategies
 
 "error" is to a float32 reference, "rounded" to one that rounds where the graph rounds (see rounding.py).
 

@@ -1,7 +1,7 @@
 """Measure the ten networks that GraphTurbo was evaluated on, at their batches, beside what was published.
 
-    python benchmarks/published.py --json published.json            # or: make bench-published JSON=published.json
-    python benchmarks/published.py --only resnet50 bert-128 --strategies solver layerwise --timeout 20
+    python -m benchmarks.published --json published.json            # or: make bench-published JSON=published.json
+    python -m benchmarks.published --only resnet50 bert-128 --strategies solver layerwise --timeout 20
 
 Zhao et al., "Effectively Scheduling Computational Graphs of Deep Neural Networks toward Their Domain-Specific
 Accelerators", OSDI 2023, table 2 and figure 14: an STCP920 at 1 GHz. The cycles here are those of our simulator with
@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from networks import CHECKED, Case, Measurements, Rows, common_options, measure, measure_all, ratio, seconds
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.networks import CHECKED, Case, Measurements, Rows, common_options, measure, measure_all, ratio, seconds
 from girih.api.options import STRATEGIES
 
 CLUSTERS = 4

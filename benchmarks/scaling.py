@@ -1,7 +1,7 @@
 """How the time of a compilation grows with the number of equal layers: a transformer of 12, 24, 48 and 96 of them.
 
-    python benchmarks/scaling.py                       # the table of docs/performance.md
-    python benchmarks/scaling.py --layers 12 24 --timeout 10 --json rows.json
+    python -m benchmarks.scaling                       # the table of docs/performance.md
+    python -m benchmarks.scaling --layers 12 24 --timeout 10 --json rows.json
 
 Each compilation is a process of its own, one after the other, without the cache. Seconds are wall time of each stage;
 "processor" is what the process took of the processor, from its start to its end, which a busy machine changes less, and

@@ -1,8 +1,8 @@
 """Measure the simulator: instructions a second, and a network beside ONNX Runtime.
 
-    python benchmarks/simulator_speed.py                           # or: make bench-simulator
-    python benchmarks/simulator_speed.py --only growth --json speed.json
-    python benchmarks/simulator_speed.py --compiled resnet50.girih --profile 12
+    python -m benchmarks.simulator_speed                           # or: make bench-simulator
+    python -m benchmarks.simulator_speed --only growth --json speed.json
+    python -m benchmarks.simulator_speed --compiled resnet50.girih --profile 12
 
 1. Growth: a convolution, tile by tile on every core, again and again, from 10^3 to 10^6 instructions, timing alone.
 2. Network: ResNet-50 at batch 32 on stcp920 (or what --compiled names): timing alone, with data, and with data and
@@ -28,12 +28,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calibration_layers import Layer
-from calibration_programs import layer_program
 from rich.console import Console
 from rich.table import Table
 
 import girih
+from benchmarks.calibration.layers import Layer
+from benchmarks.calibration.programs import layer_program
 from girih.api.run import make_inputs
 from girih.ir.isa.table import Instruction
 from girih.ir.load_machine import load_machine

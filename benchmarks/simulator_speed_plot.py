@@ -1,8 +1,8 @@
 """Draw how the simulator's time grows with the number of instructions.
 
 pip install 'girih[plots]'
-python benchmarks/simulator_speed.py --only growth --json speed.json
-python benchmarks/simulator_speed_plot.py speed.json docs/simulator_speed.svg
+python -m benchmarks.simulator_speed --only growth --json speed.json
+python -m benchmarks.simulator_speed_plot speed.json docs/simulator_speed.svg
 """
 
 from __future__ import annotations

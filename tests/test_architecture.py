@@ -124,8 +124,38 @@ def test_every_folder_of_the_package_has_rules_and_is_in_the_wheel() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     found = {".".join(("girih", *path.parent.relative_to(ROOT).parts)) for path in package_sources()}
     assert found == set(settings["packages"])
-    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert folders - {"tests"} == set(MAY_IMPORT)
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == set(MAY_IMPORT)
+
+
+def test_test_code_is_imported_by_its_full_name() -> None:
+    """`from tests.support.graphs import ...` everywhere, so that no file is imported twice under two names."""
+    wrong = [
+        f"{place(path, node.lineno)}: {ast.unparse(node)}"
+        for folder in ("tests", "benchmarks")
+        for path in sources(folder)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and not by_full_name(node)
+    ]
+    assert not wrong, "write `from tests.support.graphs import ...`:\n" + "\n".join(wrong)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    assert settings["pythonpath"] == ["."]
+
+
+def by_full_name(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and not f"{node.module}.".startswith(("girih.tests.", "girih.benchmarks."))
+    return not any(alias.name.startswith(("tests.", "benchmarks.", "girih.tests.")) for alias in node.names)
+
+
+def test_the_root_is_imported_once() -> None:
+    """The root is on the path of the tests, so that its folders could be imported without their package."""
+    files = [path for path in package_sources() if path.name == "__init__.py"]
+    names = {
+        name
+        for name, module in sys.modules.items()
+        if (file := getattr(module, "__file__", None)) is not None and Path(file) in files
+    }
+    assert {name.split(".")[0] for name in names} <= {"girih"}
 
 
 def test_command_line_starts_without_the_big_libraries() -> None:

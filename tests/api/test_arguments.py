@@ -13,8 +13,7 @@ import girih
 from girih.api import arguments
 from girih.api.options import CompileOptions
 from girih.ir.errors import UsageError
-
-from .packages import small
+from tests.support.compiled import small
 
 NETWORK = b"never read"
 

@@ -26,8 +26,7 @@ from girih.ir.plan import Plan
 from girih.ir.program import Program
 from girih.models import build
 from girih.solver.options import Options, Planned
-
-from .packages import LOG, small
+from tests.support.compiled import LOG, small
 
 NETWORK = build("tiny-cnn").SerializeToString(deterministic=True)
 OPTIONS: dict[str, Any] = {"target": "tiny", "batch": 1, "solver_timeout": 1.0}

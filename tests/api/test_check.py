@@ -7,8 +7,7 @@ import pytest
 
 from girih.api.check import Check, check, compare, tolerance
 from girih.api.exact import saturated
-
-from ..graphs import conv
+from tests.support.graphs import conv
 
 REFERENCE = np.array([3.0, -4.0, 0.0], np.float32)
 

@@ -28,8 +28,7 @@ from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
 from girih.solver.cpsat.interrupts import Interrupts
-
-from .packages import small
+from tests.support.compiled import small
 
 COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "cache", "completion")
 BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")

@@ -17,8 +17,7 @@ from girih.api import container
 from girih.api.compile import Compiled, load
 from girih.api.container import Package
 from girih.ir.errors import UsageError
-
-from .packages import small
+from tests.support.compiled import small
 
 
 def test_reads_back_equal(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import girih
 from girih.api.run import compare_with_graph, compare_with_network, make_inputs
 from girih.ir.load_machine import load_machine
 from girih.models import build
-
-from ..frontend.support import Model
+from tests.support.onnx_models import Model
 
 
 @pytest.fixture(scope="module")

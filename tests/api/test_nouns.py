@@ -23,8 +23,7 @@ from girih.ir.plan import Plan
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from .packages import small
+from tests.support.compiled import small
 
 
 @lru_cache(maxsize=1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import allocation
 import pytest
-from allocation_check import violations
+
+from benchmarks import allocation
+from benchmarks.allocation_check import violations
 
 # MiniMalloc's worked example: 12 bytes are enough.
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"

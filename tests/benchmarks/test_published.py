@@ -7,12 +7,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import networks
-import published
 import pytest
-from networks import Case, Rows
-from published import ORDER, PUBLISHED, TIMED, Published, answers, means, report
 
+from benchmarks import networks, published
+from benchmarks.networks import Case, Rows
+from benchmarks.published import ORDER, PUBLISHED, TIMED, Published, answers, means, report
 from girih.models import MODELS
 
 KEYS = (

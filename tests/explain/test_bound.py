@@ -18,11 +18,10 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options, Strategy
-
-from .. import graphs
-from ..awkward import awkward
-from ..lowering.drawn import drawn
-from ..lowering.grown import grown
+from tests.support import graphs
+from tests.support.odd_graphs import awkward
+from tests.support.random_graphs import grown
+from tests.support.random_plans import drawn
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 

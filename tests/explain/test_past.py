@@ -12,8 +12,7 @@ from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from ..simulator.micro import TINY, add, move, program, wait
+from tests.support.simulator.programs import TINY, add, move, program, wait
 
 
 def latencies(given: Program) -> list[list[int]]:

@@ -24,8 +24,7 @@ from girih.ir.plan import Plan, Prediction, Solved
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from ..api.packages import LOG, small
+from tests.support.compiled import LOG, small
 
 
 def predicted(plan: Plan) -> Plan:

@@ -22,12 +22,11 @@ from girih.ir.semantics.cell import count
 from girih.ir.trace import Trace
 from girih.lowering import lower
 from girih.simulator import simulate
-
-from .. import graphs
-from ..lowering.drawn import drawn
-from ..lowering.grown import grown
-from ..lowering.handmade import handmade
-from ..plans import plain_plan
+from tests.support import graphs
+from tests.support.plain_plans import plain_plan
+from tests.support.random_graphs import grown
+from tests.support.random_plans import drawn
+from tests.support.sequential_plans import handmade
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 NETWORKS = {

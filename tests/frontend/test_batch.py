@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from support import Model, compare, error, onnxruntime_outputs
 
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UsageError
+from tests.support.onnx_models import Model, compare, error, onnxruntime_outputs
 
 
 def small_cnn() -> onnx.ModelProto:

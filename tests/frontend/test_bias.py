@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support import Model, compare
 
 from girih.ir.graph import Graph
+from tests.support.onnx_models import Model, compare
 
 
 def starts(graph: Graph) -> list[tuple[list[str], bool]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import graphs
 import numpy as np
 import pytest
 
@@ -22,6 +21,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options
+from tests.support import graphs
 
 STCP = load_machine("stcp920")
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import external_data_helper, helper
-from support import Model
 
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError, UsageError
+from tests.support.onnx_models import Model
 
 
 def simple() -> onnx.ModelProto:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import graphs
 import pytest
 
 from girih import models
@@ -15,6 +14,7 @@ from girih.ir.box import Affine
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import CheckError
 from girih.ir.graph import Access, Axis, Graph, Op, Stage
+from tests.support import graphs
 
 GRAPH = import_onnx(models.build("tiny-cnn"), batch=1)
 
@@ -165,7 +165,7 @@ def test_broken(name: str) -> None:
 
 
 def test_parts_that_are_combined() -> None:
-    from test_operators import CASES
+    from tests.frontend.test_operators import CASES
 
     def repeated(access: Access) -> Access:
         return replace(access, index=tuple(Affine((*i.coeffs, 0), i.const) for i in access.index))
@@ -181,7 +181,7 @@ def test_parts_that_are_combined() -> None:
 
 
 def test_parts_that_overlap() -> None:
-    from test_operators import CASES
+    from tests.frontend.test_operators import CASES
 
     graph = import_onnx(CASES["concatenate"]())
     (op,) = graph.ops

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from support import Model, compare, run_on_host
 
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph
+from tests.support.onnx_models import Model, compare, run_on_host
 
 
 def embedding() -> onnx.ModelProto:

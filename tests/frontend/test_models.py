@@ -6,11 +6,11 @@ import time
 
 import onnx
 import pytest
-from support import compare
 
 from girih import models
 from girih.frontend import import_onnx
 from girih.models.light import light, light_names
+from tests.support.onnx_models import compare
 
 BUILT = ("resnet50", "mobilenet-v2", "bert-base", "vit-b16", "dlrm", "densenet121", "conformer")
 

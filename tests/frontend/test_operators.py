@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from support import Model, compare, error, random_inputs
 
 from girih.api.exact import evaluate
 from girih.frontend import import_onnx, reference_outputs
+from tests.support.onnx_models import Model, compare, error, random_inputs
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}

@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from support import Model, compare
 
 from girih.frontend.net.linear import Linear
 from girih.frontend.net.net import Extent, Info, Loop, Net, Ref, Step
 from girih.frontend.passes.peephole import fuse_functions
+from tests.support.onnx_models import Model, compare
 
 Write = Callable[[Model, str], str]
 

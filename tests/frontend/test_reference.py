@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import external_data_helper
-from support import Model, error, onnxruntime_outputs, random_inputs
-from test_batch import small_cnn, tokens
-from test_operators import CASES
 
 from girih import models
 from girih.frontend.reference.run import model_bytes, reference_outputs
 from girih.ir.errors import UsageError
+from tests.frontend.test_batch import small_cnn, tokens
+from tests.frontend.test_operators import CASES
+from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_inputs
 
 
 @pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])

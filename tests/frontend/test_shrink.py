@@ -7,9 +7,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from grown import grown
-from judge import inputs_of
-from support import Model
 
 from girih import models
 from girih.api.exact import evaluate
@@ -18,6 +15,9 @@ from girih.frontend.passes.shrink import shrink
 from girih.ir.box import Affine
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
+from tests.support.numpy_check import inputs_of
+from tests.support.onnx_models import Model
+from tests.support.random_graphs import grown
 
 
 def picked(graph: Graph, rng: Random) -> Graph:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support import Model, compare
-from test_operators import CASES
 
 from girih import models
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph, Stage, contraction_axes
+from tests.frontend.test_operators import CASES
+from tests.support.onnx_models import Model, compare
 
 
 def case(name: str, precision: str = "as-is") -> Graph:

@@ -26,10 +26,9 @@ from girih.lowering import lower
 from girih.lowering.emission.kernel import Kernels
 from girih.lowering.emission.vector import Emitted
 from girih.lowering.loops.tile_spec import row_major, tile_spec
-
-from .. import graphs
-from ..awkward import awkward, grouped, several_columns
-from ..lowering.drawn import drawn
+from tests.support import graphs
+from tests.support.odd_graphs import awkward, grouped, several_columns
+from tests.support.random_plans import drawn
 
 TINY, STCP = load_machine("tiny"), load_machine("stcp920")
 

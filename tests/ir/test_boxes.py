@@ -13,8 +13,7 @@ from girih.ir.graph import Access, Axis, Graph, Op, Stage, Tensor
 from girih.ir.semantics.box_arrays import Boxes, op_boxes_many, stack, stationary_walk, tile_walk
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
-
-from ..graphs import attention, conv, residual
+from tests.support.graphs import attention, conv, residual
 
 
 def _some(rng: random.Random, shape: tuple[int, ...]) -> Box:

@@ -10,7 +10,7 @@ from girih.ir.equivalence import Structures
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells, count
-from girih.tests import graphs
+from tests.support import graphs
 
 
 def layers(count: int = 4) -> Graph:

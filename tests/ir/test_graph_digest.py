@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from girih.ir.graph import Graph
-
-from ..graphs import residual
+from tests.support.graphs import residual
 
 
 def test_neither_the_name_nor_the_data_counts() -> None:

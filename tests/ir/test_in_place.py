@@ -10,8 +10,7 @@ from girih.ir.box import full
 from girih.ir.graph import Graph, Op
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.in_place import replaceable
-
-from .. import graphs
+from tests.support import graphs
 
 
 def layer_norm_like() -> Graph:

@@ -15,10 +15,9 @@ from girih.frontend import import_onnx
 from girih.ir.bounds.demanded_elements import needed_points
 from girih.ir.bounds.forward_slice import used_after
 from girih.ir.graph import DTYPES, Access, Graph, Op
-
-from .. import graphs
-from ..awkward import awkward
-from ..lowering.grown import grown
+from tests.support import graphs
+from tests.support.odd_graphs import awkward
+from tests.support.random_graphs import grown
 
 MOST_POINTS = 12_000
 

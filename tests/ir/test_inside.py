@@ -17,9 +17,8 @@ from girih.ir.plan import LocalBuffer, Plan, Segment, Split, Step
 from girih.ir.semantics.cell import Cells, count
 from girih.ir.semantics.concat_aliasing import Inside, inside, outermost, pieces, possible, rooms, wholes
 from girih.ir.semantics.in_place import replaced
-
-from .. import graphs
-from ..solver.rough import rough_plan, rough_segment
+from tests.support import graphs
+from tests.support.rough_plans import rough_plan, rough_segment
 
 STCP = load_machine("stcp920")
 

@@ -10,7 +10,7 @@ from girih.ir.bounds.lower_bound import lower_bound, unavoidable
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.tests import graphs
+from tests.support import graphs
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,8 @@ import pytest
 from girih.ir.bounds.demanded_elements import Inside, Points, joined, needed_points, writing
 from girih.ir.box import Affine, full
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
-
-from .. import graphs
-from ..lowering.grown import grown
+from tests.support import graphs
+from tests.support.random_graphs import grown
 
 
 def counts(graph: Graph) -> dict[str, list[int]]:

@@ -14,8 +14,7 @@ from girih.ir.bounds.two_phase import Phases, phases
 from girih.ir.graph import Access, Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-
-from .. import graphs
+from tests.support import graphs
 
 TINY, STCP = load_machine("tiny"), load_machine("stcp920")
 

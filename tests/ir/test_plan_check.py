@@ -19,10 +19,9 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.dma_chunks import portions
 from girih.solver.cost.local_buffers import round_up
-
-from ..graphs import residual
-from ..solver.rough import rough_plan, rough_segments
-from ..solver.test_residency import wide, with_host
+from tests.solver.test_residency import wide, with_host
+from tests.support.graphs import residual
+from tests.support.rough_plans import rough_plan, rough_segments
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import graphs
-import plans
 import pytest
 
 from girih.ir.box import Box, Span, is_empty, volume
@@ -18,6 +16,8 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Tile
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
+from tests.support import graphs
+from tests.support.plain_plans import plain_plan
 
 MACHINE = load_machine("stcp920")
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
@@ -108,7 +108,7 @@ def test_a_plan_is_judged_alike_whatever_was_judged_before(name: str) -> None:
     geometry, random = Geometry(graph), Random(name)
     said: set[str] = set()
     for depth in (1, 2, 1):
-        plan = plans.plain_plan(graph, MACHINE, depth=depth)
+        plan = plain_plan(graph, MACHINE, depth=depth)
         for _ in range(8):
             mine = changed(plan, random)
             alone = verdict(mine, graph, None)

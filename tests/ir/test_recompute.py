@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import graphs
 import numpy as np
 import pytest
 
@@ -14,6 +13,7 @@ from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.plan import Recomputation
 from girih.ir.semantics.rematerialise import recompute
+from tests.support import graphs
 
 
 def outputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:

@@ -6,9 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from drawn import drawn
-from judge import check, inputs_of, run
-from support import Model
 
 from girih.frontend import import_onnx
 from girih.ir.graph import Graph
@@ -16,6 +13,9 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan
 from girih.lowering import lower
+from tests.support.numpy_check import check, inputs_of, run
+from tests.support.onnx_models import Model
+from tests.support.random_plans import drawn
 
 
 def biased(kind: str, precision: str) -> Graph:

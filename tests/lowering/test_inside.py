@@ -7,14 +7,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from drawn import drawn
-from judge import check, inputs_of
 
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
-
-from .. import graphs
-from ..ir.test_inside import STCP, block, planned, segment_of
+from tests.ir.test_inside import STCP, block, planned, segment_of
+from tests.support import graphs
+from tests.support.numpy_check import check, inputs_of
+from tests.support.random_plans import drawn
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import graphs
 import numpy as np
 import pytest
-from handmade import handmade
 
 from girih.api.exact import evaluate
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.simulator import simulate
+from tests.support import graphs
+from tests.support.sequential_plans import handmade
 
 CASES = {
     "conv": lambda dtype: graphs.conv(dtype=dtype),

@@ -7,11 +7,8 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
-import graphs
 import numpy as np
 import pytest
-from drawn import drawn
-from judge import error, expected_of, inputs_of, run
 
 from girih.ir.graph import Graph
 from girih.ir.isa.table import Instruction, field
@@ -19,6 +16,9 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.program import Program
 from girih.lowering import lower
+from tests.support import graphs
+from tests.support.numpy_check import error, expected_of, inputs_of, run
+from tests.support.random_plans import drawn
 
 Place = tuple[int, int]
 """Queue and index of an instruction."""

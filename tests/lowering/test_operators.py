@@ -8,12 +8,12 @@ from zlib import crc32
 import numpy as np
 import onnx
 import pytest
-from drawn import drawn
-from judge import check, inputs_of
-from support import Model
 
 from girih.frontend import import_onnx
 from girih.ir.load_machine import load_machine
+from tests.support.numpy_check import check, inputs_of
+from tests.support.onnx_models import Model
+from tests.support.random_plans import drawn
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}

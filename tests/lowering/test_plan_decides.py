@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-import graphs
 import numpy as np
 import pytest
-from handmade import handmade
-from judge import inputs_of, run
 
 from girih.ir.graph import Graph
 from girih.ir.isa.footprint import reach
@@ -19,6 +16,9 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, SharedBuffer, Tile
 from girih.ir.program import Program
 from girih.lowering import lower
+from tests.support import graphs
+from tests.support.numpy_check import inputs_of, run
+from tests.support.sequential_plans import handmade
 
 MACHINE = load_machine("tiny")
 GRAPH = graphs.conv(size=8, channels=6, out=8, dtype="float32")

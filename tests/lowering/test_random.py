@@ -6,9 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from drawn import drawn
-from grown import grown
-from judge import check, error, inputs_of, run
 
 from girih.api.exact import evaluate, reduce_cuts, sums_in_parts
 from girih.ir.box import Affine
@@ -16,6 +13,9 @@ from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
+from tests.support.numpy_check import check, error, inputs_of, run
+from tests.support.random_graphs import grown
+from tests.support.random_plans import drawn
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 

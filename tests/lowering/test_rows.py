@@ -12,9 +12,8 @@ from girih.ir.plan import Step
 from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.solver.cost.tile_walk import Walks
-
-from .. import graphs
-from ..solver.rough import rough_plan, rough_segment
+from tests.support import graphs
+from tests.support.rough_plans import rough_plan, rough_segment
 
 STCP = load_machine("stcp920")
 

@@ -9,10 +9,6 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from drawn import drawn
-from grown import grown
-from judge import check, error, inputs_of, run
-from support import Model, onnxruntime_outputs
 
 from girih.frontend import import_onnx
 from girih.ir.box import Affine, Box, Span, full, is_empty, shape_of
@@ -27,6 +23,10 @@ from girih.lowering.emission.kernel import compile_kernel
 from girih.lowering.emission.vector import Emitted
 from girih.lowering.loops.tile_spec import row_major, tile_spec
 from girih.solver.cost.instructions import vector_run
+from tests.support.numpy_check import check, error, inputs_of, run
+from tests.support.onnx_models import Model, onnxruntime_outputs
+from tests.support.random_graphs import grown
+from tests.support.random_plans import drawn
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}
 

@@ -1,4 +1,4 @@
-"""The simulator against figures that SCALE-Sim printed, kept in benchmarks/calibration_scalesim.json with their version."""
+"""The simulator against figures that SCALE-Sim printed, kept in benchmarks/calibration/scalesim.json with their version."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from calibration import FIGURES, engine_row, memory_row, output_stationary, utilisation, weight_stationary
-from calibration_layers import LAYERS, Layer
-from calibration_programs import layer_program, tiles, tiles_for
-from calibration_scalesim import compare, configuration
 
+from benchmarks.calibration.layers import LAYERS, Layer
+from benchmarks.calibration.programs import layer_program, tiles, tiles_for
+from benchmarks.calibration.report import (
+    FIGURES,
+    engine_row,
+    memory_row,
+    output_stationary,
+    utilisation,
+    weight_stationary,
+)
+from benchmarks.calibration.scalesim import compare, configuration
 from girih.ir.load_machine import load_machine
 from girih.simulator import simulate
 

@@ -14,8 +14,7 @@ from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from .micro import TINY, add, array, move, program, wait
+from tests.support.simulator.programs import TINY, add, array, move, program, wait
 
 
 def times(trace: Trace) -> list[list[tuple[int, int]]]:

@@ -15,8 +15,7 @@ from girih.ir.errors import UsageError
 from girih.ir.isa.table import make
 from girih.ir.trace import Summary
 from girih.simulator import simulate
-
-from .micro import TINY, add, array, move, program, wait
+from tests.support.simulator.programs import TINY, add, array, move, program, wait
 
 
 def run() -> Counters:

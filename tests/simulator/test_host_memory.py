@@ -14,11 +14,10 @@ from girih.ir.program import Program
 from girih.simulator import simulate
 from girih.simulator.execution import host_memory
 from girih.simulator.timing.clock import Clock
-
-from .micro import TINY, add, array, program, wait
-from .random_cases import anything
-from .test_random_programs import EXACT, drawn
-from .world import image, in_order
+from tests.simulator.test_random_programs import EXACT, drawn
+from tests.support.simulator.memory_images import image, in_order
+from tests.support.simulator.programs import TINY, add, array, program, wait
+from tests.support.simulator.random_operands import anything
 
 
 def counted(source: Program, inputs: Mapping[str, np.ndarray], *, sanitize: bool) -> int:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-import graphs
 import numpy as np
 import pytest
-from handmade import handmade
-from judge import check
 
 from girih.ir.graph import Graph
 from girih.ir.isa.table import ROWS, make
 from girih.ir.load_machine import load_machine
-
-from .micro import array
-from .world import empty, in_order, simulated
+from tests.support import graphs
+from tests.support.numpy_check import check
+from tests.support.sequential_plans import handmade
+from tests.support.simulator.memory_images import empty, in_order, simulated
+from tests.support.simulator.programs import array
 
 INF, NAN, TINIEST = np.inf, np.nan, 2.0**-149
 

@@ -7,21 +7,20 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
-import graphs
 import pytest
-from handmade import handmade
-from judge import inputs_of
-from mutants import MISTAKES, mutate
-from mutations import Subject, Verdict, judge, page
-from ordering import unordered
 
+from benchmarks.mutants import MISTAKES, mutate
+from benchmarks.mutations import Subject, Verdict, judge, page
+from benchmarks.ordering import unordered
 from girih.api.exact import evaluate, reduce_cuts
 from girih.ir.graph import Graph
 from girih.ir.isa.table import make
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
-
-from .micro import TINY, add, move, program, wait
+from tests.support import graphs
+from tests.support.numpy_check import inputs_of
+from tests.support.sequential_plans import handmade
+from tests.support.simulator.programs import TINY, add, move, program, wait
 
 NETWORKS: dict[str, Callable[[], Graph]] = {
     "conv": lambda: graphs.conv(size=9, channels=5, out=7, dtype="float32"),

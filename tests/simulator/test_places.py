@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from girih.ir.isa.footprint import Strided
 from girih.ir.machine import Memory
 from girih.simulator.tasks.places import Banks
-
-from .micro import TINY
+from tests.support.simulator.programs import TINY
 
 SMALL = {"DDR": TINY.memories[0], "L1": Memory("L1", "local", "core", 4096, 8, 16),
          "LLB": Memory("LLB", "shared", "cluster", 4096, 8, 4, 32)}  # fmt: skip

@@ -14,8 +14,7 @@ from girih.ir.isa.table import make
 from girih.ir.program import HostKernel, Placed, Program, ProgramPort, Queue
 from girih.simulator import simulate
 from girih.simulator.execution.numbers import converted
-
-from .micro import TINY, array, program, wait
+from tests.support.simulator.programs import TINY, array, program, wait
 
 BATCH = 3
 

@@ -14,11 +14,10 @@ from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program, Queue
 from girih.simulator import simulate
 from girih.simulator.tasks import violations
-
-from .micro import TINY
-from .random_cases import anything
-from .test_random_programs import drawn
-from .world import image, loosely
+from tests.simulator.test_random_programs import drawn
+from tests.support.simulator.memory_images import image, loosely
+from tests.support.simulator.programs import TINY
+from tests.support.simulator.random_operands import anything
 
 Place = tuple[int, int]
 """Queue and index."""

@@ -14,12 +14,11 @@ from girih.ir.isa.row import Row
 from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program
 from girih.simulator import simulate
-
-from .micro import TINY
-from .oracle import execute
-from .random_cases import anything, anywhere
-from .test_semantics import tolerance
-from .world import copy_of, image, in_order, loosely, simulated
+from tests.simulator.test_semantics import tolerance
+from tests.support.simulator.memory_images import copy_of, image, in_order, loosely, simulated
+from tests.support.simulator.programs import TINY
+from tests.support.simulator.random_operands import anything, anywhere
+from tests.support.simulator.scalar_oracle import execute
 
 EXACT = [row for row in ROWS.values() if row.operands and not row.special and not tolerance(row)]
 """Rows whose results are the same to the last bit however they are computed: errors must not grow along a program."""

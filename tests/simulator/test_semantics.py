@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from girih.ir.isa.row import Row
 from girih.ir.isa.table import DTYPE_NAMES, ROWS, field
-
-from .oracle import execute
-from .random_cases import Case, case
-from .world import copy_of, in_order, simulated
+from tests.support.simulator.memory_images import copy_of, in_order, simulated
+from tests.support.simulator.random_operands import Case, case
+from tests.support.simulator.scalar_oracle import execute
 
 DATA_ROWS = [row for row in ROWS.values() if row.operands]
 SPECIAL = 2e-6

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from calibration_programs import layer_program
-from simulator_speed import LAYER, measure, repeated
 
+from benchmarks.calibration.programs import layer_program
+from benchmarks.simulator_speed import LAYER, measure, repeated
 from girih.ir.load_machine import load_machine
 from girih.simulator import simulate
 

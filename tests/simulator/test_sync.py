@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from girih.ir.isa.table import Instruction, make
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from .micro import TINY, add, move, program
+from tests.support.simulator.programs import TINY, add, move, program
 
 APART = {"dst": 0, "a": 16384, "b": 32768}
 

@@ -9,8 +9,7 @@ from girih.ir.program import ProgramPort
 from girih.simulator import simulate
 from girih.simulator.tasks.tasks import Prepared
 from girih.simulator.tasks.violations import Violations
-
-from .micro import TINY, add, array, move, program, wait
+from tests.support.simulator.programs import TINY, add, array, move, program, wait
 
 
 def prepared(*instructions: Instruction) -> tuple[Prepared, Violations]:

@@ -16,9 +16,8 @@ from girih.ir.isa.table import ROWS, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.program import HostKernel, Placed
 from girih.simulator import simulate
-
-from .micro import add, array, move, program
-from .test_clock import APART, run, times
+from tests.simulator.test_clock import APART, run, times
+from tests.support.simulator.programs import add, array, move, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "timing.md"
 

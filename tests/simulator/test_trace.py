@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibration_layers import Layer
-from calibration_programs import layer_program
 
+from benchmarks.calibration.layers import Layer
+from benchmarks.calibration.programs import layer_program
 from girih.explain.occupancy import occupancy
 from girih.explain.perfetto import chrome_trace
 from girih.ir.load_machine import load_machine
@@ -19,8 +19,7 @@ from girih.ir.machine import Machine
 from girih.ir.program import Program, ProgramOp
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-
-from .micro import TINY, add, move, program, wait
+from tests.support.simulator.programs import TINY, add, move, program, wait
 
 STCP920 = load_machine("stcp920")
 

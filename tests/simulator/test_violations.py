@@ -14,8 +14,7 @@ from girih.ir.isa.table import Instruction, make
 from girih.ir.program import ProgramOp
 from girih.ir.trace import Site, Trace, Violation, ViolationKind
 from girih.simulator import simulate
-
-from .micro import TINY, add, array, move, program, wait
+from tests.support.simulator.programs import TINY, add, array, move, program, wait
 
 
 def run(streams: dict[str, Sequence[Instruction]], *, data: bool = False) -> Trace:

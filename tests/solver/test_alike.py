@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphs
 import pytest
 
 from girih.ir.graph import Graph
@@ -14,6 +13,7 @@ from girih.solver.cost.tile_walk import Walks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
 from girih.solver.tiling.solve import Infeasible, Tiler
+from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
 BUDGET = Budget(1.0, 0.1)

@@ -25,7 +25,7 @@ from girih.solver import plan
 from girih.solver.baselines.graphturbo.group import LONGEST
 from girih.solver.options import Options, Strategy
 from girih.solver.subproblem.time_budget import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
-from girih.tests import graphs
+from tests.support import graphs
 
 TINY = load_machine("tiny")
 STRATEGIES: tuple[Strategy, ...] = ("solver", "graphturbo", "layerwise")

@@ -14,9 +14,8 @@ from girih.ir.plan import Segment
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
 from girih.solver.cost.local_buffers import all_cells, is_streamed, local_requests, round_up
-
-from ..graphs import attention, chain, residual
-from .rough import rough_segments
+from tests.support.graphs import attention, chain, residual
+from tests.support.rough_plans import rough_segments
 
 MACHINE = load_machine("stcp920")
 

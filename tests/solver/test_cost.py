@@ -14,7 +14,7 @@ from girih.ir.machine import Machine
 from girih.ir.semantics.region import OpBoxes, op_boxes
 from girih.solver.cost.operator import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
 from girih.solver.segmentation.engine_overlap import Link, duration
-from girih.tests import graphs
+from tests.support import graphs
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from girih.solver.cost.tile_walk import Walks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
 from girih.solver.tiling.solve import Tiler
-
-from .. import graphs
+from tests.support import graphs
 
 STCP = load_machine("stcp920")
 BUDGET = Budget(2.0, 0.2)

@@ -8,11 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-import graphs
 import numpy as np
 import pytest
-from grown import grown
-from judge import check, inputs_of
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
@@ -35,6 +32,9 @@ from girih.solver.cpsat import backend as cp
 from girih.solver.options import Options
 from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use
 from girih.solver.subproblem import time_budget as rounds
+from tests.support import graphs
+from tests.support.numpy_check import check, inputs_of
+from tests.support.random_graphs import grown
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 TOLERANCE = {"tiny": 2e-5, "stcp920": 4e-3}

@@ -24,9 +24,8 @@ from girih.solver.cpsat.backend import Budget
 from girih.solver.options import Options
 from girih.solver.subproblem.concat_aliasing import with_inside
 from girih.solver.timeline.predict import predict
-
-from .. import graphs
-from ..ir.test_inside import STCP, planned, segment_of
+from tests.ir.test_inside import STCP, planned, segment_of
+from tests.support import graphs
 
 
 def with_room(capacity: int) -> Machine:

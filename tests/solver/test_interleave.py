@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import graphs
 import numpy as np
 import pytest
 
@@ -19,6 +18,7 @@ from girih.solver import plan
 from girih.solver.options import Options
 from girih.solver.subproblem.operator_order import interleaved
 from girih.solver.tiling.solve import Infeasible, Tiler
+from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphs
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from girih.solver.cost.tile_walk import Walks
 from girih.solver.pipeline.problem import NOTHING, Before, played
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
+from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
 

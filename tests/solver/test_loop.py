@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import signal
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-import graphs
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import from_json, sha256, to_json
@@ -41,6 +35,7 @@ from girih.solver.subproblem.time_budget import (
     ROUND_SECONDS,
     rounds,
 )
+from tests.support import graphs
 
 GRAPHS = {
     "matmul": lambda dtype: graphs.matmul(dtype=dtype),

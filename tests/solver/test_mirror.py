@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
-import graphs
 import pytest
 
 from girih.ir.checks.check_plan import check_plan
@@ -15,6 +14,7 @@ from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.solver import Options, plan
 from girih.solver.banks.address_reflection import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]
+from tests.support import graphs
 
 STCP920 = load_machine("stcp920")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphs
 import pytest
 
 from girih.ir.box import is_empty, overlap
@@ -10,6 +9,7 @@ from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split, Step
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.subproblem.step_order import depth_first, extremes, orders
+from tests.support import graphs
 
 
 def falling(parts: tuple[int, ...]) -> tuple[Graph, tuple[Segment, ...]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import graphs
-
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Segment, Split
@@ -14,6 +12,7 @@ from girih.solver.banks.placement import LocalPlaces, Placing
 from girih.solver.cost.tile_walk import Walks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.tiling.solve import Infeasible, Tiler
+from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
 

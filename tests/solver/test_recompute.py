@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
-import graphs
 import numpy as np
 import pytest
 
@@ -29,6 +28,7 @@ from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.loop import local_search as refine
 from girih.solver.options import Options
 from girih.solver.residency.rematerialise import Pair, Problem, again, build, problem, recomputations, second_runs
+from tests.support import graphs
 
 
 def least(data: Problem) -> int:

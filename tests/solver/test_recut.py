@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import graphs
-
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
@@ -17,6 +15,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Below
 from girih.solver.subproblem.time_budget import rounds
+from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
 GRAPH = graphs.chain(2, batch=2, size=32, channels=32, kernel=1)

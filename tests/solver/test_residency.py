@@ -27,9 +27,8 @@ from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use, dem
 from girih.solver.residency.solution import decisions, hint
 from girih.solver.residency.solve import Cut, Residence, Shortage, reside
 from girih.solver.residency.weight_chunks import Ring, Visit, Walk, chunked, cuts, first_use, ring
-
-from ..graphs import Net, attention, chain, residual
-from .rough import by_instance, in_order, rough_cycles, rough_plan, rough_segments
+from tests.support.graphs import Net, attention, chain, residual
+from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")

@@ -30,7 +30,7 @@ from girih.solver.segmentation.shortest_path import Cuts, Flow, potentials, spli
 from girih.solver.segmentation.solve import ColumnCut, Segmentation, segment
 from girih.solver.segmentation.splits import Cut, core_splits, cuts, instance_splits
 from girih.solver.tiling.solve import Infeasible, Tiler
-from girih.tests import graphs
+from tests.support import graphs
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.tiling.candidates import Shape, chains, useful_sizes
 from girih.solver.tiling.model import Choice, Problem, Table, build, hint
 from girih.solver.tiling.solve import Caps, Infeasible, Tiler
-from girih.tests import graphs
+from tests.support import graphs
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from girih.solver.cost.operator import Weights
 from girih.solver.tiling.candidates import Shape, reductions, tile_shapes
 from girih.solver.tiling.model import DEPTHS, WEIGHT_DEPTHS, Choice, Mode
 from girih.solver.tiling.solve import Infeasible, Tiler
-from girih.tests import graphs
+from tests.support import graphs
 
 ENDLESS = 1 << 40
 TINY = load_machine("tiny")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import graphs
 import numpy as np
-import plans
 import pytest
 
 from girih.ir.box import Box, Span, full, overlap, shape_of
@@ -23,6 +21,8 @@ from girih.solver.cost.instructions import Transfers
 from girih.solver.cost.tile_walk import Walk, Walks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
 from girih.solver.timeline.predict import Timeline, predict
+from tests.support import graphs
+from tests.support.plain_plans import plain_plan
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
@@ -38,7 +38,7 @@ def timeline(graph: Graph, machine: Machine, plan: Plan) -> Timeline:
 def test_predicted_cycles_are_near_the_simulated_ones(target: str, name: str, barrier: bool) -> None:
     machine = load_machine(target)
     graph = GRAPHS[name](dtype=DTYPE[target])
-    plan = plans.plain_plan(graph, machine, depth=1 if barrier else 2, barrier=barrier)
+    plan = plain_plan(graph, machine, depth=1 if barrier else 2, barrier=barrier)
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.1 * simulated, (predicted, simulated)
@@ -47,7 +47,7 @@ def test_predicted_cycles_are_near_the_simulated_ones(target: str, name: str, ba
 def test_slots_follow_one_another_behind_barriers() -> None:
     machine = load_machine("tiny")
     graph = graphs.residual(dtype="float32")
-    found = timeline(graph, machine, plans.plain_plan(graph, machine))
+    found = timeline(graph, machine, plain_plan(graph, machine))
     assert [p.op for p in found.predictions][:1] == ["stem"]
     for before, after in zip(found.predictions, found.predictions[1:], strict=False):
         assert before.start <= before.stop <= after.start
@@ -57,7 +57,7 @@ def test_slots_follow_one_another_behind_barriers() -> None:
 def test_without_barriers_it_is_never_slower() -> None:
     machine = load_machine("tiny")
     graph = graphs.chain(dtype="float32")
-    plan = plans.plain_plan(graph, machine)
+    plan = plain_plan(graph, machine)
     with_barriers, without = timeline(graph, machine, plan), timeline(graph, machine, replace(plan, barrier=False))
     assert without.cycles <= with_barriers.cycles
 
@@ -65,7 +65,7 @@ def test_without_barriers_it_is_never_slower() -> None:
 def test_more_versions_are_never_slower() -> None:
     machine = load_machine("tiny")
     graph = graphs.conv(size=32, channels=16, out=32, dtype="float32")
-    one, two = (plans.plain_plan(graph, machine, depth=d, barrier=False) for d in (1, 2))
+    one, two = (plain_plan(graph, machine, depth=d, barrier=False) for d in (1, 2))
     sizes = two.segments[0].tiles[0].sizes
     tile = replace(one.segments[0].tiles[0], sizes=sizes)
     assert timeline(graph, machine, two).cycles <= timeline(graph, machine, one).cycles * 1.05, tile
@@ -78,7 +78,7 @@ def test_what_other_predictions_found_out_changes_nothing(name: str) -> None:
     shared = Walks(graph, machine)
     cells = Cells(graph)
     told: set[int] = set()
-    plan = plans.plain_plan(graph, machine, depth=2, barrier=False)
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
     for parts, back in ((1, False), (2, True), (3, False), (2, False), (1, False)):
         other = replace(plan, segments=tuple(_cut(segment, parts, back) for segment in plan.segments))
         alone = timeline(graph, machine, other)

@@ -13,10 +13,9 @@ from girih.ir.graph import DTYPES
 from girih.ir.isa.row import Operand, Row
 from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.machine import Engine
-
-from .micro import TINY
-from .oracle import State
-from .world import WINDOW, empty
+from tests.support.simulator.memory_images import WINDOW, empty
+from tests.support.simulator.programs import TINY
+from tests.support.simulator.scalar_oracle import State
 
 LARGEST = {"n0": 4, "n1": 4, "n2": 6, "n3": 5, "m": 9, "n": 9, "k": 9, "oh": 4, "ow": 4, "kh": 3, "kw": 3, "ci": 3,
            "sh": 3, "sw": 3, "dh": 2, "dw": 2, "H": 6, "W": 6, "entries": 5}  # fmt: skip

@@ -1,7 +1,7 @@
 """Compare the simulator with figures that nobody here made, and explain the differences.
 
-    python benchmarks/calibration.py                           # or: make bench-calibration
-    python benchmarks/calibration.py --json calibration.json --networks build/published.json
+    python -m benchmarks.calibration.report                           # or: make bench-calibration
+    python -m benchmarks.calibration.report --json calibration.json --networks build/published.json
 
 1. The matrix engine alone, against the cycles that SCALE-Sim counts for an output-stationary array of its size.
 2. The same layers from the cluster's memory and back, against SCALE-Sim with buffers and ports like those of stcp920.
@@ -10,7 +10,7 @@
 4. How busy the engines are in whole networks, against the utilisation published for STCP920. Ours are read from what
    benchmarks/networks.py or benchmarks/published.py wrote; a strategy that was not measured has no figure.
 
-docs/calibration.md tells how to read the tables. SCALE-Sim's figures are in calibration_scalesim.json, which
+docs/calibration.md tells how to read the tables. SCALE-Sim's figures are in scalesim.json, which
 calibration_scalesim.py makes.
 """
 
@@ -24,17 +24,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from calibration_layers import LAYERS, WHOLE, Layer
-from calibration_programs import layer_program
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.calibration.layers import LAYERS, WHOLE, Layer
+from benchmarks.calibration.programs import layer_program
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 
-FIGURES = Path(__file__).with_name("calibration_scalesim.json")
+FIGURES = Path(__file__).with_name("scalesim.json")
 TOLD = 0.02
 """A cause is named if it makes this part of SCALE-Sim's cycles."""
 

@@ -49,7 +49,7 @@ def error(got: np.ndarray, expected: np.ndarray) -> float:
 
 def expected_of(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
     """The outputs by port, as numpy computes them; host operators as TVM does."""
-    from support import run_on_host  # brings ONNX Runtime along
+    from tests.support.onnx_models import run_on_host  # brings ONNX Runtime along
 
     return evaluate(graph, inputs, run_on_host)
 

@@ -10,9 +10,8 @@ from girih.api.options import CompileOptions
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.solver.options import ModelRun, SolveLog
-
-from ..graphs import residual
-from ..lowering.handmade import handmade
+from tests.support.graphs import residual
+from tests.support.sequential_plans import handmade
 
 LOG = SolveLog(
     (

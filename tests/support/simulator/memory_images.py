@@ -10,9 +10,8 @@ import numpy as np
 from girih.ir.isa.table import Instruction, make
 from girih.ir.program import Program, ProgramPort
 from girih.simulator import simulate
-
-from .micro import TINY, array, move, program
-from .oracle import State
+from tests.support.simulator.programs import TINY, array, move, program
+from tests.support.simulator.scalar_oracle import State
 
 WINDOW = dict.fromkeys(("DDR", "LLB", "L1", "L1W", "IM"), 8192)
 """How much of each memory is filled and, but for the weight memory, returned."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from calibration_layers import Layer
-
+from benchmarks.calibration.layers import Layer
 from girih.ir.codec import sha256
 from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.machine import Machine

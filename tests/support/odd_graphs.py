@@ -9,8 +9,7 @@ import numpy as np
 
 from girih.ir.box import Affine
 from girih.ir.graph import Access, Axis, Constant, Graph, Op, Port, Stage, Tensor
-
-from . import graphs
+from tests.support import graphs
 
 
 def grouped(dtype: str, images: int, size: int, groups: int, channels: int, out: int) -> Graph:

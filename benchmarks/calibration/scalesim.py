@@ -1,9 +1,9 @@
 """Ask SCALE-Sim how long each layer takes on an array like ours, and keep its figures.
 
     pip install 'girih[calibration]'
-    python benchmarks/calibration_scalesim.py                      # hours; goes on where it stopped
-    python benchmarks/calibration_scalesim.py --only bert-base --json figures.json
-    python benchmarks/calibration_scalesim.py --compare figures.json   # which of the kept figures differ from these
+    python -m benchmarks.calibration.scalesim                      # hours; goes on where it stopped
+    python -m benchmarks.calibration.scalesim --only bert-base --json figures.json
+    python -m benchmarks.calibration.scalesim --compare figures.json   # which of the kept figures differ from these
 
 SCALE-Sim (Samajdar et al., ISPASS 2020; version 3: Raj et al., ISPASS 2025) is a systolic-array simulator that walks
 through every cycle. It is configured from the machine stcp920: the array of the MME, L1, L1W and IM as its buffers for
@@ -23,12 +23,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from calibration_layers import LAYERS, Layer
-
+from benchmarks.calibration.layers import LAYERS, Layer
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 
-FIGURES = Path(__file__).with_name("calibration_scalesim.json")
+FIGURES = Path(__file__).with_name("scalesim.json")
 """The figures that are kept; :mod:`calibration` reads them."""
 
 DATAFLOWS = ("os", "ws")
