@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Reference", "import_onnx", "model_bytes", "reference_outputs"]
 
 _HOMES = {
-    "Reference": "reference",
+    "Reference": "reference.run",
     "import_onnx": "pipeline",
-    "model_bytes": "reference",
-    "reference_outputs": "reference",
+    "model_bytes": "reference.run",
+    "reference_outputs": "reference.run",
 }
 
 
