@@ -1,7 +1,7 @@
-"""When two operators, or two runs of them, are the same to a scheduler: equal loops, accesses, shapes and wiring.
+"""Structural equivalence: operators, or runs of them, that differ in names alone.
 
-Networks repeat their layers. What is found out about one operator or run (boxes, cells, costs, tiles) is looked up for
-the next one of equal structure, whatever its names.
+Their loops, accesses, shapes and wiring are equal. Networks repeat their layers: what is computed for one operator or
+run (boxes, cells, costs, tiles) is looked up for every other one of its equivalence class.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .graph import Access, Graph, Op
 Signature: TypeAlias = Hashable
 
 
-def names(op: Op) -> tuple[str, ...]:
-    """All tensors of an operator, in an order that operators of equal structure share."""
+def tensor_names(op: Op) -> tuple[str, ...]:
+    """All tensors of an operator, in an order that equivalent operators share."""
     return (*dict.fromkeys(op.inputs), *(b.name for b in op.buffers), *op.outputs)
 
 
 def signature(graph: Graph, op: Op) -> Signature:
     """Equal for two operators if and only if they differ in names alone; constants differ from activations."""
-    numbers = {name: i for i, name in enumerate(names(op))}
+    numbers = {name: i for i, name in enumerate(tensor_names(op))}
     private = {b.name: b for b in op.buffers}
     tensors = tuple(
         (t.shape, t.dtype, name in graph.constant_names)
@@ -46,38 +46,39 @@ def signature(graph: Graph, op: Op) -> Signature:
     return (tensors, len(op.buffers), stages, op.host is None)
 
 
-class Structures:
-    """Numbers the distinct structures of a graph's operators."""
+class EquivalenceClasses:
+    """The equivalence classes of a graph's operators; use it as ``graph.analysis(EquivalenceClasses)``."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         numbers: dict[Signature, int] = {}
-        self.of: dict[str, int] = {}
-        """The structure of each operator."""
-        self.first: list[Op] = []
-        """An operator of each structure."""
+        self.class_of: dict[str, int] = {}
+        """The number of each operator's class."""
+        self.representatives: list[Op] = []
+        """The first operator of each class."""
         for op in graph.ops:
-            found = signature(graph, op)
-            if found not in numbers:
-                numbers[found] = len(numbers)
-                self.first.append(op)
-            self.of[op.name] = numbers[found]
+            key = signature(graph, op)
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                self.representatives.append(op)
+            self.class_of[op.name] = numbers[key]
 
-    def run(self, ops: Sequence[Op]) -> tuple[Signature, tuple[str, ...]]:
-        """What two runs of operators share if they differ in names alone, and the names of all tensors in it.
+    def run_signature(self, ops: Sequence[Op]) -> tuple[Signature, tuple[str, ...]]:
+        """(the signature of a run of operators, the names of all tensors in it).
 
-        Alike are the operators one by one, who reads whose result, and which results are needed outside of the run.
-        Names are in an order that runs of equal structure share.
+        Runs of equal signature differ in names alone: their operators are equivalent one by one, read the same results,
+        and the same results are needed outside of the run. Names are in an order that equivalent runs share.
         """
         graph = self.graph
-        mine = {op.name for op in ops}
+        members = {op.name for op in ops}
         numbers: dict[str, int] = {}
         key = tuple(
             (
-                self.of[op.name],
-                tuple(numbers.setdefault(n, len(numbers)) for n in names(op)),
+                self.class_of[op.name],
+                tuple(numbers.setdefault(n, len(numbers)) for n in tensor_names(op)),
                 tuple(
-                    n in graph.output_tensors or any(c.name not in mine for c in graph.consumers[n]) for n in op.outputs
+                    n in graph.output_tensors or any(c.name not in members for c in graph.consumers[n])
+                    for n in op.outputs
                 ),
             )
             for op in ops

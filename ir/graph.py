@@ -12,19 +12,18 @@ to the order of summation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from .box import Affine
 from .codec import sha256
 
-if TYPE_CHECKING:
-    from .equivalence import Structures
+T = TypeVar("T")
 
 DTYPES: dict[str, int] = {
     "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
@@ -262,13 +261,15 @@ class Graph:
         """Graph tensors by name (private buffers of operators are not here)."""
         return {t.name: t for t in self.tensors}
 
-    @cached_property
-    def structures(self) -> Structures:
-        """Which operators differ in names alone."""
-        # That module needs the classes of this one.
-        from .equivalence import Structures
+    def analysis(self, compute: Callable[[Graph], T]) -> T:
+        """``compute(self)``, computed once: for what other modules derive from a graph alone."""
+        if compute not in self._analyses:
+            self._analyses[compute] = compute(self)
+        return cast("T", self._analyses[compute])
 
-        return Structures(self)
+    @cached_property
+    def _analyses(self) -> dict[Callable[[Graph], Any], Any]:
+        return {}
 
     @cached_property
     def op(self) -> dict[str, Op]:

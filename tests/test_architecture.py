@@ -6,9 +6,11 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,27 @@ AT_HOME = {"ortools": {"solver"}, "tvm": {"frontend", "lowering"}, "tvm_ffi": {"
 DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "google": "onnx"}
 """Where a library's import name is not the name that it is installed by. An ONNX file *is* a protobuf message, so that
 onnx brings google.protobuf along."""
+
+
+MOST_FILES = 14
+"""Python files in a folder at most: what a reader takes in at a glance."""
+
+SHARED_NAMES: dict[str, str] = {
+    "__init__": "what a folder is for",
+    "candidates": "what a model of the solver may choose from",
+    "concat_aliasing": "concatenations whose operands are written in place: what that means, and which are chosen",
+    "counters": "performance counters: the noun, and how a run counts them",
+    "equivalence": "structural equivalence: of operators, and of segments",
+    "memory": "the memories of a machine: their contents in a run, and their use in a report",
+    "model": "a constraint model of the solver: formulation, variables, constraints, objective",
+    "options": "what a user may choose: of a compilation, and of the solver",
+    "problem": "the data of an instance of a model of the solver",
+    "rematerialise": "operators that run again: what that means, and which are chosen",
+    "run": "executes a network on inputs: a compiled one, and the reference",
+    "schedule": "when what runs",
+    "solve": "how a model of the solver is solved: heuristic, bound, model, answer",
+}
+"""File names that occur in several folders, with the one meaning that they have in all of them."""
 
 
 def sources(folder: str) -> list[Path]:
@@ -59,6 +82,32 @@ def ours(name: str) -> str | None:
     return rest.split(".")[0] if top == "girih" else None
 
 
+def module(path: Path) -> str:
+    """The absolute name by which a file is imported."""
+    parts = ("girih", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def file_imports() -> nx.DiGraph[str]:
+    """Which file of the package imports which, by module name."""
+    paths = {module(path): path for path in package_sources()}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for importer, path in paths.items():
+        package = ("girih", *path.relative_to(ROOT).parent.parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else ()
+                source = ".".join((*base, *(node.module.split(".") if node.module else ())))
+                # `from .folder import file` imports the file, `from .file import name` a name in it.
+                names = (f"{source}.{alias.name}" for alias in node.names)
+                graph.add_edges_from(
+                    (importer, n if n in paths else source) for n in names if {n, source} & paths.keys()
+                )
+            elif isinstance(node, ast.Import):
+                graph.add_edges_from((importer, alias.name) for alias in node.names if alias.name in paths)
+    return graph
+
+
 def place(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
@@ -73,6 +122,29 @@ def test_folder_imports_only_what_it_may(folder: str) -> None:
         if (target := ours(name)) is not None and target not in allowed
     ]
     assert not wrong, f"{folder}/ may import {', '.join(sorted(allowed))} only:\n" + "\n".join(wrong)
+
+
+def test_no_two_files_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and for types alone count as well."""
+    circles = [sorted(files) for files in nx.strongly_connected_components(file_imports()) if len(files) > 1]
+    assert not circles, "\n".join(" <-> ".join(files) for files in sorted(circles))
+
+
+def test_no_folder_has_too_many_files() -> None:
+    paths = package_sources()
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths)
+    wrong = {folder: number for folder, number in counts.items() if number > MOST_FILES}
+    assert not wrong, f"more than {MOST_FILES} Python files: {wrong}"
+
+
+def test_a_file_name_means_the_same_everywhere() -> None:
+    folders: dict[str, list[str]] = {}
+    for path in package_sources():
+        folders.setdefault(path.stem, []).append(path.parent.relative_to(ROOT).as_posix())
+    shared = {name: places for name, places in folders.items() if len(places) > 1}
+    wrong = [f"{name}: {', '.join(places)}" for name, places in shared.items() if name not in SHARED_NAMES]
+    assert not wrong, "name one of the files otherwise, or say what all of them are:\n" + "\n".join(wrong)
+    assert not SHARED_NAMES.keys() - shared.keys(), "these names occur once"
 
 
 @pytest.mark.parametrize("library", AT_HOME)

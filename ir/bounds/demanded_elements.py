@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 
 from ..box import Affine, Span
-from ..equivalence import names
+from ..equivalence import EquivalenceClasses, tensor_names
 from ..graph import Access, Graph, Op, Stage
 
 MOST_POINTS = 1 << 22
@@ -56,12 +56,12 @@ def needed_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
         elif op.output in wanted:
             # Equal operators of which the same is wanted need the same, but for the names.
             before = tuple(_bytes(wanted.get(name)) for name in (*op.inputs, *op.outputs))
-            key = (graph.structures.of[op.name], before)
+            key = (graph.analysis(EquivalenceClasses).class_of[op.name], before)
             if key not in known:
                 points = _of_op(graph, op, wanted)
                 known[key] = op, points, {name: wanted[name] for name in op.inputs if name in wanted}
             first, points, grids = known[key]
-            mine = dict(zip(names(first), names(op), strict=True))
+            mine = dict(zip(tensor_names(first), tensor_names(op), strict=True))
             wanted |= {mine[name]: grid for name, grid in grids.items()}
             found[op.name] = points if first is op else tuple(_renamed(p, mine) for p in points)
     return found

@@ -72,7 +72,7 @@ class Geometry:
     def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
         """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""
         # Equal operators under equal tiles need as much.
-        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        key = (self.cells.classes.class_of[op.name], tile.cut, tuple(boxes))
         if key not in self._scratch:
             most = dict.fromkeys((b.name for b in op.buffers), 0)
             walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
@@ -90,7 +90,7 @@ class Geometry:
 
     def weights(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> int:
         """Elements of the largest tile of the stationary operand in the walks over these boxes of the result."""
-        key = (self.cells.structures.of[op.name], tile.cut, tuple(boxes))
+        key = (self.cells.classes.class_of[op.name], tile.cut, tuple(boxes))
         if key not in self._weights:
             walks = (self.weight_tiles(op, tile, box)[0] for box in boxes)
             self._weights[key] = max((int(tiles.volumes.max(initial=0)) for tiles in walks), default=0)
@@ -102,7 +102,7 @@ class Geometry:
         # equal operators under equal tiles.
         free = self._not_followed(op)
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
-        key = (self.cells.structures.of[op.name], tile.cut, box)
+        key = (self.cells.classes.class_of[op.name], tile.cut, box)
         if key not in self._streams:
             assert op.anchor is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
@@ -114,7 +114,7 @@ class Geometry:
         return self._streams[key]
 
     def _not_followed(self, op: Op) -> frozenset[int]:
-        number = self.cells.structures.of[op.name]
+        number = self.cells.classes.class_of[op.name]
         if number not in self._free:
             assert op.anchor is not None
             right = op.stages[op.anchor].reads[1].tensor

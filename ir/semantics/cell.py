@@ -14,7 +14,7 @@ from functools import cached_property
 from math import prod
 
 from ..box import Box, Span, full, hull, is_empty, part, volume
-from ..equivalence import Signature
+from ..equivalence import EquivalenceClasses, Signature
 from ..graph import Graph, Op
 from ..plan import Segment, Split
 from .concat_aliasing import idle, inside, rooms
@@ -181,7 +181,7 @@ class Cells:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.structures = graph.structures
+        self.classes = graph.analysis(EquivalenceClasses)
         self._parts = _Parts(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], Run] = {}
@@ -228,7 +228,7 @@ class Cells:
     def run(self, ops: tuple[str, ...]) -> Run:
         """The structure of a run of operators, and the names in it."""
         if ops not in self._runs:
-            structure, tensors = self.structures.run([self.graph.op[n] for n in ops])
+            structure, tensors = self.classes.run_signature([self.graph.op[n] for n in ops])
             self._runs[ops] = Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
         return self._runs[ops]
 

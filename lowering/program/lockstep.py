@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ...ir.box import Box, Span
-from ...ir.equivalence import names
+from ...ir.equivalence import tensor_names
 from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile
 from ...ir.semantics.cell import Cell
@@ -70,7 +70,7 @@ class OpWalk:
         self._slot = slot
         on_matrix = tile.engine == "matrix" and op.anchor is not None
         self._stationary = op.stages[op.anchor].reads[1].tensor if on_matrix and op.anchor is not None else None
-        self._names = names(op)
+        self._names = tensor_names(op)
         self._running: list[_Running] = []
         for core, cell in enumerate(cells):
             if op.name not in cell.ops:

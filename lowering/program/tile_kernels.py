@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.box import Box
-from ...ir.equivalence import names
+from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.errors import GirihError
 from ...ir.graph import Access, Graph, Op
 from ...ir.isa.row import Kind
@@ -66,7 +66,7 @@ class TileKernels:
         self._graph = graph
         self._layout = layout
         self._kernels = Kernels(machine)
-        self._structures = graph.structures.of
+        self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._stamped: dict[tuple[Spec, int | None], tuple[Stamped | Fetch, ...]] = {}
@@ -105,7 +105,7 @@ class TileKernels:
         points, tensors = op_boxes_many(op, self._graph.tensor, tile_walk(box, tile.sizes, tile.order))
         for stage in idle:
             points[stage] = Boxes(points[stage].spans, np.zeros(len(points[stage]), dtype=np.bool_))
-        there = {name: part for name, part in zip(names(op), held, strict=True) if part is not None}
+        there = {name: part for name, part in zip(tensor_names(op), held, strict=True) if part is not None}
         strides = {name: self._layout.strides(name, part) for name, part in there.items()}
         offsets = {
             name: _offsets(tensors[name], part, strides[name]) for name, part in there.items() if name in tensors
@@ -116,7 +116,7 @@ class TileKernels:
             for first in firsts.tolist()
         ]
         steps = [self._steps(named.spec, named.stationary) for named in specs]
-        numbers = {name: n for n, name in enumerate(names(op))}
+        numbers = {name: n for n, name in enumerate(tensor_names(op))}
         found: list[TileKernel] = []
         for i, kind in enumerate(kinds.reshape(-1).tolist()):
             named = specs[kind]

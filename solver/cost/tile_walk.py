@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ...ir.box import Box, Span, full, is_empty, shape_of
-from ...ir.equivalence import names
+from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.machine import Machine, Role
 from ...ir.plan import Tile
@@ -133,7 +133,7 @@ class Walks:
         self.machine = machine
         self.transfers = Transfers(machine)
         self.copies = Copies(self.transfers)
-        self._structures = graph.structures.of
+        self._structures = graph.analysis(EquivalenceClasses).class_of
         self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
         self._renamed: dict[tuple[int, str], Walk] = {}
         self._reaches: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
@@ -158,7 +158,7 @@ class Walks:
             return walk
         mine = (id(walk), op.name)
         if mine not in self._renamed:
-            name = dict(zip(names(first), names(op), strict=True))
+            name = dict(zip(tensor_names(first), tensor_names(op), strict=True))
             self._renamed[mine] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
         return self._renamed[mine]
 

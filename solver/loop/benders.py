@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.bounds.lower_bound import lower_bound
 from ...ir.checks.check_plan import check_plan
+from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
@@ -111,7 +112,7 @@ class _Loop:
         self.record = record
         self.below = Below(graph, machine, options, record, lower_bound(graph, machine))
         self.cuts: list[ColumnCut] = []
-        self._kinds = len(set(graph.structures.of.values()))
+        self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
         self._candidates = Candidates(graph, machine)
 

@@ -7,6 +7,7 @@ alone, with one point of its reduction at a time. So what does not fit here fits
 from __future__ import annotations
 
 from ...ir.box import Span
+from ...ir.equivalence import EquivalenceClasses
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import Tile
@@ -17,7 +18,7 @@ from ..tiling.solve import Infeasible
 
 def check_smallest(graph: Graph, machine: Machine) -> None:
     """Raise :class:`InfeasibleError` for the first operator of which not even one element fits in a core's memory."""
-    for op in graph.structures.first:
+    for op in graph.analysis(EquivalenceClasses).representatives:
         found = _without_tile(op, graph, machine) if op.host is None else None
         if found is not None:
             raise found.error()

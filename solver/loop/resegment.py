@@ -84,7 +84,7 @@ def uniform(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Se
     A row of segments that comes :data:`OFTEN` makes a pattern; where the same operators form other segments, they get
     those of the pattern. What is near the ends of a network looks different to segmentation, and needs not be.
     """
-    of = cells.structures.of
+    of = cells.classes.class_of
     found = list(segments)
     for size in range(2, TOGETHER + 1):
         rows = [tuple(_kind(of, s) for s in found[i : i + size]) for i in range(len(found) - size + 1)]
@@ -104,7 +104,7 @@ def _kind(of: Mapping[str, int], segment: Segment) -> _Kind:
 
 def _stamped(graph: Graph, cells: Cells, segments: list[Segment], pattern: list[Segment]) -> list[Segment]:
     """The segments, with others of the operators of ``pattern`` replaced by such as it has."""
-    of = cells.structures.of
+    of = cells.classes.class_of
     wanted = [of[name] for s in pattern for name in s.ops]
     made: list[Segment] = []
     place = 0
@@ -127,7 +127,7 @@ def _stamped(graph: Graph, cells: Cells, segments: list[Segment], pattern: list[
 
 def _shapes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> list[object]:
     """Equal for segments that differ in names alone."""
-    return [cells.structures.run([graph.op[name] for name in s.ops])[0] for s in segments]
+    return [cells.classes.run_signature([graph.op[name] for name in s.ops])[0] for s in segments]
 
 
 def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:

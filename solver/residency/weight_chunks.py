@@ -99,7 +99,7 @@ class Walks:
         free = self._unrelated(op)
         # Where the operand does not follow, only the number of tiles counts: cores share their walks.
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
-        key = (self.cells.structures.of[op.name], tile.cut, box)
+        key = (self.cells.classes.class_of[op.name], tile.cut, box)
         if key not in self._known:
             assert op.anchor is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
@@ -112,7 +112,7 @@ class Walks:
 
     def _unrelated(self, op: Op) -> frozenset[int]:
         """The dimensions of the result that the stationary operand does not follow."""
-        number = self.cells.structures.of[op.name]
+        number = self.cells.classes.class_of[op.name]
         if number not in self._free:
             assert op.anchor is not None
             name = op.stages[op.anchor].reads[1].tensor

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.equivalence import names
+from ...ir.equivalence import tensor_names
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
@@ -145,14 +145,14 @@ class Candidates:
         for op in ops:
             wires = tuple(numbers.setdefault(n, len(numbers)) for n in (*dict.fromkeys(op.inputs), op.output))
             kinds = tuple(n in self.graph.input_tensors for n in op.inputs)
-            rows.append((self.costs.structures.of[op.name], wires, kinds, op.name in out))
+            rows.append((self.costs.classes.class_of[op.name], wires, kinds, op.name in out))
         return tuple(rows)
 
     def _moved(self, columns: list[Column], first: int, last: int, by: int) -> list[Column]:
         """Columns of the operators ``first .. last``, as those of the equal operators ``by`` positions later."""
         table: dict[str, str] = {}
         for old in range(first, last + 1):
-            table |= zip(names(self.graph.ops[old]), names(self.graph.ops[old + by]), strict=True)
+            table |= zip(tensor_names(self.graph.ops[old]), tensor_names(self.graph.ops[old + by]), strict=True)
         return [
             Column(
                 c.first + by, c.last + by, c.cut, c.cycles, c.weights, c.again,

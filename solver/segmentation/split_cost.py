@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...ir.equivalence import names
+from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
@@ -40,13 +40,13 @@ class Costs:
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
-        self.structures = graph.structures
+        self.classes = graph.analysis(EquivalenceClasses)
         self._known: dict[int, _Structure] = {}
 
     def structure(self, op: Op) -> _Structure:
-        number = self.structures.of[op.name]
+        number = self.classes.class_of[op.name]
         if number not in self._known:
-            self._known[number] = _Structure(OpCost(self.structures.first[number], self.graph, self.machine))
+            self._known[number] = _Structure(OpCost(self.classes.representatives[number], self.graph, self.machine))
         return self._known[number]
 
     def cost(self, op: Op) -> OpCost:
@@ -72,7 +72,7 @@ class OpUnderCuts:
     ) -> None:
         self.costs, self.op, self.sources = costs, op, sources
         self.points, self.parts = points, parts
-        held = [parts[n] for n in names(op) if n in parts]
+        held = [parts[n] for n in tensor_names(op) if n in parts]
         shapes = np.concatenate([b.sizes for b in (*points, *held)], axis=1)
         self._table = np.ascontiguousarray(np.concatenate([shapes, sharing[:, None], cores[:, None]], axis=1))
         self._found = np.full((len(cores), 4), -1, dtype=np.int64)
@@ -120,7 +120,7 @@ class OpUnderCuts:
 
     def _part(self, cost: OpCost, cut: int) -> tuple[OpBoxes, Work]:
         """The part in the cell of a cut, named as in the first operator of equal structure, and its work."""
-        table = dict(zip(names(self.op), names(cost.op), strict=True))
+        table = dict(zip(tensor_names(self.op), tensor_names(cost.op), strict=True))
         boxes = {table[n]: b.box(cut) for n, b in self.parts.items() if b.present[cut]}
         part = OpBoxes(tuple(p.box(cut) for p in self.points), boxes)
         return part, cost.work(part, boxes) if cost.op.output in boxes else Work()

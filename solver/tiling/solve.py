@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir.box import Box, volume
+from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
@@ -74,7 +75,7 @@ class Tiler:
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
-        self.structures = graph.structures
+        self.structures = graph.analysis(EquivalenceClasses)
         self.budget = budget
         self.seed = seed
         self._costs: dict[int, OpCost] = {}
@@ -117,19 +118,21 @@ class Tiler:
         self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
     ) -> Choice | Infeasible:
         """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
-        structure = self.structures.of[op.name]
+        structure = self.structures.class_of[op.name]
         key = (structure, tuple(sorted(boxes)), weights, caps, beside)
         if key not in self._known:
-            self._known[key] = self._fitting(self.structures.first[structure], list(boxes), weights, caps, beside)
+            self._known[key] = self._fitting(
+                self.structures.representatives[structure], list(boxes), weights, caps, beside
+            )
         choice = self._known[key]
         if isinstance(choice, Infeasible):
             return replace(choice, op=op.name)
         return replace(choice, tile=replace(choice.tile, op=op.name))
 
     def cost(self, op: Op) -> OpCost:
-        number = self.structures.of[op.name]
+        number = self.structures.class_of[op.name]
         if number not in self._costs:
-            self._costs[number] = OpCost(self.structures.first[number], self.graph, self.machine)
+            self._costs[number] = OpCost(self.structures.representatives[number], self.graph, self.machine)
         return self._costs[number]
 
     def _weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
@@ -208,7 +211,7 @@ class Tiler:
 
     def _scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
         """Bytes of all versions of the tile's private buffers; equal operators need as much."""
-        key = (self.structures.of[op.name], replace(tile, op=""), tuple(boxes))
+        key = (self.structures.class_of[op.name], replace(tile, op=""), tuple(boxes))
         if key not in self._sizes:
             alignment = self.machine.role("accumulator").alignment
             sizes = scratch_sizes(self.graph, op, tile, boxes).values()

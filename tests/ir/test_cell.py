@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.equivalence import Structures
+from girih.ir.equivalence import EquivalenceClasses
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells, count
@@ -54,8 +54,8 @@ def test_a_renamed_cell_is_the_computed_one(name: str, length: int) -> None:
 
 def test_runs_are_alike_only_if_the_same_results_leave_them() -> None:
     graph = layers()
-    structures = Structures(graph)
-    runs = [structures.run(graph.ops[2 * i : 2 * i + 2])[0] for i in range(4)]
+    structures = EquivalenceClasses(graph)
+    runs = [structures.run_signature(graph.ops[2 * i : 2 * i + 2])[0] for i in range(4)]
     # The first result of layer 0 is an output, and the last of layer 3 is read by nobody but leaves as well.
     assert runs[0] != runs[1]
     assert runs[1] == runs[2] == runs[3]
@@ -68,9 +68,9 @@ def test_runs_are_alike_only_if_they_are_wired_alike() -> None:
     one = net.elementwise("one", "sub", y, z)
     net.elementwise("other", "sub", z, one)
     graph = net.graph()
-    structures = Structures(graph)
-    assert structures.of["one"] == structures.of["other"]
-    assert structures.run(graph.ops[1:3])[0] != structures.run(graph.ops[2:4])[0]
+    structures = EquivalenceClasses(graph)
+    assert structures.class_of["one"] == structures.class_of["other"]
+    assert structures.run_signature(graph.ops[1:3])[0] != structures.run_signature(graph.ops[2:4])[0]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -89,9 +89,9 @@ def test_the_busiest_of_a_row_is_that_of_each_segment_alone(name: str, length: i
                 assert shared.busiest(segment, instance) == max(cells, key=lambda cell: cell.weight)
 
 
-def test_a_graph_has_its_own_structures() -> None:
+def test_a_graph_computes_an_analysis_once() -> None:
     graph = layers()
-    assert graph.structures is graph.structures
-    assert graph.structures.of == Structures(graph).of
+    assert graph.analysis(EquivalenceClasses) is graph.analysis(EquivalenceClasses)
+    assert graph.analysis(EquivalenceClasses).class_of == EquivalenceClasses(graph).class_of
     fewer = replace(graph, ops=graph.ops[:2])
-    assert set(fewer.structures.of) == {op.name for op in graph.ops[:2]}
+    assert set(fewer.analysis(EquivalenceClasses).class_of) == {op.name for op in graph.ops[:2]}

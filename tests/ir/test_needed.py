@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from random import Random
 
@@ -164,14 +165,14 @@ def test_equal_operators_need_what_each_needs_by_itself(count: int) -> None:
     for graph in (net.graph(skipped), net.graph(first, skipped), graphs.attention(), grown(3, "float16", 5)):
         # A graph of other names for the same is one in which no two operators are equal.
         alone = replace(graph)
-        object.__setattr__(alone, "structures", _Apart(graph))
+        object.__setattr__(alone, "analysis", partial(_Apart, graph))
         shared, each = needed_points(graph), needed_points(alone)
         assert shared == each
         assert [p.elements for of in shared.values() for p in of] == [p.elements for of in each.values() for p in of]
 
 
 class _Apart:
-    """As if every operator had a structure of its own."""
+    """As if every operator were alone in its equivalence class."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.of = {op.name: number for number, op in enumerate(graph.ops)}
+    def __init__(self, graph: Graph, _analysis: object) -> None:
+        self.class_of = {op.name: number for number, op in enumerate(graph.ops)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Box, Span, full
-from girih.ir.equivalence import Structures, signature
+from girih.ir.equivalence import EquivalenceClasses, signature
 from girih.ir.graph import Graph
 from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
@@ -115,9 +115,9 @@ def test_a_chain_is_never_shorter_than_an_engine() -> None:
 
 def test_structures_ignore_names() -> None:
     graph = graphs.chain(3, channels=16)
-    assert len(set(Structures(graph).of.values())) == 1
+    assert len(set(EquivalenceClasses(graph).class_of.values())) == 1
     other = graphs.residual(2)
-    of = Structures(other).of
+    of = EquivalenceClasses(other).class_of
     assert of["a0"] == of["a1"]
     assert of["c0"] == of["c1"] != of["a0"]
 

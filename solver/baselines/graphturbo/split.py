@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....ir.box import Box, hull, volume
+from ....ir.equivalence import EquivalenceClasses
 from ....ir.graph import DTYPES, Graph, Op
 from ....ir.machine import Machine
 from ....ir.plan import Segment, Split, Tile
@@ -65,7 +66,7 @@ class Splitter:
         self.graph = graph
         self.machine = machine
         self.cells = cells
-        self._structures = graph.structures
+        self._structures = graph.analysis(EquivalenceClasses)
         self._engines = {op.name: anchor_engine(op, graph, machine) for op in graph.ops if op.host is None}
         self._known: dict[object, SplitInfo | None] = {}
 
@@ -73,7 +74,7 @@ class Splitter:
         """The split of the operators at positions ``first .. last`` into ``most`` instances at most (``None``: any
         number); ``None`` if none fits."""
         ops = self.graph.ops[first : last + 1]
-        key = (self._structures.run(ops)[0], most)
+        key = (self._structures.run_signature(ops)[0], most)
         if key not in self._known:
             self._known[key] = self._best(ops, most)
         return self._known[key]

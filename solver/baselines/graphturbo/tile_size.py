@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....ir.box import Box, shape_of
+from ....ir.equivalence import EquivalenceClasses
 from ....ir.graph import Graph, Op, contraction_axes
 from ....ir.machine import Machine
 from ....ir.plan import Segment, Tile
@@ -43,7 +44,7 @@ class Tiles:
         self.graph = graph
         self.machine = machine
         self.cells = cells
-        self.structures = graph.structures
+        self.structures = graph.analysis(EquivalenceClasses)
         self._known: dict[tuple[object, ...], Tile | None] = {}
 
     def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | TooLarge:
@@ -63,10 +64,10 @@ class Tiles:
         return replace(segment, tiles=tuple(found))
 
     def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | None:
-        structure = self.structures.of[op.name]
+        structure = self.structures.class_of[op.name]
         key = (structure, tuple(sorted(boxes)), cap)
         if key not in self._known:
-            first = self.structures.first[structure]
+            first = self.structures.representatives[structure]
             tries = (_Try(self.graph, self.machine, first, boxes, cap, versions).tile() for versions in VERSIONS)
             self._known[key] = next((t for t in tries if t is not None), None)
         return self._known[key]
