@@ -17,29 +17,13 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..box import Affine, Span
+from ..box import Span
 from ..machine import Engine
+from .loop_bounds import Dimension
 from .timing import vector_body
 
 MOST_STEP = (1 << 16) - 1
 """The largest stride or dilation that an instruction holds."""
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A dimension of the source that may be read out of bounds: at ``const`` + Σ coefficient · loop, of ``bound``.
-
-    ``pitch`` is the stride from one position to the next.
-    """
-
-    coeffs: tuple[int, ...]
-    const: int
-    bound: int
-    pitch: int
-
-    @property
-    def loops(self) -> tuple[int, ...]:
-        return tuple(a for a, c in enumerate(self.coeffs) if c)
 
 
 @dataclass(frozen=True)
@@ -53,7 +37,7 @@ class Combination:
     target: tuple[int, ...]
     source: tuple[int, ...]
     other: tuple[int, ...] | None
-    guards: tuple[Guard, ...]
+    guards: tuple[Dimension, ...]
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ EMPTY = Slot(None, None, 1, 1, 0, None)
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowForm:
     """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and along ``lane``."""
 
     busy: int
@@ -93,41 +77,6 @@ class Window:
         return (*self.row.loops, *self.column.loops, *(() if self.lane is None else (self.lane,)))
 
 
-def visited(
-    extents: Sequence[int], reduced: Sequence[bool], dimensions: Sequence[tuple[Affine, int]]
-) -> tuple[Span, ...]:
-    """The part of each loop that can find something in bounds: 0 <= index < bound in each of ``dimensions``.
-
-    Reduced loops are cut wherever they would find nothing; others, whose every point is written, only where they decide
-    alone. Empty if there is nothing at all.
-    """
-    spans = [Span(0, e) for e in extents]
-    changed = True
-    while changed:
-        changed = False
-        for index, bound in dimensions:
-            reached = index.over(tuple(spans))
-            if reached.lo >= 0 and reached.hi <= bound:
-                continue
-            if reached.hi <= 0 or reached.lo >= bound:
-                return tuple(Span(0, 0) for _ in extents)
-            used = [a for a, c in enumerate(index.coeffs) if c and spans[a].size > 1]
-            for a in used:
-                if not reduced[a] and len(used) > 1:
-                    continue
-                now, rest = spans[a], list(spans)
-                rest[a] = Span(0, 1)
-                others, c = index.over(tuple(rest)), index.coeffs[a]
-                # c * i + one of ``others`` is in bounds for some i.
-                low, high = -(others.hi - 1), bound - 1 - others.lo
-                lo, hi = (-(-low // c), high // c) if c > 0 else (-(high // -c), -low // -c)
-                spans[a] = Span(max(now.lo, lo), min(now.hi, hi + 1))
-                if spans[a].size <= 0:
-                    return tuple(Span(0, 0) for _ in extents)
-                changed |= spans[a] != now
-    return tuple(spans)
-
-
 def window_mnemonic(func: str, combine: str, reads: int) -> str | None:
     """The instruction that combines ``func`` of so many tensors over windows."""
     known = {("mul", "sum", 2): "vdwconv.vv", ("copy", "sum", 1): "vpool.sum", ("copy", "max", 1): "vpool.max"}
@@ -135,19 +84,15 @@ def window_mnemonic(func: str, combine: str, reads: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class Found:
-    """``source`` is the number of the operand, among those that are read, whose windows the instructions visit."""
+class WindowPart:
+    """Instructions for all points of a nest, or for ``only`` some values of a loop, which ``nest`` counts from 0.
+
+    ``source`` is the number of the operand, among those that are read, whose windows the instructions visit.
+    """
 
     source: int
     nest: Combination
-    window: Window
-
-
-@dataclass(frozen=True)
-class Part:
-    """The instructions for some values of a loop, which their nest counts from 0; without ``only``, for all loops."""
-
-    found: Found
+    form: WindowForm
     only: tuple[int, Span] | None = None
 
 
@@ -155,10 +100,10 @@ def cheapest_parts(
     engine: Engine,
     extents: tuple[int, ...],
     strides: tuple[tuple[int, ...], ...],
-    guards: tuple[tuple[Guard, ...], ...],
+    guards: tuple[tuple[Dimension, ...], ...],
     dtypes: Sequence[str],
     below: int,
-) -> tuple[Part, ...]:
+) -> tuple[WindowPart, ...]:
     """The cheapest way to do all loops, if it takes fewer than ``below`` cycles; empty if none does.
 
     At once, or in three parts: the positions of one loop from which nothing out of bounds is seen, and those before and
@@ -167,26 +112,26 @@ def cheapest_parts(
     operand that is read; ``guards`` and ``dtypes`` are of these.
     """
     whole = cheapest(engine, extents, guards, strides, dtypes, below)
-    best: tuple[Part, ...] = ()
+    best: tuple[WindowPart, ...] = ()
     if whole is not None:
-        best, below = (Part(whole),), whole.window.busy
+        best, below = (whole,), whole.form.busy
     for loop, inner in _inner(extents, strides[0], guards):
         spans = [s for s in (inner, Span(0, inner.lo), Span(inner.hi, extents[loop])) if s.size]
-        parts: list[Part] = []
+        parts: list[WindowPart] = []
         left = below
         for span in spans:
-            found = cheapest(engine, *_cut(extents, guards, loop, span), strides, dtypes, left)
-            if found is None:
+            part = cheapest(engine, *_restricted(extents, guards, loop, span), strides, dtypes, left)
+            if part is None:
                 break
-            left -= found.window.busy
-            parts.append(Part(found, (loop, span)))
+            left -= part.form.busy
+            parts.append(replace(part, only=(loop, span)))
         if len(parts) == len(spans):
             best, below = tuple(parts), below - left
     return best
 
 
 def _inner(
-    extents: tuple[int, ...], target: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...]
+    extents: tuple[int, ...], target: tuple[int, ...], guards: tuple[tuple[Dimension, ...], ...]
 ) -> Iterator[tuple[int, Span]]:
     """Loops of the result that alone decide, with reduced ones, whether a dimension is in bounds; and where it is."""
     for guard in (g for of_read in guards for g in of_read):
@@ -203,51 +148,46 @@ def _inner(
             yield loop, inner
 
 
-def _cut(
-    extents: tuple[int, ...], guards: tuple[tuple[Guard, ...], ...], loop: int, span: Span
-) -> tuple[tuple[int, ...], tuple[tuple[Guard, ...], ...]]:
+def _restricted(
+    extents: tuple[int, ...], guards: tuple[tuple[Dimension, ...], ...], loop: int, span: Span
+) -> tuple[tuple[int, ...], tuple[tuple[Dimension, ...], ...]]:
     """Extents and guards for some values of a loop; without the guards that nothing is left for."""
     kept = tuple(span.size if a == loop else e for a, e in enumerate(extents))
     points = tuple(Span(0, e) for e in kept)
     moved = tuple(tuple(replace(g, const=g.const + g.coeffs[loop] * span.lo) for g in gs) for gs in guards)
-
-    def needed(guard: Guard) -> bool:
-        reached = Affine(guard.coeffs, guard.const).over(points)
-        return reached.lo < 0 or reached.hi > guard.bound
-
-    return kept, tuple(tuple(g for g in gs if needed(g)) for gs in moved)
+    return kept, tuple(tuple(g for g in gs if g.may_leave(points)) for gs in moved)
 
 
 def cheapest(
     engine: Engine,
     extents: tuple[int, ...],
-    guards: tuple[tuple[Guard, ...], ...],
+    guards: tuple[tuple[Dimension, ...], ...],
     strides: tuple[tuple[int, ...], ...],
     dtypes: Sequence[str],
     below: int,
-) -> Found | None:
+) -> WindowPart | None:
     """The cheapest instructions that do all loops, if they take fewer than ``below`` cycles."""
-    best: Found | None = None
+    best: WindowPart | None = None
     target, *reads = strides
     for source, walk in enumerate(reads):
         others = [n for n in range(len(reads)) if n != source]
         if any(guards[n] for n in others):
             continue
         nest = Combination(extents, target, walk, reads[others[0]] if others else None, guards[source])
-        window = _cheapest(engine, nest, dtypes[source], below)
-        if window is not None:
-            best, below = Found(source, nest, window), window.busy
+        form = _cheapest(engine, nest, dtypes[source], below)
+        if form is not None:
+            best, below = WindowPart(source, nest, form), form.busy
     return best
 
 
-def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Window | None:
+def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> WindowForm | None:
     if dtype not in (engine.lanes or {}):
         return None
     points = prod(nest.extents)
     guarded = {a for g in nest.guards for a in g.loops}
     spatial = [a for a, s in enumerate(nest.target) if s]
     slots: list[Slot] | None = None
-    best: Window | None = None
+    best: WindowForm | None = None
     for lane in (*(a for a in spatial if a not in guarded), None):
         along = 1 if lane is None else nest.extents[lane]
         # However the other loops are dealt with, each of their points is a step.
@@ -268,7 +208,7 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
         if busy < below:
             below = busy
             row, column = sorted((row, column), key=lambda s: -abs(s.pitch))
-            best = Window(busy, times, row, column, lane)
+            best = WindowForm(busy, times, row, column, lane)
     return best
 
 
@@ -321,19 +261,19 @@ def _pitch(nest: Combination, loops: list[int]) -> int:
     return -size if nest.source[loops[0]] < 0 else size
 
 
-def overwrites(nest: Combination, window: Window, combine: str) -> bool:
+def overwrites(part: WindowPart, combine: str) -> bool:
     """Whether the first instruction at each place of the target can overwrite what is there.
 
     Where it sees nothing it writes 0: that is a sum of nothing, but no maximum.
     """
-    for number, guard in enumerate(nest.guards):
-        slot = next((s for s in (window.row, window.column) if s.guard == number), None)
-        if slot is None or (combine != "sum" and not _sees(nest, guard, slot)):
+    for number, guard in enumerate(part.nest.guards):
+        slot = next((s for s in (part.form.row, part.form.column) if s.guard == number), None)
+        if slot is None or (combine != "sum" and not _sees(part.nest, guard, slot)):
             return False
     return True
 
 
-def _sees(nest: Combination, guard: Guard, slot: Slot) -> bool:
+def _sees(nest: Combination, guard: Dimension, slot: Slot) -> bool:
     """Whether some position of the kernel is in bounds, wherever the other loops are."""
     at = np.array([[guard.const]])
     for a in guard.loops:

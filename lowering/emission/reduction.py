@@ -1,6 +1,6 @@
 """Combinations become vector instructions: element by element over the outer loops, along the lanes, or over windows.
 
-The cheapest is taken; of equals, the first.
+:mod:`girih.ir.isa.vector_selection` and :mod:`girih.ir.isa.window_selection` choose the cheapest.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from math import prod
 
 from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY
+from ...ir.isa.vector_selection import VectorForm, reduction_form
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, choices, collapse, independent, pieces
+from ..loops.axes import ByteNest, Piece, merged, pieces, tied
 from ..loops.perfect_nest import Load, Nest
-from .vector import Buffers, Emitted, lanes, refs, vector_cost
+from .vector import Buffers, Emitted, lanes, refs
 from .window import bounded, windows
 
 
@@ -56,29 +57,29 @@ def reduction(nest: Nest, buffers: Buffers, engine: Engine, started: bool) -> tu
         if combine not in ("max", "min") and numbers[0] != COMBINE_IDENTITY[combine]:
             raise UnsupportedError(f"a {combine} reads {numbers[0]} outside of bounds")
         return [], False  # what all points fall outside of has left its mark in the initial value
-    form = "v" * len(loads) + "s" * len(numbers)  # a product's factors can change places
-    if nest.func == "mul" and (combine != "sum" or form not in ("vv", "vs")):
-        raise UnsupportedError(f"no instruction combines products of form {form} by {combine}")
+    operands = "v" * len(loads) + "s" * len(numbers)  # a product's factors can change places
+    if nest.func == "mul" and (combine != "sum" or operands not in ("vv", "vs")):
+        raise UnsupportedError(f"no instruction combines products of form {operands} by {combine}")
     inside = bounded(nest, buffers)
     if inside is None:
         return [], False
-    flat = collapse(inside.nest)
+    flat = merged(inside.nest)
     spatial = tuple(a for a, s in enumerate(flat.walks[0].strides) if s)
-    whole = _Combination(
+    combination = _Combination(
         flat,
         nest.func,
         combine,
-        form,
+        operands,
         tuple((f"imm{i}", float(n)) for i, n in enumerate(numbers)),
         spatial,
         tuple(a for a in range(len(flat.extents)) if a not in spatial),
-        inside.covered,
+        inside.clipped.covered,
     )
-    cycles, along, axes = _cheapest(whole, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype)
-    made = windows(nest, inside, buffers, engine, started, cycles)
-    if made is not None:
-        return made
-    return (_along if along else _element_by_element)(whole, axes, started)
+    form = _form(combination, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype)
+    by_windows = windows(nest, inside, buffers, engine, started, form.busy)
+    if by_windows is not None:
+        return by_windows
+    return (_along_lanes if form.folds else _element_by_element)(combination, form.loops, started)
 
 
 def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
@@ -92,59 +93,50 @@ def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
     return fill == COMBINE_IDENTITY[combine]
 
 
-def _cheapest(whole: _Combination, engine: Engine, dtype: str, source: str) -> tuple[int, bool, tuple[int, ...]]:
-    """The cycles it takes, whether to go along the lanes, and the loops of an instruction."""
-    nest, spatial = whole.nest, whole.spatial
-    options: list[tuple[int, bool, tuple[int, ...]]] = []
-    for chosen in choices(len(spatial), 3):
-        axes = tuple(spatial[a] for a in chosen)
-        if independent(nest, axes):
-            options.append((vector_cost(nest, axes, engine, dtype, False), False, axes))
+def _form(combination: _Combination, engine: Engine, dtype: str, source: str) -> VectorForm:
+    """The loops of the cheapest vector instruction; only vectors can be folded along the lanes."""
+    nest = combination.nest
     conditioned = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k}
-    for lane in whole.reduced if "s" not in whole.form else ():
-        for chosen in choices(len(spatial), 2):
-            axes = (*(spatial[a] for a in chosen), lane)
-            if lane not in conditioned and independent(nest, axes):
-                options.append((vector_cost(nest, axes, engine, source, False), True, axes))
-    return min(options)
+    lanes = [a for a in combination.reduced if a not in conditioned] if "s" not in combination.form else []
+    return reduction_form(engine, nest.extents, combination.reduced, lanes, (dtype, source), tied(nest))
 
 
-def _along(whole: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:
+def _along_lanes(combination: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:
     """The last of ``axes`` is folded in an instruction, those around it one after the other."""
-    nest = whole.nest
-    overwrites = whole.covered and not nest.conditions and not started
-    mnemonic = "vdot.vv" if whole.func == "mul" else f"vred.{whole.combine}"
+    nest = combination.nest
+    overwrites = combination.covered and not nest.conditions and not started
+    mnemonic = "vdot.vv" if combination.func == "mul" else f"vred.{combination.combine}"
     outer = [a for a in range(len(nest.extents)) if a not in axes]
-    ranks = (2, *(3,) * whole.form.count("v"))
+    ranks = (2, *(3,) * combination.form.count("v"))
     out: list[Emitted] = []
     for p in pieces(nest, axes, 3):
-        first = all(v == 0 for a, v in zip(outer, p.outer, strict=True) if a in whole.reduced)
+        first = all(v == 0 for a, v in zip(outer, p.outer, strict=True) if a in combination.reduced)
         acc = 0 if overwrites and first else 1
-        out.append(Emitted(mnemonic, (*lanes(p), ("acc", acc)), refs(whole.names, nest, p, ranks)))
+        out.append(Emitted(mnemonic, (*lanes(p), ("acc", acc)), refs(combination.names, nest, p, ranks)))
     return out, overwrites
 
 
-def _element_by_element(whole: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:
+def _element_by_element(combination: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:
     """One point of the reduced loops after the other; one that reaches everything can go first, and overwrite."""
-    nest = whole.nest
+    nest = combination.nest
     outer = [a for a in range(len(nest.extents)) if a not in axes]
     groups: dict[tuple[int, ...], list[Piece]] = {}
     for p in pieces(nest, axes, 3):
-        place = tuple(v for a, v in zip(outer, p.outer, strict=True) if a in whole.spatial)
+        place = tuple(v for a, v in zip(outer, p.outer, strict=True) if a in combination.spatial)
         groups.setdefault(place, []).append(p)
     full = (*(1,) * (3 - len(axes)), *(nest.extents[a] for a in axes))
     leaders = [next((i for i, p in enumerate(group) if p.extents == full), None) for group in groups.values()]
-    places = prod(nest.extents[a] for a in outer if a in whole.spatial)
-    overwrites = whole.covered and not started and len(groups) == places and None not in leaders
-    product = whole.func == "mul"
-    start = f"vmul.{whole.form}" if product else "vcopy.v"
-    step = f"vmacc.{whole.form}" if product else f"vacc.{whole.combine}"
+    places = prod(nest.extents[a] for a in outer if a in combination.spatial)
+    overwrites = combination.covered and not started and len(groups) == places and None not in leaders
+    product = combination.func == "mul"
+    start = f"vmul.{combination.form}" if product else "vcopy.v"
+    step = f"vmacc.{combination.form}" if product else f"vacc.{combination.combine}"
     out: list[Emitted] = []
     for leader, group in zip(leaders, groups.values(), strict=True):
         if overwrites and leader is not None:
             group.insert(0, group.pop(leader))
         for position, p in enumerate(group):
             mnemonic = start if overwrites and position == 0 else step
-            operands = refs(whole.names, nest, p, (3,) * len(whole.names))
-            out.append(Emitted(mnemonic, (*lanes(p), *whole.immediates), operands))
+            operands = refs(combination.names, nest, p, (3,) * len(combination.names))
+            out.append(Emitted(mnemonic, (*lanes(p), *combination.immediates), operands))
     return out, overwrites

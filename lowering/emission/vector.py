@@ -1,4 +1,4 @@
-"""Nests become instructions: recognise what a nest could be, try the assignments of its axes, take the cheapest."""
+"""Element-wise nests become vector instructions; :mod:`girih.ir.isa.vector_selection` chooses their loops."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from ...ir.box import Affine, Span
 from ...ir.errors import GirihError, UnsupportedError
 from ...ir.graph import DTYPES
+from ...ir.isa.loop_bounds import Dimension
 from ...ir.isa.scalar_functions import ELEMENTS
-from ...ir.isa.timing import vector_body
+from ...ir.isa.vector_selection import elementwise_form
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, Walk, choices, collapse, independent, pieces, repeats, tighten
+from ..loops.axes import ByteNest, Piece, Walk, merged, pieces, tied, tighten
 from ..loops.perfect_nest import Load, Nest
 from ..loops.tile_spec import row_major
 
@@ -83,6 +84,15 @@ def byte_nest(nest: Nest, buffers: Buffers) -> ByteNest:
     return ByteNest(nest.extents, walks, conditions)
 
 
+def dimensions(load: Load, buffers: Buffers) -> tuple[Dimension, ...]:
+    """All dimensions of what is loaded, over the nest's loops; pitches in bytes."""
+    array = buffers[load.buffer]
+    return tuple(
+        Dimension(i.coeffs, i.const, bound, pitch)
+        for i, bound, pitch in zip(load.index, array.shape, array.strides, strict=True)
+    )
+
+
 def refs(names: tuple[str, ...], nest: ByteNest, piece: Piece, ranks: tuple[int, ...]) -> tuple[Ref, ...]:
     return tuple(
         Ref(name, walk.buffer, base, strides[:rank])
@@ -111,7 +121,7 @@ def _plain(nest: Nest, buffers: Buffers, engine: Engine) -> list[Emitted]:
     tight = tighten(byte_nest(nest, buffers))
     if tight is None:
         return []
-    flat = collapse(tight)
+    flat = merged(tight)
     numbers = [o for o in nest.operands if not isinstance(o, Load)]
     immediates = tuple((f"imm{i}", float(n)) for i, n in enumerate(numbers))
     if nest.func == "copy" and numbers:
@@ -122,13 +132,10 @@ def _plain(nest: Nest, buffers: Buffers, engine: Engine) -> list[Emitted]:
         mnemonic, special = f"v{nest.func}.{form}", element.special
         names = ("dst", *(n for n, f in zip("abc", form, strict=False) if f == "v"))
     dtype = buffers[nest.buffer].dtype
-    best = min(
-        (axes for axes in choices(len(flat.extents), 3) if independent(flat, axes)),
-        key=lambda axes: vector_cost(flat, axes, engine, dtype, special),
-    )
+    form = elementwise_form(engine, flat.extents, dtype, special=special, tied=tied(flat))
     return [
         Emitted(mnemonic, (*lanes(piece), *immediates), refs(names, flat, piece, (3,) * len(names)))
-        for piece in pieces(flat, best, 3)
+        for piece in pieces(flat, form.loops, 3)
     ]
 
 
@@ -136,14 +143,9 @@ def lanes(piece: Piece) -> tuple[tuple[str, int], ...]:
     return tuple((f"n{i}", e) for i, e in enumerate(piece.extents))
 
 
-def vector_cost(nest: ByteNest, axes: tuple[int, ...], engine: Engine, dtype: str, special: bool) -> int:
-    shape = [nest.extents[a] for a in axes] or [1]
-    return repeats(nest, axes) * (engine.issue + vector_body(engine, shape, dtype, special))
-
-
 def copies(extents: tuple[int, ...], target: Walk, source: Walk, rank: int = 4) -> Iterator[Piece]:
     """A strided copy as pieces of at most ``rank`` dimensions, the densest loop innermost."""
-    flat = collapse(ByteNest(extents, (target, source), ()))
+    flat = merged(ByteNest(extents, (target, source), ()))
     order = sorted(
         range(len(flat.extents)), key=lambda a: (-abs(flat.walks[1].strides[a]), -abs(flat.walks[0].strides[a]))
     )

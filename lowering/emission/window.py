@@ -5,65 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.box import Affine, Span
-from ...ir.isa.window_selection import Found, Guard, Part, Slot, cheapest_parts, overwrites, visited, window_mnemonic
+from ...ir.isa.loop_bounds import Clipped, Dimension, clip, merge_loops
+from ...ir.isa.window_selection import Slot, WindowPart, cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, Walk, collapse_except, pieces
+from ..loops.axes import ByteNest, Piece, Walk, over, pieces
 from ..loops.perfect_nest import Load, Nest
-from .vector import Buffers, Emitted, Ref, byte_nest
+from .vector import Buffers, Emitted, Ref, byte_nest, dimensions
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A combination over the points that find something in bounds, with conditions where loops decide that together.
-
-    ``guards``: the dimensions of each load in which they do. ``covered``: every element of the destination is visited.
-    """
+    """A combination over the points that find something in bounds, with conditions where loops decide that together."""
 
     nest: ByteNest
-    guards: tuple[tuple[Guard, ...], ...]
-    covered: bool
+    clipped: Clipped
 
 
 def bounded(nest: Nest, buffers: Buffers) -> Bounded | None:
     """The same combination, by the bounds of what it reads; ``None`` if everything is out of bounds."""
     loads = [o for o in nest.operands if isinstance(o, Load)]
     raw = byte_nest(replace(nest, operands=tuple(replace(load, conditions=()) for load in loads)), buffers)
-    target = raw.walks[0].strides
-    guarded = [(i, bound) for load in loads if load.conditions for i, bound in _leaving(load, nest.extents, buffers)]
-    spans = visited(nest.extents, [not s for s in target], guarded)
-    if any(span.size == 0 for span in spans):
+    reads = [dimensions(load, buffers) if load.conditions else () for load in loads]
+    clipped = clip(nest.extents, [not s for s in raw.walks[0].strides], reads)
+    if clipped.empty:
         return None
-    extents = tuple(span.size for span in spans)
 
     def moved(index: Affine) -> Affine:
-        return Affine(index.coeffs, index.const + sum(c * s.lo for c, s in zip(index.coeffs, spans, strict=True)))
+        const = index.const + sum(c * s.lo for c, s in zip(index.coeffs, clipped.spans, strict=True))
+        return Affine(index.coeffs, const)
 
     walks = tuple(Walk(w.buffer, moved(Affine(w.strides, w.base)).const, w.strides) for w in raw.walks)
-    inside = [replace(load, index=tuple(map(moved, load.index))) for load in loads]
-    guards = tuple(_guards(load, extents, buffers) if load.conditions else () for load in inside)
     conditions = [moved(c) for c in nest.conditions]
-    for g in (g for of_load in guards for g in of_load):
-        conditions += [Affine(g.coeffs, g.const), Affine(tuple(-c for c in g.coeffs), g.bound - 1 - g.const)]
-    always = {c for c in conditions if c.over(tuple(Span(0, e) for e in extents)).lo >= 0}
-    kept = tuple(c for c in conditions if c not in always)
-    covered = all(t == e for t, e, s in zip(extents, nest.extents, target, strict=True) if s)
-    return Bounded(ByteNest(extents, walks, kept), guards, covered)
-
-
-def _leaving(load: Load, extents: tuple[int, ...], buffers: Buffers) -> list[tuple[Affine, int]]:
-    """The dimensions of a load whose positions are not all in bounds, and their bounds."""
-    points = tuple(Span(0, e) for e in extents)
-    reached = [(i, bound, i.over(points)) for i, bound in zip(load.index, buffers[load.buffer].shape, strict=True)]
-    return [(i, bound) for i, bound, span in reached if span.lo < 0 or span.hi > bound]
-
-
-def _guards(load: Load, extents: tuple[int, ...], buffers: Buffers) -> tuple[Guard, ...]:
-    leaving, array = _leaving(load, extents, buffers), buffers[load.buffer]
-    return tuple(
-        Guard(i.coeffs, i.const, bound, pitch)
-        for i, bound, pitch in zip(load.index, array.shape, array.strides, strict=True)
-        if (i, bound) in leaving
-    )
+    for g in (g for guards in clipped.guards for g in guards):
+        conditions += [g.index, Affine(tuple(-c for c in g.coeffs), g.bound - 1 - g.const)]
+    always = {c for c in conditions if c.over(tuple(Span(0, e) for e in clipped.extents)).lo >= 0}
+    return Bounded(ByteNest(clipped.extents, walks, tuple(c for c in conditions if c not in always)), clipped)
 
 
 def windows(
@@ -77,26 +53,24 @@ def windows(
     mnemonic = window_mnemonic(nest.func, nest.combine or "", len(loads))
     if mnemonic is None or len(loads) < len(nest.operands) or nest.conditions:
         return None
-    tight = inside.nest
-    apart = {a for of_load in inside.guards for g in of_load for a in g.loops if tight.extents[a] > 1}
-    flat, kept = collapse_except(ByteNest(tight.extents, tight.walks, ()), frozenset(apart))
+    clipped = inside.clipped
+    extents, kept = merge_loops(clipped.extents, [w.strides for w in inside.nest.walks], clipped.guarded)
+    flat = over(replace(inside.nest, conditions=()), extents, kept)
     parts = cheapest_parts(
         engine,
         flat.extents,
         tuple(w.strides for w in flat.walks),
-        tuple(tuple(_renumbered(g, kept) for g in gs) for gs in inside.guards),
+        tuple(tuple(g.renumbered(kept) for g in guards) for guards in clipped.guards),
         [buffers[load.buffer].dtype for load in loads],
         below,
     )
     if not parts:
         return None
-    found = [part.found for part in parts]
-    replaces = inside.covered and not started
-    replaces &= all(overwrites(f.nest, f.window, nest.combine or "") for f in found)
-    return [e for p in parts for e in _instructions(mnemonic, _part(flat, p), p.found, replaces)], replaces
+    replaces = clipped.covered and not started and all(overwrites(p, nest.combine or "") for p in parts)
+    return [e for p in parts for e in _instructions(mnemonic, _restricted(flat, p), p, replaces)], replaces
 
 
-def _part(flat: ByteNest, part: Part) -> ByteNest:
+def _restricted(flat: ByteNest, part: WindowPart) -> ByteNest:
     """The loops that a part does, each from its first point."""
     if part.only is None:
         return flat
@@ -106,13 +80,9 @@ def _part(flat: ByteNest, part: Part) -> ByteNest:
     return replace(flat, extents=extents, walks=walks)
 
 
-def _renumbered(guard: Guard, kept: tuple[int, ...]) -> Guard:
-    return Guard(tuple(guard.coeffs[a] for a in kept), guard.const, guard.bound, guard.pitch)
-
-
-def _instructions(mnemonic: str, flat: ByteNest, found: Found, replaces: bool) -> list[Emitted]:
+def _instructions(mnemonic: str, flat: ByteNest, part: WindowPart, replaces: bool) -> list[Emitted]:
     """One for each point of the loops outside; those that see nothing are left out."""
-    nest, window = found.nest, found.window
+    nest, window = part.nest, part.form
     outside = [a for a in range(len(flat.extents)) if a not in window.loops]
     walked = [g for n, g in enumerate(nest.guards) if all(s.guard != n for s in (window.row, window.column))]
     seen: set[int] = set()
@@ -123,17 +93,19 @@ def _instructions(mnemonic: str, flat: ByteNest, found: Found, replaces: bool) -
             continue
         acc = int(not replaces or piece.bases[0] in seen)
         seen.add(piece.bases[0])
-        out.append(_emitted(mnemonic, flat, found, piece, values, acc))
+        out.append(_emitted(mnemonic, flat, part, piece, values, acc))
     return out
 
 
-def _origin(guard: Guard, values: dict[int, int]) -> int:
+def _origin(guard: Dimension, values: dict[int, int]) -> int:
     """The position at the first point of the loops inside."""
     return guard.const + sum(guard.coeffs[a] * v for a, v in values.items())
 
 
-def _emitted(mnemonic: str, flat: ByteNest, found: Found, piece: Piece, values: dict[int, int], acc: int) -> Emitted:
-    nest, window = found.nest, found.window
+def _emitted(
+    mnemonic: str, flat: ByteNest, part: WindowPart, piece: Piece, values: dict[int, int], acc: int
+) -> Emitted:
+    nest, window = part.nest, part.form
     row, column = window.row, window.column
 
     def extent(loop: int | None) -> int:
@@ -155,7 +127,7 @@ def _emitted(mnemonic: str, flat: ByteNest, found: Found, piece: Piece, values: 
         ("sh", row.stride), ("sw", column.stride), ("dh", row.dilation), ("dw", column.dilation),
         ("h0", h0), ("w0", w0), ("H", height), ("W", width), ("acc", acc),
     )  # fmt: skip
-    source = 1 + found.source
+    source = 1 + part.source
     # The base is that of row 0, column 0.
     base = piece.bases[source] - h0 * row.pitch - w0 * column.pitch
     pitches = (row.pitch, column.pitch, *steps(source, window.lane))

@@ -1,13 +1,13 @@
-"""Loop nests over bytes: clipping by conditions, merging of loops, and the choice of an instruction's axes."""
+"""Loop nests over bytes: clipping by conditions, merging of loops, and cutting into instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
-from math import prod
+from itertools import product
 
 from ...ir.box import Affine
+from ...ir.isa.loop_bounds import merge_loops
 
 
 @dataclass(frozen=True)
@@ -71,30 +71,18 @@ def tighten(nest: ByteNest) -> ByteNest | None:
     return ByteNest(tuple(b - a for a, b in zip(low, high, strict=True)), walks, conditions)
 
 
-def collapse(nest: ByteNest) -> ByteNest:
+def merged(nest: ByteNest) -> ByteNest:
     """Merge pairs of loops that every walk sees as one; loops of extent one go. Conditions keep their loops apart."""
-    return collapse_except(nest, frozenset())[0]
+    fixed = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k}
+    extents, kept = merge_loops(nest.extents, [w.strides for w in nest.walks], fixed)
+    return over(nest, extents, kept)
 
 
-def collapse_except(nest: ByteNest, apart: frozenset[int]) -> tuple[ByteNest, tuple[int, ...]]:
-    """Like :func:`collapse`, but the loops in ``apart`` stay as they are; also the old position of each loop left."""
-    bound = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k} | apart
-    axes = [a for a, e in enumerate(nest.extents) if e > 1 or a in bound]
-    extents = {a: nest.extents[a] for a in axes}
-    merged = True
-    while merged:
-        merged = False
-        for outer, inner in permutations(axes, 2):
-            if outer in bound or inner in bound:
-                continue
-            if all(w.strides[outer] == w.strides[inner] * extents[inner] for w in nest.walks):
-                extents[inner] *= extents[outer]
-                axes.remove(outer)
-                merged = True
-                break
-    walks = tuple(Walk(w.buffer, w.base, tuple(w.strides[a] for a in axes)) for w in nest.walks)
-    conditions = tuple(Affine(tuple(c.coeffs[a] for a in axes), c.const) for c in nest.conditions)
-    return ByteNest(tuple(extents[a] for a in axes), walks, conditions), tuple(axes)
+def over(nest: ByteNest, extents: tuple[int, ...], kept: Sequence[int]) -> ByteNest:
+    """The nest over loops of these ``extents``, of which the i-th has the strides of loop ``kept[i]``."""
+    walks = tuple(Walk(w.buffer, w.base, tuple(w.strides[a] for a in kept)) for w in nest.walks)
+    conditions = tuple(Affine(tuple(c.coeffs[a] for a in kept), c.const) for c in nest.conditions)
+    return ByteNest(extents, walks, conditions)
 
 
 def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:
@@ -130,27 +118,6 @@ def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:
         )
 
 
-def independent(nest: ByteNest, axes: Sequence[int]) -> bool:
-    """Whether no condition ties two of ``axes`` together."""
-    return all(sum(1 for a in axes if c.coeffs[a]) <= 1 for c in nest.conditions)
-
-
-def choices(count: int, rank: int) -> Iterator[tuple[int, ...]]:
-    """Ways to give up to ``rank`` of ``count`` loops to an instruction; only which one is last matters."""
-    if count <= rank:
-        for last in range(count):
-            yield (*(a for a in range(count) if a != last), last)
-        if not count:
-            yield ()
-        return
-    seen: set[tuple[frozenset[int], int]] = set()
-    for axes in permutations(range(count), rank):
-        key = (frozenset(axes), axes[-1])
-        if key not in seen:
-            seen.add(key)
-            yield (*sorted(axes[:-1]), axes[-1])
-
-
-def repeats(nest: ByteNest, axes: Sequence[int]) -> int:
-    """How many instructions :func:`pieces` makes at most."""
-    return prod(e for a, e in enumerate(nest.extents) if a not in axes)
+def tied(nest: ByteNest) -> list[list[int]]:
+    """For each condition the loops that it ties together: one instruction takes one of them at the most."""
+    return [[a for a, k in enumerate(c.coeffs) if k] for c in nest.conditions]

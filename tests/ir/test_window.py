@@ -9,19 +9,17 @@ from math import prod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.ir.box import Affine, Span
+from girih.ir.box import Span
+from girih.ir.isa.loop_bounds import Dimension, in_bounds
 from girih.ir.isa.timing import vector_body
 from girih.ir.isa.window_selection import (
     Combination,
-    Found,
-    Guard,
-    Part,
     Slot,
-    Window,
+    WindowForm,
+    WindowPart,
     cheapest,
     cheapest_parts,
     overwrites,
-    visited,
 )
 from girih.ir.load_machine import load_machine
 
@@ -42,14 +40,14 @@ def nests(draw: st.DrawFn) -> tuple[Combination, list[bool]]:
     target = tuple(0 if r else 1 << (3 * a) for a, r in enumerate(reduced))
     other = draw(st.sampled_from([None, tuple(draw(st.integers(0, 2)) for _ in range(count))]))
     guards = tuple(
-        Guard(tuple(c if h == d else 0 for c, h in zip(coeffs, home, strict=True)), draw(st.integers(-3, 3)), bound, pitch)
+        Dimension(tuple(c if h == d else 0 for c, h in zip(coeffs, home, strict=True)), draw(st.integers(-3, 3)), bound, pitch)
         for d, (pitch, bound) in enumerate(zip(pitches[:2], (draw(st.integers(1, 9)), draw(st.integers(1, 9))), strict=True))
         if draw(st.booleans()) and d in home
     )  # fmt: skip
     return Combination(extents, target, source, other, guards), reduced
 
 
-def found(nest: Combination, below: int = FOREVER) -> Found | None:
+def found(nest: Combination, below: int = FOREVER) -> WindowPart | None:
     reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
     guards = (nest.guards, ())[: len(reads)]
     return cheapest(VME, nest.extents, guards, (nest.target, *reads), ["float16"] * len(reads), below)
@@ -61,7 +59,7 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
     answer = found(case[0])
     if answer is None:
         return
-    nest, window = answer.nest, answer.window
+    nest, window = answer.nest, answer.form
     assert len(set(window.loops)) == len(window.loops)
     for slot in (window.row, window.column):
         assert slot.out is None or nest.target[slot.out]
@@ -90,17 +88,17 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
 def test_what_is_not_cheaper_is_not_taken(case: tuple[Combination, list[bool]]) -> None:
     answer = found(case[0])
     if answer is not None:
-        assert found(case[0], answer.window.busy) is None
-        assert found(case[0], answer.window.busy + 1) is not None
+        assert found(case[0], answer.form.busy) is None
+        assert found(case[0], answer.form.busy + 1) is not None
 
 
 @settings(deadline=None)
 @given(nests(), st.sampled_from(["sum", "max"]))
 def test_only_what_sees_something_everywhere_overwrites(case: tuple[Combination, list[bool]], combine: str) -> None:
     answer = found(case[0])
-    if answer is None or not overwrites(answer.nest, answer.window, combine) or combine == "sum":
+    if answer is None or not overwrites(answer, combine) or combine == "sum":
         return
-    nest, window = answer.nest, answer.window
+    nest, window = answer.nest, answer.form
     kernel = [a for a in (window.row.kernel, window.column.kernel) if a is not None]
     points = [range(1) if a in kernel else range(e) for a, e in enumerate(nest.extents)]
     for point in product(*points):
@@ -108,7 +106,7 @@ def test_only_what_sees_something_everywhere_overwrites(case: tuple[Combination,
         assert any(all(inside(g, tap) for g in nest.guards) for tap in taps)
 
 
-def inside(guard: Guard, point: tuple[int, ...]) -> bool:
+def inside(guard: Dimension, point: tuple[int, ...]) -> bool:
     return 0 <= guard.const + sum(c * i for c, i in zip(guard.coeffs, point, strict=True)) < guard.bound
 
 
@@ -116,7 +114,7 @@ def inside(guard: Guard, point: tuple[int, ...]) -> bool:
 @given(nests())
 def test_loops_are_cut_to_what_is_in_bounds(case: tuple[Combination, list[bool]]) -> None:
     nest, reduced = case
-    spans = visited(nest.extents, reduced, [(Affine(g.coeffs, g.const), g.bound) for g in nest.guards])
+    spans = in_bounds(nest.extents, reduced, nest.guards)
     points = list(product(*(range(e) for e in nest.extents)))
     useful = [p for p in points if all(inside(g, p) for g in nest.guards)]
     assert all(s.lo <= i < s.hi for p in useful for s, i in zip(spans, p, strict=True))
@@ -126,25 +124,25 @@ def test_loops_are_cut_to_what_is_in_bounds(case: tuple[Combination, list[bool]]
 
 def test_loops_that_decide_together_are_cut_only_where_they_are_reduced() -> None:
     # i + k - 2 in [0, 4), i below 4 and k below 9: k >= 6 finds nothing, i is left alone.
-    assert visited((4, 9), (False, True), [(Affine((1, 1), -2), 4)]) == (Span(0, 4), Span(0, 6))
+    assert in_bounds((4, 9), (False, True), [Dimension((1, 1), -2, 4, 1)]) == (Span(0, 4), Span(0, 6))
     # Alone, i is cut as well: 2 * i - 3 in [0, 4).
-    assert visited((9,), (False,), [(Affine((2,), -3), 4)]) == (Span(2, 4),)
-    assert visited((9,), (False,), [(Affine((-2,), 5), 4)]) == (Span(1, 3),)
+    assert in_bounds((9,), (False,), [Dimension((2,), -3, 4, 1)]) == (Span(2, 4),)
+    assert in_bounds((9,), (False,), [Dimension((-2,), 5, 4, 1)]) == (Span(1, 3),)
 
 
 def test_a_depthwise_convolution() -> None:
     """Rows of 10 x 64, 3 x 3 taps, a guard on both dimensions: images are walked, the rest is one instruction."""
-    guards = (Guard((0, 1, 0, 0, 1, 0), -1, 12, 640), Guard((0, 0, 1, 0, 0, 1), -1, 10, 64))
+    guards = (Dimension((0, 1, 0, 0, 1, 0), -1, 12, 640), Dimension((0, 0, 1, 0, 0, 1), -1, 10, 64))
     nest = Combination(
         (2, 12, 10, 64, 3, 3), (7680, 640, 64, 1, 0, 0), (7680, 640, 64, 1, 640, 64), (0, 0, 0, 1, 192, 64), guards
     )
     answer = found(nest)
     assert answer is not None
     row, column = Slot(1, 4, 1, 1, 640, 0), Slot(2, 5, 1, 1, 64, 1)
-    assert answer.window == Window(2 * (16 + 120 * 9), 2, row, column, 3)
+    assert answer.form == WindowForm(2 * (16 + 120 * 9), 2, row, column, 3)
 
 
-def parts_of(nest: Combination) -> tuple[Part, ...]:
+def parts_of(nest: Combination) -> tuple[WindowPart, ...]:
     reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
     guards = (nest.guards, ())[: len(reads)]
     return cheapest_parts(VME, nest.extents, (nest.target, *reads), guards, ["float16"] * len(reads), FOREVER)
@@ -158,9 +156,9 @@ def test_parts_are_the_whole_and_cost_less(case: tuple[Combination, list[bool]])
         assert parts == () or len(parts) > 1
         return
     if len(parts) == 1:
-        assert parts == (Part(whole),)
+        assert parts == (whole,)
         return
-    assert sum(p.found.window.busy for p in parts) < whole.window.busy
+    assert sum(p.form.busy for p in parts) < whole.form.busy
     loops = {p.only[0] for p in parts if p.only is not None}
     spans = sorted(p.only[1] for p in parts if p.only is not None)
     assert len(loops) == 1 and len(spans) == len(parts)
@@ -170,7 +168,7 @@ def test_parts_are_the_whole_and_cost_less(case: tuple[Combination, list[bool]])
         assert part.only is not None
         ranges = [range(e) for e in case[0].extents]
         ranges[loop] = range(*part.only[1])
-        nest = part.found.nest
+        nest = part.nest
         for point in product(*ranges):
             here = tuple(v - part.only[1].lo * (a == loop) for a, v in enumerate(point))
             assert all(inside(g, here) for g in nest.guards) == all(inside(g, point) for g in case[0].guards)
@@ -184,12 +182,12 @@ def test_few_channels_leave_the_lanes_to_the_width() -> None:
         (width * channels, channels, 1, 0, 0),
         (width * channels, channels, 1, width * channels, channels),
         (0, 0, 1, 3 * channels, channels),
-        (Guard((1, 0, 0, 1, 0), -1, 28, width * channels), Guard((0, 1, 0, 0, 1), -1, width, channels)),
+        (Dimension((1, 0, 0, 1, 0), -1, 28, width * channels), Dimension((0, 1, 0, 0, 1), -1, width, channels)),
     )
     whole, parts = found(nest), parts_of(nest)
-    assert whole is not None and whole.window.lane == 2
-    assert (parts[0].only, parts[0].found.window.lane) == ((1, Span(1, 111)), 1)
-    assert sum(p.found.window.busy for p in parts) < 0.65 * whole.window.busy
+    assert whole is not None and whole.form.lane == 2
+    assert (parts[0].only, parts[0].form.lane) == ((1, Span(1, 111)), 1)
+    assert sum(p.form.busy for p in parts) < 0.65 * whole.form.busy
     # With as many channels as lanes there is nothing to gain.
     wide = replace(nest, extents=(28, width, 64, 3, 3))
     assert [p.only for p in parts_of(wide)] == [None]

@@ -1,0 +1,200 @@
+"""Contractions as matrix instructions: which loops one of them takes, and the cycles of all.
+
+Prediction and emission share this, so that what is emitted is what was counted on.
+
+A dimension of the left operand that an output loop and a reduced loop walk together is a *window* (the rows or columns
+of a convolution); the instruction itself knows stride, dilation and the operand's bounds there. Without windows, a
+contraction whose loops merge into one of each role is a matrix product. Loops that do not fit into an instruction
+repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+
+from ..box import Affine
+from ..machine import Engine
+from .loop_bounds import Dimension, merge_loops
+from .timing import matrix_body
+
+
+@dataclass(frozen=True)
+class MatrixWindow:
+    """One dimension of the left operand: its loops in the instruction (``None``: extent one) and their steps.
+
+    ``origin`` is the position at their first point, affine in the loops outside; ``pitch`` is the stride of a position.
+    Positions outside of ``0 <= p < bound`` yield zero; there are none unless it is ``guarded``.
+    """
+
+    out: int | None
+    kernel: int | None
+    stride: int
+    dilation: int
+    origin: Affine
+    bound: int
+    pitch: int
+    guarded: bool = False
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        return tuple(a for a in (self.out, self.kernel) if a is not None)
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        return (*self.inner, *(a for a, c in enumerate(self.origin.coeffs) if c))
+
+    def start(self, outer: dict[int, int]) -> int:
+        """The origin for these values of the loops outside."""
+        return self.origin.const + sum(c * outer[a] for a, c in enumerate(self.origin.coeffs) if c)
+
+    def outside(self) -> MatrixWindow:
+        """The same with all of its loops outside of the instruction."""
+        coeffs = list(self.origin.coeffs)
+        for loop, step in ((self.out, self.stride), (self.kernel, self.dilation)):
+            if loop is not None:
+                coeffs[loop] = step
+        return replace(self, out=None, kernel=None, origin=Affine(tuple(coeffs), self.origin.const))
+
+    def renumbered(self, kept: tuple[int, ...]) -> MatrixWindow:
+        """``kept[i]`` is the old number of loop i."""
+        new = {old: position for position, old in enumerate(kept)}
+        out, kernel = (None if a is None else new[a] for a in (self.out, self.kernel))
+        origin = Affine(tuple(self.origin.coeffs[a] for a in kept), self.origin.const)
+        return replace(self, out=out, kernel=kernel, origin=origin)
+
+
+@dataclass(frozen=True)
+class MatrixForm:
+    """``instructions`` that take ``busy`` cycles in all; loops are numbered as those of ``extents``.
+
+    ``kept[i]`` is the number that loop i had before loops were merged. Without ``row`` and ``column`` an instruction is
+    a product, with them a convolution. ``repeated`` are the windows that no loop of an instruction walks: where one is
+    out of bounds, nothing is emitted.
+    """
+
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+    row: MatrixWindow | None
+    column: MatrixWindow | None
+    m: int | None
+    n: int | None
+    k: int | None
+    repeated: tuple[MatrixWindow, ...]
+    instructions: int
+    busy: int
+
+    @property
+    def axes(self) -> tuple[int | None, ...]:
+        """In the order of the extents of ``mconv`` or ``mmatmul``."""
+        if self.row is None or self.column is None:
+            return (self.m, self.n, self.k)
+        return (self.row.out, self.column.out, self.n, self.row.kernel, self.column.kernel, self.k)
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Loops by the operands that they walk; those that walk all three are in none of the groups."""
+
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+
+
+def _roles(target: Sequence[int], left: Sequence[int], right: Sequence[int]) -> _Roles:
+    m: list[int] = []
+    n: list[int] = []
+    k: list[int] = []
+    for a in range(len(target)):
+        if not target[a]:
+            k.append(a)
+        elif not right[a]:
+            m.append(a)
+        elif not left[a]:
+            n.append(a)
+    return _Roles(tuple(m), tuple(n), tuple(k))
+
+
+def matrix_form(
+    engine: Engine,
+    dtype: str,
+    extents: tuple[int, ...],
+    strides: tuple[tuple[int, ...], ...],
+    dimensions: Sequence[Dimension],
+    guarded: Collection[int],
+) -> MatrixForm:
+    """The instructions for a contraction of operands of ``dtype``.
+
+    ``strides`` are those of the target, the left and the right operand, and of what the sum starts from, if the
+    instruction adds it. ``dimensions`` are all those of the left operand; it may be read out of bounds in those that
+    one of the ``guarded`` loops walks.
+    """
+    windows = _windows(extents, strides, dimensions, guarded)
+    merged, kept = merge_loops(extents, strides, {a for w in windows for a in w.loops})
+    windows = [w.renumbered(kept) for w in windows]
+    target, left, right = (tuple(s[a] for a in kept) for s in strides[:3])
+    roles = _roles(target, left, right)
+    taken = {a for w in windows for a in w.loops}
+    m, n, k = (
+        sorted((a for a in group if a not in taken), key=lambda a: -merged[a]) for group in (roles.m, roles.n, roles.k)
+    )
+    columns, depth = (group[0] if group else None for group in (n, k))
+    inner = [w for w in windows if w.inner]
+
+    def cost(loops: Collection[int | None]) -> tuple[int, int]:
+        """(instructions, busy cycles) if these ``loops`` are in the instruction."""
+        rows, cols, reduced = (prod(merged[a] for a in group if a in loops) for group in (roles.m, roles.n, roles.k))
+        instructions = prod(e for a, e in enumerate(merged) if a not in loops)
+        return instructions, instructions * (engine.issue + matrix_body(engine, rows, cols, reduced, dtype))
+
+    repeated = tuple(w for w in windows if not w.inner)
+    if not inner and len(m) < 2 and len(k) < 2:
+        rows = m[0] if m else None
+        return MatrixForm(merged, kept, None, None, rows, columns, depth, repeated, *cost({rows, columns, depth}))
+    # What room the windows leave is for the loops with which all instructions take the least time, the longest where
+    # several do: 60 rows four times fill the array better than 80 rows three times.
+    held = {columns, depth, *(a for w in inner for a in w.inner)}
+    others = sorted((*m, *k[1:]), key=lambda a: -merged[a])
+    fitting = combinations(others, min(len(others), 2 - len(inner)))
+    chosen = min(fitting, key=lambda loops: cost({*held, *loops})[1])
+    zero = Affine((0,) * len(merged), 0)
+    for a in chosen:
+        out, kernel = (a, None) if a in m else (None, a)
+        inner.append(MatrixWindow(out, kernel, 1, 1, zero, merged[a], left[a]))
+    inner += [MatrixWindow(None, None, 1, 1, zero, 1, 0)] * (2 - len(inner))
+    # The denser dimension is the column.
+    row, column = sorted(inner, key=lambda w: -abs(w.pitch))
+    return MatrixForm(merged, kept, row, column, None, columns, depth, repeated, *cost({*held, *chosen}))
+
+
+def _windows(
+    extents: tuple[int, ...],
+    strides: tuple[tuple[int, ...], ...],
+    dimensions: Sequence[Dimension],
+    guarded: Collection[int],
+) -> list[MatrixWindow]:
+    """The windows of the left operand that matter; at most two have loops in the instruction."""
+    left = strides[1]
+    roles = _roles(*strides[:3])
+    candidates: list[MatrixWindow] = []
+    for dimension in dimensions:
+        coeffs = dimension.coeffs
+        used = [a for a in dimension.loops if extents[a] > 1]
+        bounded = any(a in guarded for a in used)
+        # The loops of an instruction go forwards, and through no other dimension.
+        able = [a for a in used if coeffs[a] > 0 and left[a] == coeffs[a] * dimension.pitch]
+        out = max((a for a in able if a in roles.m), key=lambda a: extents[a], default=None)
+        kernel = max((a for a in able if a in roles.k), key=lambda a: extents[a], default=None)
+        if not bounded and (out is None or kernel is None):
+            continue
+        stride, dilation = (1 if a is None else coeffs[a] for a in (out, kernel))
+        # Where nothing can fall outside, the other loops may move the window without its knowledge.
+        rest = tuple(c if bounded and a in used and a not in (out, kernel) else 0 for a, c in enumerate(coeffs))
+        origin = Affine(rest, dimension.const)
+        candidates.append(
+            MatrixWindow(out, kernel, stride, dilation, origin, dimension.bound, dimension.pitch, bounded)
+        )
+    placed = sorted((w for w in candidates if w.inner), key=lambda w: -prod(extents[a] for a in w.inner))[:2]
+    return [w if w in placed else w.outside() for w in candidates if w in placed or w.guarded]

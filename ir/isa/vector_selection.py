@@ -1,0 +1,104 @@
+"""Which loops a vector instruction takes, of those that are left when loops are merged; and the cycles of all.
+
+Prediction and emission share this, so that what is emitted is what was counted on. An instruction has up to three
+loops, the last along the lanes; those that are left over repeat it. A combination (a sum, a maximum) goes element by
+element over what is not reduced, one instruction for each point of the reduced loops, or folds one reduced loop along
+the lanes; what :mod:`.window_selection` finds competes with both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from ..machine import Engine
+from .timing import vector_body
+
+RANK = 3
+"""The most loops of a vector instruction."""
+
+
+@dataclass(frozen=True)
+class VectorForm:
+    """``instructions`` over ``loops`` (the last along the lanes) that take ``busy`` cycles in all.
+
+    ``folds``: the last loop is reduced within an instruction.
+    """
+
+    busy: int
+    instructions: int
+    folds: bool
+    loops: tuple[int, ...]
+
+
+def elementwise_form(
+    engine: Engine,
+    extents: Sequence[int],
+    dtype: str,
+    *,
+    special: bool = False,
+    tied: Sequence[Collection[int]] = (),
+) -> VectorForm:
+    """The cheapest instructions that visit every point; of equals the fewest, then the first.
+
+    ``dtype`` is that of the destination. Of each group in ``tied``, an instruction takes one loop at the most: they
+    are bounded together.
+    """
+    forms = _forms(engine, extents, range(len(extents)), None, dtype, special, tied)
+    return min(forms, key=lambda form: (form.busy, form.instructions))
+
+
+def reduction_form(
+    engine: Engine,
+    extents: Sequence[int],
+    reduced: Sequence[int],
+    lanes: Sequence[int],
+    dtypes: tuple[str, str],
+    tied: Sequence[Collection[int]] = (),
+) -> VectorForm:
+    """The cheapest instructions that combine over the ``reduced`` loops, of which ``lanes`` may be folded.
+
+    ``dtypes`` are those of the destination and of the source; ``tied`` as in :func:`elementwise_form`.
+    """
+    spatial = [a for a in range(len(extents)) if a not in reduced]
+    forms = [*_forms(engine, extents, spatial, None, dtypes[0], False, tied)]
+    for lane in lanes:
+        forms += _forms(engine, extents, spatial, lane, dtypes[1], False, tied)
+    return min(forms, key=lambda form: (form.busy, form.instructions, form.folds, form.loops))
+
+
+def _forms(
+    engine: Engine,
+    extents: Sequence[int],
+    free: Sequence[int],
+    lane: int | None,
+    dtype: str,
+    special: bool,
+    tied: Sequence[Collection[int]],
+) -> Iterator[VectorForm]:
+    """Every choice among the ``free`` loops, all behind one another or in front of the ``lane`` that is folded."""
+    points = prod(extents)
+    for chosen in choices(len(free), RANK if lane is None else RANK - 1):
+        loops = tuple(free[a] for a in chosen) if lane is None else (*(free[a] for a in chosen), lane)
+        if any(sum(a in group for a in loops) > 1 for group in tied):
+            continue
+        shape = [extents[a] for a in loops] or [1]
+        instructions = points // prod(shape)
+        busy = instructions * (engine.issue + vector_body(engine, shape, dtype, special))
+        yield VectorForm(busy, instructions, lane is not None, loops)
+
+
+def choices(count: int, rank: int) -> Iterator[tuple[int, ...]]:
+    """Ways to give up to ``rank`` of ``count`` loops to an instruction; only which one is last matters."""
+    if not count:
+        yield ()
+    elif count <= rank:
+        for last in range(count):
+            yield (*(a for a in range(count) if a != last), last)
+    else:
+        for front in combinations(range(count), rank - 1):
+            for last in range(count):
+                if last not in front:
+                    yield (*front, last)
