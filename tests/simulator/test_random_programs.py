@@ -14,7 +14,7 @@ from girih.ir.isa.row import Row
 from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program
 from girih.simulator import simulate
-from tests.simulator.test_semantics import tolerance
+from tests.simulator.execution.test_semantics import tolerance
 from tests.support.simulator.memory_images import copy_of, image, in_order, loosely, simulated
 from tests.support.simulator.programs import TINY
 from tests.support.simulator.random_operands import anything, anywhere

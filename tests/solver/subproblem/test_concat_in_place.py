@@ -24,7 +24,7 @@ from girih.solver.cpsat.backend import Budget
 from girih.solver.options import Options
 from girih.solver.subproblem.concat_aliasing import with_inside
 from girih.solver.timeline.predict import predict
-from tests.ir.test_inside import STCP, planned, segment_of
+from tests.ir.semantics.test_concat_aliasing import STCP, planned, segment_of
 from tests.support import graphs
 
 

@@ -16,16 +16,16 @@ from girih.ir.isa.table import ROWS, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.program import HostKernel, Placed
 from girih.simulator import simulate
-from tests.simulator.test_clock import APART, run, times
+from tests.simulator.timing.test_clock import APART, run, times
 from tests.support.simulator.programs import add, array, move, program
 
-PAGE = Path(__file__).parents[2] / "docs" / "timing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "timing.md"
 
 
 def test_every_rule_on_the_page_has_its_programs() -> None:
     known = {
         f"{path.name}::{node.name}"
-        for path in Path(__file__).parent.glob("test_*.py")
+        for path in Path(__file__).parents[1].rglob("test_*.py")
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef)
     }

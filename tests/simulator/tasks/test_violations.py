@@ -241,5 +241,5 @@ def test_without_the_sanitizer_only_what_cannot_be_executed_is_found() -> None:
 
 
 def test_the_page_tells_every_kind() -> None:
-    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    page = Path(__file__).parents[3] / "docs" / "simulator.md"
     assert tuple(re.findall(r"^\| `([a-z]+)` \|", page.read_text(), flags=re.MULTILINE)) == get_args(ViolationKind)

@@ -159,7 +159,7 @@ def test_exit_codes(
 
 LOADING = """
 import sys, types
-from girih.api.console import console
+from girih.api.cli.console import console
 
 class Loading(types.ModuleType):
     def __getattr__(self, name):
@@ -184,7 +184,7 @@ def test_the_command_ends_as_the_command_line_does() -> None:
 
 
 def test_the_readme_lists_every_option_of_every_command() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
     usage = readme[readme.index("    girih compile MODEL.onnx") : readme.index("`girih COMMAND --help`")]
     told = {block.split()[0]: block for block in usage.split("    girih ")[1:]}
     for name, command in cli.cli.commands.items():

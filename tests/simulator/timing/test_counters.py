@@ -133,7 +133,7 @@ def test_a_summary_reads_back_equal() -> None:
 
 
 def test_the_page_explains_every_counter() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "counters.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "counters.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `([^`]+)` \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE))
     for name in run().total:
         assert told.get(name) == meaning(name).text, name

@@ -8,7 +8,7 @@ from girih.ir.isa.encoding import encode
 from girih.ir.isa.manual import manual
 from girih.ir.isa.table import BY_OPCODE, make
 
-PAGE = Path(__file__).parents[2] / "docs" / "isa.md"
+PAGE = Path(__file__).parents[3] / "docs" / "isa.md"
 
 
 def test_the_page_is_up_to_date() -> None:
