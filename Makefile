@@ -15,7 +15,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-allocation bench-calibration bench-published bench-mutations bench-scaling bench-simulator clean
+.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-published bench-mutations bench-scaling bench-simulator clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -51,6 +51,10 @@ docs: $(VENV)/.installed ## write the pages that derive from the sources
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
 	$(PY) -m benchmarks.networks --json $(JSON)
+
+bench-ablation: JSON ?= $(BUILD)/ablation.json
+bench-ablation: $(VENV)/.installed-dev | $(BUILD) ## plan without each refinement of the solver, to see what it gains; rows go to JSON=FILE, ARGS="..." to the script
+	$(PY) benchmarks/ablation.py --json $(JSON) $(ARGS)
 
 bench-allocation: OUT ?= $(BUILD)/allocation
 bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUTS=DIR (id,lower,upper,size), offsets go to OUT=DIR; ARGS="..." to the script

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -51,11 +51,12 @@ LOWERING = Code(("ir", "lowering"), ("apache-tvm", "apache-tvm-ffi", "girih", "n
 
 @dataclass(frozen=True)
 class PlanKey:
-    """What a plan follows from."""
+    """What a plan follows from; ``disabled`` are those of the options in order, and ``options`` the others."""
 
     graph: str
     machine: str
     options: Options
+    disabled: tuple[str, ...]
     code: str
 
 
@@ -87,7 +88,10 @@ class Cache:
         """
         if self.store is None:
             return solve(), False
-        name = f"{sha256(PlanKey(graph.digest, sha256(machine), options, code_sha256(SOLVER)))}.plan"
+        # A set has no order, and a name must not depend on one.
+        disabled = tuple(sorted(options.disabled))
+        bare = replace(options, disabled=frozenset())
+        name = f"{sha256(PlanKey(graph.digest, sha256(machine), bare, disabled, code_sha256(SOLVER)))}.plan"
         found = _found(self.store, name, lambda data: _read_plan(data, graph, machine, options))
         if found is not None:
             return found, True

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.table import Table
@@ -164,6 +164,13 @@ def as_they_are(rows: Measurements) -> dict[str, Any]:
     return {"rows": rows}
 
 
+class Keyed(Protocol):
+    """What a row is kept for."""
+
+    @property
+    def key(self) -> str: ...
+
+
 class Rows:
     """Finished rows by key, kept in a file if there is one: there, under ``place`` of what ``report`` makes of them.
 
@@ -173,7 +180,7 @@ class Rows:
     def __init__(
         self,
         file: Path | None,
-        again: Sequence[Case] = (),
+        again: Sequence[Keyed] = (),
         report: Callable[[Measurements], dict[str, Any]] = as_they_are,
         place: str = "rows",
     ) -> None:
@@ -187,12 +194,12 @@ class Rows:
     def measured(self) -> Measurements:
         return self._rows
 
-    def get(self, case: Case) -> dict[str, Any] | None:
+    def get(self, case: Keyed) -> dict[str, Any] | None:
         """The row of a case that passed before."""
         row = self._rows.get(case.key)
         return row if row and row["status"] == "ok" else None
 
-    def add(self, case: Case, row: dict[str, Any]) -> None:
+    def add(self, case: Keyed, row: dict[str, Any]) -> None:
         self._rows[case.key] = row
         if self._file is not None:
             part = self._file.with_name(f".{self._file.name}.part")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..ir.plan import Plan
+from .switches import ALL_ON, Disabled, checked
 
 Strategy = Literal["solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise"]
 
@@ -22,12 +23,17 @@ class Options:
     ``strategy``: "solver" decides everything by its models. The others are there to be compared with: "layerwise" runs
     one operator after the other through main memory, as a compiler without a schedule would; "graphturbo" follows
     published heuristics (see :mod:`girih.solver.baselines.graphturbo`), up to the level that may be named behind a
-    colon.
+    colon. ``disabled``: refinements to do without (see :mod:`girih.solver.switches`); :class:`UsageError` if there is
+    no such refinement.
     """
 
     timeout: float = 60.0
     strategy: Strategy = "solver"
     seed: int = 0
+    disabled: Disabled = ALL_ON
+
+    def __post_init__(self) -> None:
+        checked(self.disabled)
 
 
 @dataclass(frozen=True)

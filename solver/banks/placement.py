@@ -15,6 +15,7 @@ from ..cost.equivalence import kind, renamed
 from ..cost.local_buffers import in_place_groups, local_requests
 from ..cost.tile_walk import Walks
 from ..cpsat.backend import Budget
+from ..switches import ALL_ON, Disabled
 from .model import Request
 from .solve import Overflow, Placement, place
 
@@ -26,12 +27,15 @@ AHEAD = 2
 class Placing:
     """Places the buffers of one graph on one machine; equal problems are solved once."""
 
-    def __init__(self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int) -> None:
+    def __init__(
+        self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int, disabled: Disabled = ALL_ON
+    ) -> None:
         self.graph = graph
         self.cells = cells
         self.machine = machine
         self.walks = walks
         self.seed = seed
+        self.disabled = disabled
         self._known: dict[tuple[object, ...], Placement | Overflow] = {}
         self._places: dict[tuple[Hashable, Budget], tuple[Run, LocalPlaces]] = {}
 
@@ -95,8 +99,9 @@ class Placing:
         are still being stored.
         """
         apart = [[b] for b in buffers]
+        plain = "extended-lifetimes" in self.disabled
         if memory.role != "local":
-            longer = _longer(buffers, memory)
+            longer = _longer(buffers, memory) if not plain else frozenset[int]()
             if longer:
                 yield _Wish(apart, longer=longer)
             yield _Wish(apart)
@@ -104,6 +109,9 @@ class Placing:
         ops = [self.graph.op[n] for n in segment.ops]
         in_place = in_place_groups(buffers, replaced(self.graph, ops, inside(self.graph, segment)))
         ways = [apart] if in_place == apart else [apart, in_place]
+        if plain:
+            yield from map(_Wish, ways)
+            return
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
         loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}

@@ -114,7 +114,7 @@ class _Loop:
         self.cuts: list[ColumnCut] = []
         self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
-        self._candidates = Candidates(graph, machine)
+        self._candidates = Candidates(graph, machine, disabled=options.disabled)
 
     @property
     def best(self) -> Plan | None:
@@ -129,6 +129,8 @@ class _Loop:
             self._graphturbo(LEVELS[self.options.strategy])
             return
         asked = rounds(self.options.timeout, len(self.graph.ops), self._kinds)
+        if "overlap-variety" in self.options.disabled:
+            asked = tuple(replace(now, exposed=asked[0].exposed) for now in asked)
         searches = self._affords(ENUMERATION_SECONDS)
         first = asked[0]
         self._incumbent(first, below=not searches or len(asked) > 1)
@@ -145,7 +147,7 @@ class _Loop:
                 # Cuts are never taken back, so no later round can do better.
                 refusal = error
                 break
-            if attempt is not None:
+            if attempt is not None and "learned-costs" not in self.options.disabled:
                 self._learn(attempt)
             stale = 0 if attempt is not None else stale + 1
             if stale == len(EXPOSURES):
@@ -173,6 +175,7 @@ class _Loop:
         """
         with suppress(InfeasibleError):
             found = self._graphturbo(LEVELS["graphturbo"])
+            below = below and "heuristic-segments" not in self.options.disabled
             if below and self._affords(HEURISTIC_SECONDS) and not self.below.over:
                 self.below.planned(0, tuple(s.bare for s in found.plan.segments), now)
 

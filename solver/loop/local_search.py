@@ -18,6 +18,7 @@ from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Realised, Refusal
 from ..subproblem.subproblem import Below, under
 from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Round, budget
+from ..switches import Switch
 from .resegment import aligned, bare, coarser, shifted, uniform
 
 POLISH = 0.5
@@ -32,24 +33,30 @@ Adopt = Callable[[Below], None]
 
 def refined(below: Below, candidates: Candidates, number: int, now: Round, adopt: Adopt) -> None:
     """Try all of it as round ``number``; the best plan may be one of a graph with recomputations."""
+    disabled = below.options.disabled
     if below.options.timeout >= SHORT:
         recut(below, candidates, number, now)
-        coarsen(below, candidates, number, now)
-        below = recomputed(below, number, now, adopt)
-    polish(below, number)
-    if below.options.timeout >= SHORT:
+        if "fewer-instances" not in disabled:
+            coarsen(below, candidates, number, now)
+        if "rematerialisation" not in disabled:
+            below = recomputed(below, number, now, adopt)
+    if "longer-residency" not in disabled:
+        polish(below, number)
+    if below.options.timeout >= SHORT and "address-reflection" not in disabled:
         mirror(below, number)
 
 
 def recut(below: Below, candidates: Candidates, number: int, now: Round) -> None:
     """Once more with each way to cut the segments of the best plan otherwise."""
     graph, cells = below.graph, below.cells
-    changes: tuple[Callable[[Plan], tuple[Segment, ...]], ...] = (
-        lambda best: aligned(graph, cells, candidates, best),
-        lambda best: shifted(graph, best),
-        lambda best: uniform(graph, cells, bare(graph, best.segments)),
-    )
-    for change in changes:
+    changes: dict[Switch, Callable[[Plan], tuple[Segment, ...]]] = {
+        "aligned-splits": lambda best: aligned(graph, cells, candidates, best),
+        "shifted-operators": lambda best: shifted(graph, best),
+        "uniform-layers": lambda best: uniform(graph, cells, bare(graph, best.segments)),
+    }
+    for switch, change in changes.items():
+        if switch in below.options.disabled:
+            continue
         if below.is_done:
             return
         best = _best(below)

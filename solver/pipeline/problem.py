@@ -11,6 +11,7 @@ from typing import Literal
 
 from ...ir.machine import Machine
 from ..cost.tile_walk import Walk
+from ..switches import ALL_ON, Disabled
 
 EngineKind = Literal["copy", "matrix", "vector"]
 
@@ -81,18 +82,26 @@ class Footprint:
     weights: int
 
 
-def bodies(walk: Walk, machine: Machine, footprint: Footprint, loads: dict[int, int]) -> list[Body]:
+def bodies(
+    walk: Walk, machine: Machine, footprint: Footprint, loads: dict[int, int], disabled: Disabled = ALL_ON
+) -> list[Body]:
     """One body for each number of weight versions that makes a difference.
 
     ``loads``: busy cycles of the copy engine for each weight tile (by its number in the walk).
     """
     room = machine.role("weights").capacity
     groups: dict[tuple[tuple[bool, ...], ...], list[int]] = {}
-    for depth in DEPTHS if walk.weights else DEPTHS[:1]:
+    single = not walk.weights or "multi-buffering" in disabled
+    for depth in DEPTHS[:1] if single else DEPTHS:
         if depth * footprint.weights <= room or depth == 1:
             flags = tuple(tuple(row) for row in walk.loaded(depth))
             groups.setdefault(flags, []).append(depth)
-    return [_body(walk, machine, footprint, loads, flags, tuple(depths)) for flags, depths in groups.items()]
+    scratch = SCRATCH_DEPTHS
+    if "deep-scratch" in disabled:
+        scratch = DEPTHS
+    if "multi-buffering" in disabled:
+        scratch = DEPTHS[:1]
+    return [_body(walk, machine, footprint, loads, flags, tuple(depths), scratch) for flags, depths in groups.items()]
 
 
 def _window(flags: tuple[tuple[bool, ...], ...], tiles: int) -> range:
@@ -112,6 +121,7 @@ def _body(
     loads: dict[int, int],
     flags: tuple[tuple[bool, ...], ...],
     depths: tuple[int, ...],
+    scratch_depths: tuple[int, ...],
 ) -> Body:
     copy_latency = walk.loads[0].latency if walk.loads else 0
     latency = {kind: machine.engine_for(kind).latency for kind in ("matrix", "vector")}
@@ -160,7 +170,7 @@ def _body(
     if footprint.scratch:
         # Buffers between vector stages need no versions: they are written and read in the order of one queue.
         buffers = tuple(tuple(fills) for fills in (operands, results) if fills)
-        rings.append(Ring("scratch", footprint.scratch, machine.role("accumulator").capacity, SCRATCH_DEPTHS, buffers))
+        rings.append(Ring("scratch", footprint.scratch, machine.role("accumulator").capacity, scratch_depths, buffers))
     if walk.weights:
         rings.append(Ring("weights", footprint.weights, machine.role("weights").capacity, depths, (tuple(weights),)))
     return Body(tuple(tasks), tuple(deps), tuple(rings), len(window))

@@ -20,6 +20,7 @@ from ...ir.semantics.cell import Cells, Run, count
 from ..cost.equivalence import kind
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.tile_walk import Walk, Walks
+from ..switches import ALL_ON, Disabled
 from .model import Schedule, pipeline
 from .problem import NOTHING, Before, Body, Footprint, Ring, bodies, played
 
@@ -70,12 +71,15 @@ class _Made:
 class Pipelines:
     """Schedules of tile loops, each solved once."""
 
-    def __init__(self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int) -> None:
+    def __init__(
+        self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int, disabled: Disabled = ALL_ON
+    ) -> None:
         self.graph = graph
         self.cells = cells
         self.machine = machine
         self.walks = walks
         self.seed = seed
+        self.disabled = disabled
         self._known: dict[tuple[object, ...], _Best] = {}
         self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[Pipelined, ...], Run]] = {}
         self._sizes: dict[tuple[str, Tile, tuple[Box, ...]], Footprint] = {}
@@ -115,7 +119,7 @@ class Pipelines:
                 continue
             cell = max(running, key=lambda c: c.weight)
             walk = self.walks.walk(op, tile, cell)
-            before = _before(op, walk, made)
+            before = _before(op, walk, made) if "stalled-depths" not in self.disabled else NOTHING
             beside = _scratch(op, made) if before != NOTHING else 0
             depths, pipelined = self._best(index, walk, op, segment, footprint, before, beside)
             found.append(pipelined)
@@ -166,7 +170,7 @@ class Pipelines:
         assumed in playing: depths for which there is no room count only if there is none at all.
         """
         options: list[tuple[int, int, tuple[int, int], Body]] = []
-        for body in bodies(walk, self.machine, footprint, loads):
+        for body in bodies(walk, self.machine, footprint, loads, self.disabled):
             rings = {ring.name: ring for ring in body.rings}
             shallow = _beside(rings["scratch"], beside) if "scratch" in rings else (1,)
             for depths in product(shallow, rings["weights"].fitting if "weights" in rings else (1,)):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpsat.backend import STRIKES, Budget, solve
+from ..switches import ALL_ON, Disabled
 from .greedy import Decisions, Outcome, bound, evaluate
 from .model import ResidencyModel, Window, affordable
 from .problem import Demand
@@ -56,13 +57,14 @@ def improve(
     budget: Budget,
     seed: int,
     on_solution: Callable[[float, float], None] | None = None,
+    disabled: Disabled = ALL_ON,
 ) -> Improved:
     """Better decisions than ``start``, or ``start`` and a bound; the solver is asked only if there is a gap."""
     search = _Search(demand, room, start, budget, seed, on_solution)
     uses = sum(len(item.uses) for item in demand.fetched)
     if uses <= WHOLE and not search.closed:
         search.step(None, 1.0 if uses <= ONE else SHARE)
-    if uses > ONE:
+    if uses > ONE and "residency-windows" not in disabled:
         search.rounds()
     return search.answer()
 

@@ -21,6 +21,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, leaving
 from ..cost.local_buffers import is_streamed, lives, round_up, stationary
+from ..switches import ALL_ON, Disabled
 from .tensor_partition import atoms, disjoint, divided, grouped, hull_of, sliced
 from .weight_chunks import Ring, Walk, Walks, chunks, first_use, ring
 
@@ -129,11 +130,11 @@ def link_rate(machine: Machine) -> float:
 
 def demand(
     graph: Graph, cells: Cells, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step],
-    slot_cycles: Sequence[int],
+    slot_cycles: Sequence[int], disabled: Disabled = ALL_ON,
 ) -> Demand:  # fmt: skip
     """Collect and cut everything that crosses segments; ``slot_cycles``: estimated computation of each slot."""
     seen = _look(graph, cells, machine, segments, steps)
-    maker = _Maker(graph, machine, tuple(slot_cycles), _streamed(graph, seen))
+    maker = _Maker(graph, machine, tuple(slot_cycles), _streamed(graph, seen), disabled)
     for name, what in seen.items():
         maker.take(name, what)
     return maker.finish(seen)
@@ -187,9 +188,12 @@ def _streamed(graph: Graph, seen: dict[str, _Seen]) -> list[int]:
 class _Maker:
     """Turns what was seen of each tensor into decisions to be taken."""
 
-    def __init__(self, graph: Graph, machine: Machine, cycles: tuple[int, ...], streamed: list[int]) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, cycles: tuple[int, ...], streamed: list[int], disabled: Disabled
+    ) -> None:
         self.graph = graph
         self.machine = machine
+        self.disabled = disabled
         self.cycles = cycles
         self.memory = machine.role("shared")
         fine = (size for most, size in CHUNKS if sum(-(-s // size) for s in streamed) <= most)
@@ -212,7 +216,7 @@ class _Maker:
 
     def _read(self, name: str, reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
         """Parts of what cores load, with the slots that need them: no more is there than is needed, and none twice."""
-        parts = atoms([box for _, box in reads])
+        parts = atoms([box for _, box in reads]) if "load-parts" not in self.disabled else []
         if not parts:
             return grouped(reads)
         most = SLICE // DTYPES[self.graph.tensor[name].dtype]
@@ -247,7 +251,7 @@ class _Maker:
             uses = tuple(Use(s, ceil(self.cycles[s] * (1 - share))) for s, share in shares if share is not None)
             if uses:
                 self.fetched.append(Fetched((self.part(name, box),), uses, stream=name))
-        for slot, walks in streams:
+        for slot, walks in streams if "weight-rings" not in self.disabled else ():
             need = hull_of(w.hull for w in walks)
             if need is None or volume(need) * DTYPES[tensor.dtype] <= self.limit:
                 continue
@@ -261,7 +265,8 @@ class _Maker:
         must = name in self.graph.output_tensors or bool(seen.host_reads)
         made, taken = ([box for _, box in of] for of in (seen.writes, seen.reads))
         least = SMALLEST // DTYPES[self.graph.tensor[name].dtype]
-        fine = [] if must or not taken else divided(made, taken, least)
+        whole = must or not taken or "result-parts" in self.disabled
+        fine = [] if whole else divided(made, taken, least)
         boxes = fine or disjoint([*made, *taken])
         for box in boxes:
             writes = [(s, intersect(b, box)) for s, b in seen.writes if overlap(b, box)]

@@ -15,6 +15,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget
+from ..switches import ALL_ON, Disabled
 from .greedy import Decisions, Excess, Greedy, evaluate, offers
 from .neighbourhood import Improved, improve
 from .problem import Demand, demand
@@ -69,6 +70,7 @@ def reside(
     seed: int = 0,
     everything_in_main: bool = False,
     wanted: Demand | None = None,
+    disabled: Disabled = ALL_ON,
     on_solution: Callable[[float, float], None] | None = None,
 ) -> Residence | Shortage:
     """Decide what lives in the shared memory when.
@@ -77,7 +79,7 @@ def reside(
     before its slot. ``wanted``: the demand of these segments and steps, if it is known already.
     """
     if wanted is None:
-        wanted = demand(graph, cells, machine, segments, steps, slot_cycles)
+        wanted = demand(graph, cells, machine, segments, steps, slot_cycles, disabled)
     room = np.full(len(wanted.cycles), machine.role("shared").capacity, dtype=np.int64)
     for cut in cuts:
         room[cut.live[0] : cut.live[1]] -= cut.spare
@@ -86,15 +88,15 @@ def reside(
     if excess is not None:
         return _shortage(excess, segments, steps, int(room[excess.slot]))
     room = np.maximum(room - hand.room, (room * FILL).astype(np.int64))
-    start = _by_hand(wanted, room, everything_in_main)
+    start = _by_hand(wanted, room, everything_in_main, disabled)
     if everything_in_main:
         answer = Improved(start, evaluate(wanted, start), "fixed", float(evaluate(wanted, start).objective))
     else:
-        answer = improve(wanted, room, start, budget=budget, seed=seed, on_solution=on_solution)
+        answer = improve(wanted, room, start, budget=budget, seed=seed, on_solution=on_solution, disabled=disabled)
     return residence(graph, machine, wanted, answer, budget=budget, seed=seed)
 
 
-def _by_hand(wanted: Demand, room: NDArray[np.int64], everything_in_main: bool) -> Decisions:
+def _by_hand(wanted: Demand, room: NDArray[np.int64], everything_in_main: bool, disabled: Disabled) -> Decisions:
     """The best of several greedy answers."""
     least = Greedy(wanted, room)
     least.least()
@@ -105,7 +107,8 @@ def _by_hand(wanted: Demand, room: NDArray[np.int64], everything_in_main: bool) 
         hand.keeps(favour)
     leads = {reach: offers(wanted, [reach * n / 16 for n in range(17)]) for reach in (1, 2, 8)}
     starts: list[Decisions] = []
-    for reach, early, favour in product(leads, (True, False), kept):
+    variants = list(product(leads, (True, False), kept))
+    for reach, early, favour in variants[:1] if "greedy-variants" in disabled else variants:
         hand = kept[favour].copy()
         hand.leads(leads[reach], early)
         starts.append(hand.decisions())

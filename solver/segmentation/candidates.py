@@ -27,6 +27,7 @@ from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.semantics.cell import leaving
+from ..switches import ALL_ON, Disabled
 from .cell_arrays import CORNERS, Rows, all_cells, representatives, rows
 from .fusion_runs import Crossing, Growth, Run
 from .split_cost import Costs
@@ -73,9 +74,12 @@ class Column:
 class Candidates:
     """All columns of a graph on a machine. ``margin``: bytes of local memory to leave free."""
 
-    def __init__(self, graph: Graph, machine: Machine, *, longest: int = LONGEST, margin: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, *, longest: int = LONGEST, margin: int = 0, disabled: Disabled = ALL_ON
+    ) -> None:
         self.graph = graph
         self.machine = machine
+        self.disabled = disabled
         self.longest = longest
         self.capacity = machine.role("local").capacity - margin
         self.shared = machine.role("shared").capacity * (RESERVE - 1) // RESERVE
@@ -187,7 +191,7 @@ class Candidates:
 
     def _best(self, run: Run, ways: tuple[Cut, ...]) -> list[Column]:
         """The columns of a run that no other beats in cycles, in repeated fetches and in shared memory at once."""
-        price = _Price(run, ways, self.graph, self.costs)
+        price = _Price(run, ways, self.graph, self.costs, self.disabled)
         order = np.lexsort((price.again, price.cycles))
         kept: list[int] = []
         for i in order.tolist():
@@ -237,7 +241,7 @@ class _Bytes:
 class _Price:
     """Prices of one run under each of its cuts, as arrays."""
 
-    def __init__(self, run: Run, ways: tuple[Cut, ...], graph: Graph, costs: Costs) -> None:
+    def __init__(self, run: Run, ways: tuple[Cut, ...], graph: Graph, costs: Costs, disabled: Disabled) -> None:
         self.run, self.ways, self.graph = run, ways, graph
         rates = costs.rates
         count = np.array([ways[c].instance_count for c in run.cuts.tolist()], dtype=np.int64)
@@ -261,8 +265,10 @@ class _Price:
         store = stored.cycles(rates.write, rates.out.bytes_per_cycle) + rates.store_latency
         enter = early.cycles(rates.read, rates.into.bytes_per_cycle) + rates.latency
         wait = np.maximum(enter, store) if run.first == run.last else np.maximum(0, enter - run.alone[-1] / 2)
-        period = np.maximum.reduce([run.cycles + wait, load, store])
-        self.cycles = np.ceil(count * period + enter + store + self._starved(period, costs)).astype(np.int64)
+        busy = np.sum(run.alone, axis=0) if "engine-overlap" in disabled else run.cycles
+        period = np.maximum.reduce([busy + wait, load, store])
+        starved = 0.0 if "weight-starvation" in disabled else self._starved(period, costs)
+        self.cycles = np.ceil(count * period + enter + store + starved).astype(np.int64)
 
     def _starved(self, period: NDArray[np.float64], costs: Costs) -> NDArray[np.float64]:
         """Cycles that the first instance waits for weights because those to come have no room in shared memory.

@@ -25,6 +25,7 @@ from ..options import ModelRun
 from ..pipeline.solve import Pipelined, Pipelines, TooLarge
 from ..residency.problem import demand
 from ..residency.solve import Cut, Residence, Shortage, reside
+from ..switches import ALL_ON, Disabled
 from ..timeline.predict import Timeline, predict
 
 MOST_CUTS = 8
@@ -77,15 +78,17 @@ class Realiser:
     """Everything that plans of one graph on one machine have in common, remembered from one to the next."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None]
-    ) -> None:
+        self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None],
+        disabled: Disabled = ALL_ON,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.cells = cells
         self.seed = seed
+        self.disabled = disabled
         self.walks = Walks(graph, machine)
-        self.pipelines = Pipelines(graph, cells, machine, self.walks, seed)
-        self.placing = Placing(graph, cells, machine, self.walks, seed)
+        self.pipelines = Pipelines(graph, cells, machine, self.walks, seed, disabled)
+        self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note
         self._sha256 = graph.digest
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
@@ -195,13 +198,13 @@ class Realiser:
     ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Refusal:
         """What lives in the shared memory when, and where."""
         memory = self.machine.role("shared")
-        wanted = demand(self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles)
+        wanted = demand(self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled)
         cuts: list[Cut] = []
         while True:
             answer = reside(
                 self.graph, self.cells, self.machine, draft.segments, draft.steps,
                 slot_cycles=cycles, cuts=cuts, budget=asked.again if cuts else asked.residency, seed=self.seed,
-                everything_in_main=asked.layerwise, wanted=wanted,
+                everything_in_main=asked.layerwise, wanted=wanted, disabled=self.disabled,
             )  # fmt: skip
             if isinstance(answer, Shortage):
                 return self._shortage(draft, answer)

@@ -22,14 +22,21 @@ from ...ir.box import Box, hull, is_empty, overlap
 from ...ir.graph import Graph
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, count
+from ..switches import ALL_ON, Disabled
 
 MOST_SEGMENTS = 12
 """Segments in a plan for which more than the two extremes are tried."""
 
 
-def orders(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
+def orders(
+    graph: Graph, cells: Cells, segments: Sequence[Segment], disabled: Disabled = ALL_ON
+) -> tuple[tuple[Step, ...], ...]:
     """The orders worth trying, each once: the extremes, and between them."""
+    if "step-orders" in disabled:
+        return (segment_by_segment(segments),)
     found = extremes(graph, cells, segments)
+    if "mixed-orders" in disabled:
+        return found
     counts = [count(s.instances) for s in segments]
     falls = [i for i in range(1, len(segments)) if counts[i] < counts[i - 1]]
     if len(segments) > MOST_SEGMENTS or len(falls) < 2:

@@ -37,9 +37,11 @@ class Below:
         self.recomputed = recomputed
         self._beat = beat
         self.cells = Cells(graph)
-        self.realiser = Realiser(graph, machine, self.cells, options.seed, self.note)
+        self.realiser = Realiser(graph, machine, self.cells, options.seed, self.note, options.disabled)
         self.is_layerwise = options.strategy == "layerwise"
-        self.ways = Ways(graph, machine, self.cells, self.realiser, options.seed, layerwise=self.is_layerwise)
+        self.ways = Ways(
+            graph, machine, self.cells, self.realiser, options.seed, options.disabled, layerwise=self.is_layerwise
+        )
         self.best: Plan | None = None
         self.asked: Request | None = None
         """What the best plan is the answer to, if the models made it."""
@@ -78,7 +80,7 @@ class Below:
 
     def _ordered(self, number: int, tiled: tuple[Segment, ...], now: Round, *above: Solved) -> Realised | Refusal:
         """Everything below the tiles, for each order of the instances; the better plan, or the first refusal."""
-        tried = orders(self.graph, self.cells, tiled)
+        tried = orders(self.graph, self.cells, tiled, self.options.disabled)
         if self.is_layerwise:
             tried = tried[:1]
         best: Realised | None = None

@@ -13,6 +13,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
+from ..switches import ALL_ON, Disabled
 from ..tiling.model import Choice
 from ..tiling.solve import Caps, Infeasible, Tiler
 from .concat_aliasing import with_inside
@@ -34,13 +35,15 @@ class Ways:
     """
 
     def __init__(
-        self, graph: Graph, machine: Machine, cells: Cells, realiser: Realiser, seed: int, *, layerwise: bool
-    ) -> None:
+        self, graph: Graph, machine: Machine, cells: Cells, realiser: Realiser, seed: int, disabled: Disabled = ALL_ON,
+        *, layerwise: bool,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.cells = cells
         self.realiser = realiser
         self.seed = seed
+        self.disabled = disabled
         self.layerwise = layerwise
         self.caps: dict[str, Caps] = {}
         self._apart: set[Segment] = set()
@@ -79,7 +82,9 @@ class Ways:
         """
         if now.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, now.tiling)
-            self._tilers[now.tiling] = Tiler(self.graph, self.machine, budget=budget(seconds), seed=self.seed)
+            self._tilers[now.tiling] = Tiler(
+                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled
+            )
         found: list[Tiled] = []
         for index, made in enumerate(segments):
             answer = self._tilers[now.tiling].segment(made.bare, self.cells, self.caps, leads=leads)
@@ -87,16 +92,19 @@ class Ways:
                 role = self.machine.memory[answer.memory].role
                 return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
             tiled, choices = answer
-            if not self.layerwise and tiled.bare not in self._apart:
+            apart = self.layerwise or "concat-aliasing" in self.disabled
+            if not apart and tiled.bare not in self._apart:
                 tiled = with_inside(self.graph, self.cells, self.machine, tiled)
             found.append((tiled, choices))
         return found
 
     def _others(self, segments: tuple[Segment, ...], now: Round) -> Iterator[list[Tiled]]:
         """With tiles for which waits count, in the order that there is and in another."""
-        turned = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
+        turned = segments
+        if "operator-order" not in self.disabled:
+            turned = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
         for of in dict.fromkeys((segments, turned)):
-            other = self._tiled(of, now, leads=True)
+            other = self._tiled(of, now, leads="producer-stall" not in self.disabled)
             if not isinstance(other, Refusal):
                 yield other
 

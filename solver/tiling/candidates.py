@@ -20,6 +20,7 @@ from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..cost.operator import OpCost, Work
+from ..switches import ALL_ON, Disabled
 
 MOST_TILES = 512
 """Candidates with more tiles are only considered if nothing with fewer fits."""
@@ -108,7 +109,9 @@ def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int],
     return columns, chosen
 
 
-def tile_shapes(op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False) -> list[Shape]:
+def tile_shapes(
+    op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False, disabled: Disabled = ALL_ON
+) -> list[Shape]:
     """The candidates for ``box`` of the output whose private buffers fit ``capacity`` bytes once.
 
     With ``all_sizes`` single elements and any number of tiles are considered too.
@@ -119,7 +122,7 @@ def tile_shapes(op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, 
     outer = [d for d in range(len(extents)) if d not in columns]
     # Heads inside of the rows, as in the context of an attention: a tile may be all rows of one head.
     rows = next((i for i, d in enumerate(outer) if d not in chosen and extents[d] > 1), len(outer))
-    heads = [d for d in outer[rows:] if d in chosen]
+    heads = [d for d in outer[rows:] if d in chosen] if "heads-in-rows" not in disabled else []
     outer = [d for d in outer if d not in heads]
     sizes: dict[tuple[int, ...], None] = {}
     unit = cost.matrix.columns if cost.anchor is not None else 1
@@ -133,7 +136,10 @@ def tile_shapes(op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, 
             sizes.setdefault(tuple(found))
     if all_sizes:
         sizes.setdefault(tuple(1 for _ in extents))
-    return _evaluated(op, graph, cost, box, list(sizes), capacity, chosen)
+    shapes = _evaluated(op, graph, cost, box, list(sizes), capacity, chosen)
+    if "stationary-first" in disabled:
+        return [s for s in shapes if s.order == tuple(range(len(extents)))]
+    return shapes
 
 
 def _evaluated(

@@ -21,6 +21,7 @@ from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cpsat.backend import Budget
+from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
 from .model import Choice, Problem, Table, choose, cycles, tile_modes
 from .producer_stall import Lead, overlap
@@ -71,13 +72,16 @@ class Infeasible:
 class Tiler:
     """Tiles of one graph's operators on one machine; equal operators with equal boxes are solved once."""
 
-    def __init__(self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0, disabled: Disabled = ALL_ON
+    ) -> None:
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
         self.structures = graph.analysis(EquivalenceClasses)
         self.budget = budget
         self.seed = seed
+        self.disabled = disabled
         self._costs: dict[int, OpCost] = {}
         self._known: dict[tuple[object, ...], Choice | Infeasible] = {}
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
@@ -181,7 +185,7 @@ class Tiler:
     ) -> Problem | None:  # fmt: skip
         """All data for one box; ``None`` if no candidate fits at all."""
         cost = self.cost(op)
-        shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes)
+        shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, disabled=self.disabled)
         modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box)))
         table = Table(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]

@@ -1,0 +1,255 @@
+"""What each refinement beyond the five models gains, by the cycles that the plans predict.
+
+    python benchmarks/ablation.py --json ablation.json --jobs 2     # or: make bench-ablation JSON=ablation.json
+    python benchmarks/ablation.py --only squeezenet resnet50 --switch weight-rings --timeout 20
+
+The ten published configurations and ten other networks are planned for two machines: once with all refinements of
+solver/switches.py, and once without each of them. Networks are imported and planned, neither lowered nor simulated. The
+gain of a refinement is the cycles without it over those with it, less one; it stays if it gains at least 1 % in the
+geometric mean or 3 % anywhere. "dma-chunks" is how local loads and stores are cut into copies: that is part of what a
+plan means and no switch, so here it is measured by leaving it out of the meaning.
+
+The solver's deterministic limits end the search, and its wall clock only far later than otherwise, so that a busy
+machine measures the same; a plan that the wall clock ended all the same is not counted, and planned again next time.
+With ``--json`` every finished plan is kept in that file at once: after an interrupt the same command goes on where it
+stopped (``--again`` begins anew). The exit code is 1 if a plan is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+from unittest.mock import patch
+
+from networks import Measurements, Rows
+from published import PUBLISHED
+from rich.console import Console
+from rich.table import Table
+
+from girih.frontend import import_onnx
+from girih.frontend.passes.divide import divide
+from girih.ir.checks.check_machine import check_machine
+from girih.ir.errors import GirihError
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.semantics import dma_chunks
+from girih.models import build
+from girih.models.light import light
+from girih.solver import plan
+from girih.solver.loop import benders
+from girih.solver.options import Options
+from girih.solver.subproblem import time_budget
+from girih.solver.switches import SWITCHES, checked
+
+CHUNKS = "dma-chunks"
+REFINEMENTS: Mapping[str, str] = {
+    **SWITCHES,
+    CHUNKS: "Loads and stores are cut into copies, so that tiles begin early.",
+}
+MEAN, ANYWHERE = 0.01, 0.03
+"""Gains from which on a refinement stays: in the geometric mean, or of one network on one machine."""
+MACHINES = ("stcp920", "stcp920-half")
+"""The second has half the shared memory and half the bandwidth of main memory."""
+ENDLESS = 1e6
+"""Seconds of wall clock that no search takes."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network is built; ``batch`` is divided over the clusters, ``None`` leaves it as the file has it."""
+
+    name: str
+    model: str
+    batch: int | None
+    params: tuple[str, ...] = field(default=())
+
+    def build(self) -> bytes:
+        if self.batch is None:
+            return light(self.model).SerializeToString()
+        params = {name: int(value) for name, _, value in (p.partition("=") for p in self.params)}
+        return build(self.model, **params).SerializeToString()
+
+
+OTHERS = (
+    *(
+        Network(name, name, None)
+        for name in ("bvlc_alexnet", "inception_v1", "inception_v2", "shufflenet", "squeezenet", "zfnet512")
+    ),
+    Network("mobilenet-v2-160", "mobilenet-v2", 16, ("size=160",)),
+    Network("bert-small", "bert-base", 16, ("seq=64", "layers=4", "hidden=512", "heads=8", "ffn=2048")),
+    Network("conformer-small", "conformer", 4, ("frames=400", "layers=4", "hidden=144")),
+    Network("dlrm-small", "dlrm", 64, ("tables=8", "width=256")),
+)
+NETWORKS = {
+    n.name: n for n in (*(Network(p.name, p.model, p.batch, p.params) for p in PUBLISHED), *OTHERS)
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One plan; ``without`` is the refinement that is left out, if any."""
+
+    network: str
+    machine: str
+    without: str | None
+    timeout: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.network} {self.machine} without={self.without or '-'} {self.timeout:g}s"
+
+    @property
+    def whole(self) -> Case:
+        """The same with all refinements."""
+        return replace(self, without=None)
+
+
+def target(name: str) -> Machine:
+    """One of :data:`MACHINES`."""
+    machine = load_machine("stcp920")
+    if name == "stcp920":
+        return machine
+    main = machine.role("main").name
+    halved = replace(
+        machine,
+        name=name,
+        memories=tuple(
+            replace(m, capacity=m.capacity // 2) if m.role == "shared" else m for m in machine.memories
+        ),
+        links=tuple(
+            replace(ln, bytes_per_cycle=ln.bytes_per_cycle / 2) if ln.memory == main else ln for ln in machine.links
+        ),
+    )  # fmt: skip
+    check_machine(halved)
+    return halved
+
+
+@lru_cache(maxsize=1)
+def graph(network: str) -> Graph:
+    """What one cluster computes; plans of one network are made in a row."""
+    machine = load_machine("stcp920")
+    chosen = NETWORKS[network]
+    return import_onnx(chosen.build(), batch=chosen.batch, precision="fp16", clusters=machine.clusters)
+
+
+def measure(case: Case) -> tuple[Case, dict[str, Any]]:
+    """The case and its row: what the plan predicts, and how planning ended."""
+    row: dict[str, Any] = asdict(case)
+    machine = target(case.machine)
+    began = time.perf_counter()
+    left_out = [case.without] if case.without not in (None, CHUNKS) else []
+    options = Options(case.timeout, disabled=checked(left_out))
+    most = 1 if case.without == CHUNKS else dma_chunks.MOST
+    try:
+        with patch.object(dma_chunks, "MOST", most):
+            planned = plan(divide(graph(case.network), machine), machine, options)
+    except GirihError as error:
+        return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
+    status = "ok" if planned.log.status == "done" else planned.log.status
+    found = {"cycles": planned.plan.cycles_predicted, "bound": planned.plan.lower_bound_cycles}
+    return case, row | found | {"status": status, "error": status, "seconds": time.perf_counter() - began}
+
+
+def prepare() -> None:
+    """Make the wall clock patient in this process, and Python look seldom for objects that nobody uses."""
+    benders.PATIENCE = ENDLESS
+    time_budget.SLACK = ENDLESS
+    gc.set_threshold(100_000, 20, 100)
+
+
+def measure_all(cases: Sequence[Case], kept: Rows, jobs: int) -> None:
+    """Plan what is missing, in so many processes; Ctrl-C ends it, and what was done is kept."""
+    errors = Console(stderr=True)
+    missing = [case for case in cases if kept.get(case) is None]
+    with multiprocessing.get_context("spawn").Pool(jobs, prepare) as pool:
+        try:
+            for number, (case, row) in enumerate(pool.imap_unordered(measure, missing), 1):
+                kept.add(case, row)
+                what = f"{row['cycles']:,} cycles" if row["status"] == "ok" else f"{row['status']}: {row['error']}"
+                line = f"{number} of {len(missing)}: {case.key}: {what}, {row['seconds']:.0f} s"
+                errors.print(line, highlight=False)
+        except KeyboardInterrupt:
+            errors.print("interrupted; finished rows:")
+
+
+def gains(refinement: str, cases: Iterable[Case], rows: Measurements) -> dict[Case, float]:
+    """By network and machine, the cycles without the refinement over those with it, less one; where both are known."""
+    found: dict[Case, float] = {}
+    for case in cases:
+        if case.without == refinement:
+            pair = [rows.get(c.key, {}) for c in (case, case.whole)]
+            if all(row.get("status") == "ok" for row in pair):
+                found[case] = pair[0]["cycles"] / pair[1]["cycles"] - 1
+    return found
+
+
+def stays(gained: Iterable[float]) -> bool:
+    """The rule."""
+    values = list(gained)
+    return geometric_mean(1 + g for g in values) - 1 >= MEAN or max(values) >= ANYWHERE
+
+
+def summary(refinements: Sequence[str], cases: Sequence[Case], rows: Measurements) -> Table:
+    """One line a refinement, the most useful first."""
+    table = Table(box=None, pad_edge=False)
+    for head in ("refinement", "plans", "mean", "largest", "where", "smallest", "stays", "what it does"):
+        table.add_column(head, justify="right" if head in ("plans", "mean", "largest", "smallest") else "left")
+    lines: list[tuple[float, list[str]]] = []
+    for name in refinements:
+        found = gains(name, cases, rows)
+        if not found:
+            lines.append((-1.0, [name, "0", "-", "-", "-", "-", "-", REFINEMENTS[name]]))
+            continue
+        mean = geometric_mean(1 + g for g in found.values()) - 1
+        best = max(found, key=lambda c: found[c])
+        cells = [name, str(len(found)), f"{mean:+.2%}", f"{found[best]:+.2%}", f"{best.network} on {best.machine}"]
+        cells += [f"{min(found.values()):+.2%}", "yes" if stays(found.values()) else "no", REFINEMENTS[name]]
+        lines.append((mean, cells))
+    for _, cells in sorted(lines, key=lambda line: -line[0]):
+        table.add_row(*cells)
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as resnet50")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows here, and go on with what is there")
+    parser.add_argument("--again", action="store_true", help="measure again what is in the file")
+    parser.add_argument("--timeout", type=float, default=20.0, help="of the solver, in seconds")
+    parser.add_argument("--switch", nargs="+", metavar="NAME", choices=REFINEMENTS, help="these refinements alone")
+    parser.add_argument("--machine", nargs="+", choices=MACHINES, default=MACHINES, help="these machines alone")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="plan in so many processes")
+    arguments = parser.parse_args()
+    names = arguments.only or list(NETWORKS)
+    if unknown := [n for n in names if n not in NETWORKS]:
+        parser.error(f"no network is called {' or '.join(unknown)}; choose from {', '.join(NETWORKS)}")
+    refinements: list[str] = arguments.switch or list(REFINEMENTS)
+    cases = [
+        Case(network, machine, without, arguments.timeout)
+        for network in names
+        for machine in arguments.machine
+        for without in (None, *refinements)
+    ]
+    kept = Rows(arguments.json, cases if arguments.again else ())
+    measure_all(cases, kept, arguments.jobs)
+    console = Console(width=None if sys.stdout.isatty() else 240)
+    console.print(summary(refinements, cases, kept.measured))
+    passed = sum(kept.get(case) is not None for case in cases)
+    console.print(f"{passed} of {len(cases)} plans", highlight=False)
+    return 0 if passed == len(cases) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

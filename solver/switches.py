@@ -1,0 +1,94 @@
+"""The refinements beyond the five models: each can be switched off, so that its worth can be measured.
+
+A plan stays valid without any of them, and mostly gets slower. ``make bench-ablation`` measures by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, get_args
+
+from ..ir.errors import UsageError
+
+Switch = Literal[
+    "address-reflection",
+    "aligned-splits",
+    "concat-aliasing",
+    "deep-scratch",
+    "engine-overlap",
+    "extended-lifetimes",
+    "fewer-instances",
+    "greedy-variants",
+    "heads-in-rows",
+    "heuristic-segments",
+    "learned-costs",
+    "load-parts",
+    "longer-residency",
+    "mixed-orders",
+    "multi-buffering",
+    "operator-order",
+    "overlap-variety",
+    "producer-stall",
+    "rematerialisation",
+    "residency-windows",
+    "result-parts",
+    "shifted-operators",
+    "stalled-depths",
+    "stationary-first",
+    "step-orders",
+    "uniform-layers",
+    "weight-rings",
+    "weight-starvation",
+]
+
+Disabled: TypeAlias = frozenset[Switch]
+"""The refinements that are switched off."""
+ALL_ON: Disabled = frozenset()
+
+SWITCHES: Mapping[Switch, str] = {
+    # The loop.
+    "heuristic-segments": "The segments of the published heuristics are also planned by the models below segmentation.",
+    "learned-costs": "A segment that takes longer than promised costs as much as it takes in the following rounds.",
+    "overlap-variety": "Rounds of segmentation differ in how much of all work is thought not to overlap.",
+    "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
+    "shifted-operators": "Operators that follow a spilled result in its segment move to the next segment.",
+    "uniform-layers": "Layers are segmented like the other layers of their kind.",
+    "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
+    "rematerialisation": "Results are computed again where they are read instead of moved through main memory.",
+    "longer-residency": "Residency of the best plan is searched once more, for longer.",
+    "address-reflection": "Local memory of some segments is turned over, so that the next can be loaded earlier.",
+    # Segmentation.
+    "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",
+    "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
+    # The subproblem.
+    "step-orders": "Besides segment by segment, instances also run depth first.",
+    "mixed-orders": "Orders between segment by segment and depth first are tried in plans of few segments.",
+    "operator-order": "Products move behind vector operators, so that the matrix engine works meanwhile.",
+    "concat-aliasing": "Operands of a concatenation are computed where the concatenation lies.",
+    # Tiling.
+    "producer-stall": "Tiles are also chosen by how long the matrix engine waits for the vector operator before it.",
+    "heads-in-rows": "A tile may be all rows of one head where heads lie inside of rows.",
+    "stationary-first": "Tile loops may run over what selects the stationary operand first.",
+    # The pipeline.
+    "multi-buffering": "Buffers of tiles have several versions.",
+    "deep-scratch": "Private buffers may have more than three versions.",
+    "stalled-depths": "Versions are chosen by how tiles wait for the vector operator before them.",
+    # Residency.
+    "weight-rings": "Weights that do not fit at once pass through a circular buffer.",
+    "result-parts": "Parts of a result that crosses segments are kept or spilled one by one.",
+    "load-parts": "Overlapping loads of an input are cut into parts that are fetched one by one.",
+    "residency-windows": "Decisions of residency are improved window by window (large-neighbourhood search).",
+    "greedy-variants": "The search for residency begins with the best of several greedy answers.",
+    # Banks.
+    "extended-lifetimes": "Local buffers leave room for loads, tiles and stores that could overlap with neighbours.",
+}
+"""What each refinement does."""
+
+
+def checked(names: Iterable[str]) -> Disabled:
+    """The names as switches; :class:`UsageError` for one that is none."""
+    known = get_args(Switch)
+    for name in sorted(names):
+        if name not in known:
+            raise UsageError(f"there is no refinement {name!r} to switch off; choose from {', '.join(known)}")
+    return frozenset(switch for switch in SWITCHES if switch in names)
