@@ -54,7 +54,7 @@ bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go t
 
 bench-ablation: JSON ?= $(BUILD)/ablation.json
 bench-ablation: $(VENV)/.installed-dev | $(BUILD) ## plan without each refinement of the solver, to see what it gains; rows go to JSON=FILE, ARGS="..." to the script
-	$(PY) benchmarks/ablation.py --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.ablation --json $(JSON) $(ARGS)
 
 bench-allocation: OUT ?= $(BUILD)/allocation
 bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUTS=DIR (id,lower,upper,size), offsets go to OUT=DIR; ARGS="..." to the script

@@ -1,7 +1,7 @@
 """What each refinement beyond the five models gains, by the cycles that the plans predict.
 
-    python benchmarks/ablation.py --json ablation.json --jobs 2     # or: make bench-ablation JSON=ablation.json
-    python benchmarks/ablation.py --only squeezenet resnet50 --switch weight-rings --timeout 20
+    python -m benchmarks.ablation --json ablation.json --jobs 2     # or: make bench-ablation JSON=ablation.json
+    python -m benchmarks.ablation --only squeezenet resnet50 --switch weight-rings --timeout 20
 
 The ten published configurations and ten other networks are planned for two machines: once with all refinements of
 solver/switches.py, and once without each of them. Networks are imported and planned, neither lowered nor simulated. The
@@ -30,11 +30,11 @@ from statistics import geometric_mean
 from typing import Any
 from unittest.mock import patch
 
-from networks import Measurements, Rows
-from published import PUBLISHED
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.networks import Measurements, Rows
+from benchmarks.published import PUBLISHED
 from girih.frontend import import_onnx
 from girih.frontend.passes.divide import divide
 from girih.ir.checks.check_machine import check_machine

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ablation import (
+
+from benchmarks.ablation import (
     CHUNKS,
     MACHINES,
     NETWORKS,
@@ -17,7 +18,6 @@ from ablation import (
     summary,
     target,
 )
-
 from girih.solver.switches import SWITCHES
 
 
