@@ -8,9 +8,15 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.golden import Golden
+
 # A busy machine is no failure.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the texts in tests/goldens anew")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -27,3 +33,9 @@ def interruptible() -> Generator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """What compares texts with golden files."""
+    return Golden(update=request.config.getoption("--update-golden"))

@@ -1,0 +1,50 @@
+"""The texts of Plan, Program and Report of two small networks are those that are kept beside this file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import girih
+from girih.ir.program import disassemble
+from girih.models import build
+from tests.support.golden import Golden
+
+FOLDER = Path(__file__).parent
+NETWORKS = ("tiny-cnn", "tiny-transformer")
+NOUNS = ("plan", "program", "report")
+
+
+@cache
+def compiled(network: str) -> girih.Compiled:
+    """One round of every model, limited in deterministic time: the same plan however busy the machine is."""
+    model = build(network).SerializeToString(deterministic=True)
+    return girih.compile(model, target="tiny", batch=1, solver_timeout=4, cache=False)
+
+
+def text(network: str, noun: str) -> str:
+    found = compiled(network)
+    if noun == "plan":
+        return str(found.plan)
+    if noun == "program":
+        return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
+    # Seconds are of the clock, and no two runs take the same.
+    runs = tuple(replace(run, seconds=0.0) for run in found.log.runs)
+    return str(replace(found, log=replace(found.log, runs=runs, seconds=0.0)).explain())
+
+
+def file_name(network: str, noun: str) -> str:
+    return f"{network}.{noun}.txt"
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_text_is_the_one_that_is_kept(network: str, noun: str, golden: Golden) -> None:
+    golden.compare(FOLDER / file_name(network, noun), text(network, noun))
+
+
+def test_every_kept_file_belongs_to_a_test(golden: Golden) -> None:
+    golden.only(FOLDER, {file_name(network, noun) for network in NETWORKS for noun in NOUNS})
