@@ -7,6 +7,8 @@ PY     := $(BIN)/python
 BUILD  := build
 # What `make test` hands to pytest, for example ARGS="tests/solver -k banks".
 ARGS   ?=
+# How many processes `make test` runs; 0 runs the tests in pytest's own, as a debugger needs it.
+JOBS   ?= auto
 
 MODEL    := $(BUILD)/resnet50.onnx
 COMPILED := $(BUILD)/resnet50.girih
@@ -33,8 +35,8 @@ demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, 
 	@head -n 25 $(REPORT)
 	@echo "== done: the rest of the report is in $(REPORT), the compiled network in $(COMPILED)"
 
-test: $(VENV)/.installed-dev ## run the tests; ARGS="..." goes to pytest
-	$(PY) -m pytest $(ARGS)
+test: $(VENV)/.installed-dev ## run the tests on all cores; ARGS="..." goes to pytest (ARGS="tests/goldens --update-golden" keeps changed texts)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .
