@@ -15,6 +15,7 @@ from tvm import s_tir, tirx
 
 from ...ir.errors import UnsupportedError
 from ...ir.graph import Host
+from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from ..net.linear import Linear
 from ..net.net import Info, Loop, Operand, Ref, Step
 
@@ -31,55 +32,32 @@ def compute_dtype(loop: Loop, infos: Mapping[str, Info]) -> str:
     return "float64" if "float64" in {*dtypes, infos[loop.write.tensor].dtype} else "float32"
 
 
-_COMPARISONS: dict[str, Callable[..., Expr]] = {
-    "eq": lambda a, b: tirx.EQ(a, b),
-    "ne": lambda a, b: tirx.NE(a, b),
-    "lt": lambda a, b: tirx.LT(a, b),
-    "le": lambda a, b: tirx.LE(a, b),
-    "gt": lambda a, b: tirx.GT(a, b),
-    "ge": lambda a, b: tirx.GE(a, b),
+_BOOLEAN = COMPARISONS | {"not", "and", "or"}
+"""Functions whose result is true or false."""
+
+_FUNCTIONS: dict[str, Callable[..., Expr]] = {f: getattr(tirx, builder) for f, builder in BUILDERS.items()} | {
+    "copy": lambda a: a,
+    "div": lambda a, b: tirx.FloorDiv(a, b) if _integral(a) else tirx.Div(a, b),
+    "mod": lambda a, b: tirx.FloorMod(a, b) if _integral(a) else a - b * tirx.floor(a / b),
     "not": lambda a: tirx.EQ(a, _zero(a)),
     "and": lambda a, b: tirx.And(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
     "or": lambda a, b: tirx.Or(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
-}
-"""Functions whose result is true or false."""
-
-_FUNCTIONS: dict[str, Callable[..., Expr]] = {
-    "copy": lambda a: a,
-    "add": lambda a, b: tirx.Add(a, b),
-    "sub": lambda a, b: tirx.Sub(a, b),
-    "mul": lambda a, b: tirx.Mul(a, b),
-    "div": lambda a, b: tirx.FloorDiv(a, b) if _integral(a) else tirx.Div(a, b),
-    "mod": lambda a, b: tirx.FloorMod(a, b) if _integral(a) else a - b * tirx.floor(a / b),
-    "max": lambda a, b: tirx.Max(a, b),
-    "min": lambda a, b: tirx.Min(a, b),
     "neg": lambda a: tirx.Sub(_zero(a), a),
     "sign": lambda a: tirx.Cast(_dtype(a), tirx.GT(a, _zero(a))) - tirx.Cast(_dtype(a), tirx.LT(a, _zero(a))),
     "select": lambda a, b, c: tirx.Select(tirx.NE(a, _zero(a)), b, c),
     "recip": lambda a: tirx.const(1, _dtype(a)) / a,
-    "abs": tirx.abs,
     "floor": lambda a: a if _integral(a) else tirx.floor(a),
     "ceil": lambda a: a if _integral(a) else tirx.ceil(a),
     "round": lambda a: a if _integral(a) else tirx.nearbyint(a),
-    "pow": tirx.power,
-    "exp": tirx.exp,
-    "log": tirx.log,
-    "sqrt": tirx.sqrt,
-    "rsqrt": tirx.rsqrt,
-    "erf": tirx.erf,
-    "tanh": tirx.tanh,
-    "sigmoid": tirx.sigmoid,
-    "sin": tirx.sin,
-    "cos": tirx.cos,
 }
 
-_COMBINE: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[str], Expr]]] = {
-    "sum": (lambda a, b: tirx.Add(a, b), lambda dtype: tirx.const(0, dtype)),
-    "prod": (lambda a, b: tirx.Mul(a, b), lambda dtype: tirx.const(1, dtype)),
-    "max": (lambda a, b: tirx.Max(a, b), tirx.min_value),
-    "min": (lambda a, b: tirx.Min(a, b), tirx.max_value),
+_START: dict[str, Callable[[str], Expr]] = {
+    "sum": lambda dtype: tirx.const(0, dtype),
+    "prod": lambda dtype: tirx.const(1, dtype),
+    "max": tirx.min_value,
+    "min": tirx.max_value,
 }
-"""The combiner, and the value that it starts from."""
+"""The value that each combiner starts from."""
 
 
 def _dtype(expr: Expr) -> str:
@@ -160,9 +138,8 @@ def _nests(loop: Loop, buffers: Mapping[str, Expr], infos: Mapping[str, Info]) -
     value = _value(loop, axes, buffers, infos)
     if loop.combine is None:
         return [_around(tirx.BufferStore(target, value, index), loop, axes, loop.axes)]
-    combine, start = _COMBINE[loop.combine]
-    first = tirx.BufferStore(target, start(dtype), index)
-    value = combine(tirx.BufferLoad(target, index), value)
+    first = tirx.BufferStore(target, _START[loop.combine](dtype), index)
+    value = getattr(tirx, COMBINER_NODES[loop.combine])(tirx.BufferLoad(target, index), value)
     return [
         _around(first, loop, axes, loop.spatial),
         _around(tirx.BufferStore(target, value, index), loop, axes, loop.axes),
@@ -191,11 +168,11 @@ def _value(loop: Loop, axes: Mapping[str, Expr], buffers: Mapping[str, Expr], in
     """The function of the operands, in the dtype of what is written."""
     dtype = compute_dtype(loop, infos)
     operands = [_operand(o, dtype, axes, buffers, infos) for o in loop.operands]
-    function = _FUNCTIONS.get(loop.func) or _COMPARISONS.get(loop.func)
+    function = _FUNCTIONS.get(loop.func)
     if function is None:
         raise UnsupportedError(f"no TIR expression is known for the element function {loop.func!r}")
     value, want = function(*operands), infos[loop.write.tensor].dtype
-    have = "bool" if loop.func in _COMPARISONS else dtype
+    have = "bool" if loop.func in _BOOLEAN else dtype
     if want == "bool" and have != "bool":
         return tirx.NE(value, _zero(value))
     return value if have == want else tirx.Cast(want, value)

@@ -14,50 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.isa.tir_operators import FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Extent, Info, Loop, Operand, Ref
 from .domain import MAX_PIECES, Domain
 from .tir_records import Block, Store, dtype_of, kind_of
-
-FUNCS: dict[str, str] = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "FloorDiv": "div",
-    "FloorMod": "mod",
-    "Min": "min",
-    "Max": "max",
-    "EQ": "eq",
-    "NE": "ne",
-    "LT": "lt",
-    "LE": "le",
-    "GT": "gt",
-    "GE": "ge",
-    "And": "and",
-    "Or": "or",
-}
-"""Binary nodes of TIR and the scalar functions that they are."""
-
-CALLS: dict[str, str] = {
-    "exp": "exp",
-    "log": "log",
-    "sqrt": "sqrt",
-    "rsqrt": "rsqrt",
-    "erf": "erf",
-    "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "sin": "sin",
-    "cos": "cos",
-    "floor": "floor",
-    "ceil": "ceil",
-    "round": "round",
-    "nearbyint": "round",
-    "fabs": "abs",
-    "pow": "pow",
-}
-"""Intrinsics of TIR and the scalar functions that they are."""
-
 
 POWERS: dict[float, str] = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "recip", 1.0: "copy", 2.0: "mul", 3.0: "mul", 4.0: "mul"}
 """Exponents, and the function that they come to (the last two with a square in between)."""
@@ -165,7 +126,7 @@ class _Lowering:
             return self.select(expr.condition, expr.true_value, expr.false_value)
         if kind == "Not":
             return "not", (self.operand(expr.a),)
-        if kind in FUNCS:
+        if kind in FUNCTION_OF_NODE:
             return self.binary(kind, expr)
         if kind == "Call":
             return self.call(expr)
@@ -196,7 +157,7 @@ class _Lowering:
         return Ref(copy.tensor, (position,))
 
     def binary(self, kind: str, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
-        func = FUNCS[kind]
+        func = FUNCTION_OF_NODE[kind]
         inexact = dtype_of(expr).startswith("float")
         if func == "lt" and kind_of(expr.a) == "IntImm" and expr.a.value == 0:
             # where() tests 0 < int(condition).
@@ -236,8 +197,8 @@ class _Lowering:
         args = tuple(self.operand(a) for a in expr.args)
         if name == "pow" and isinstance(args[1], float) and args[1] in POWERS:
             return self.power(args[0], args[1], dtype)
-        if name in CALLS:
-            return CALLS[name], args
+        if name in FUNCTION_OF_INTRINSIC:
+            return FUNCTION_OF_INTRINSIC[name], args
         if name == "isnan":
             return "ne", (args[0], args[0])
         if name in ("log2", "log10"):

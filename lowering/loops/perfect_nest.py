@@ -18,6 +18,7 @@ from tvm.ir import Call, StringImm, TensorLoad, Var
 
 from ...ir.box import Affine
 from ...ir.errors import GirihError
+from ...ir.isa.tir_operators import COMBINER_NODES, FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,7 @@ class Allocation:
     scope: str
 
 
-_BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "FloorDiv": "div", "Max": "max", "Min": "min",
-    "EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "And": "and", "Or": "or",
-}  # fmt: skip
-_CALLS = {"fabs": "abs", "nearbyint": "round"}
-_COMBINE = {"add": "sum", "max": "max", "min": "min", "mul": "prod"}
-_KINDS = (
-    (tirx.Add, "Add"), (tirx.Sub, "Sub"), (tirx.Mul, "Mul"), (tirx.Div, "Div"), (tirx.FloorDiv, "FloorDiv"),
-    (tirx.Max, "Max"), (tirx.Min, "Min"), (tirx.EQ, "EQ"), (tirx.NE, "NE"), (tirx.LT, "LT"), (tirx.LE, "LE"),
-    (tirx.GT, "GT"), (tirx.GE, "GE"), (tirx.And, "And"), (tirx.Or, "Or"),
-)  # fmt: skip
-
+_COMBINER_OF_NODE = {node: combine for combine, node in COMBINER_NODES.items()}
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
     "Max": max,
@@ -79,8 +69,9 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
 """What the bounds of a buffer are made of, where they depend on unrolled loops."""
 
 
-def _kind(expr: object) -> str | None:
-    return next((name for kind, name in _KINDS if isinstance(expr, kind)), None)
+def _node(expr: object) -> str:
+    """The name of the expression's class; unlike isinstance() it leaves the type checker out of TVM's types."""
+    return type(expr).__name__
 
 
 class _Scope:
@@ -115,11 +106,11 @@ class _Scope:
                     return self._add(other, factor * int(number.value), coeffs)
         if isinstance(expr, tirx.Cast):
             return self._add(expr.value, factor, coeffs)
-        kind = _kind(expr)
-        if kind in _FOLD:
+        node = _node(expr)
+        if node in _FOLD:
             a, b = self.affine(expr.a), self.affine(expr.b)
             if not any((*a.coeffs, *b.coeffs)):
-                return factor * _FOLD[kind](a.const, b.const)
+                return factor * _FOLD[node](a.const, b.const)
         raise GirihError(f"an index is not affine: {expr}")
 
     def conditions(self, expr: tvm.ir.Expr) -> tuple[Affine, ...]:
@@ -128,15 +119,15 @@ class _Scope:
             return (*self.conditions(expr.a), *self.conditions(expr.b))
         if isinstance(expr, Call) and expr.op.name.endswith("likely"):
             return self.conditions(expr.args[0])
-        kind = _kind(expr)
-        if kind in ("LT", "LE", "GT", "GE", "EQ"):
-            low, high = (expr.b, expr.a) if kind in ("GT", "GE") else (expr.a, expr.b)
+        node = _node(expr)
+        if node in ("LT", "LE", "GT", "GE", "EQ"):
+            low, high = (expr.b, expr.a) if node in ("GT", "GE") else (expr.a, expr.b)
             a, b = self.affine(low), self.affine(high)
             gap = Affine(
                 tuple(y - x for x, y in zip(a.coeffs, b.coeffs, strict=True)),
-                b.const - a.const - (1 if kind in ("LT", "GT") else 0),
+                b.const - a.const - (1 if node in ("LT", "GT") else 0),
             )
-            if kind == "EQ":
+            if node == "EQ":
                 return (gap, Affine(tuple(-c for c in gap.coeffs), -gap.const))
             return (gap,)
         raise GirihError(f"a condition is not a conjunction of comparisons: {expr}")
@@ -186,9 +177,9 @@ def _function(expr: tvm.ir.Expr, scope: _Scope) -> tuple[str, tuple[Load | float
     expr = _plain(expr)
     if isinstance(expr, TensorLoad) or _number(expr) is not None:
         return "copy", (_operand(expr, scope),)
-    kind = _kind(expr)
-    if kind:
-        return _BINARY[kind], (_operand(expr.a, scope), _operand(expr.b, scope))
+    node = _node(expr)
+    if node in FUNCTION_OF_NODE:
+        return FUNCTION_OF_NODE[node], (_operand(expr.a, scope), _operand(expr.b, scope))
     if isinstance(expr, Call):
         name = str(expr.op.name).rpartition(".")[2]
         if name == "if_then_else":
@@ -197,26 +188,26 @@ def _function(expr: tvm.ir.Expr, scope: _Scope) -> tuple[str, tuple[Load | float
             assert isinstance(expr.args[0], StringImm)
             func = str(expr.args[0].value).removeprefix("girih_")
             return func, tuple(_operand(a, scope) for a in expr.args[1:])
-        return _CALLS.get(name, name), tuple(_operand(a, scope) for a in expr.args)
+        return FUNCTION_OF_INTRINSIC.get(name, name), tuple(_operand(a, scope) for a in expr.args)
     raise GirihError(f"not one element function: {expr}")
 
 
 def _store(store: tirx.BufferStore, extents: list[int], scope: _Scope, conditions: tuple[Affine, ...]) -> Nest:
     index = tuple(scope.affine(i) for i in store.indices)
     value = _plain(store.value)
-    kind = _kind(value)
+    node = _node(value)
     name = store.buffer.name
 
     def rest(func: str, operands: tuple[Load | float, ...], combine: str | None) -> Nest:
         return Nest(tuple(extents), name, index, func, operands, combine, conditions)
 
-    if kind and _BINARY[kind] in _COMBINE:
+    if node in _COMBINER_OF_NODE:
         for old, new in ((value.a, value.b), (value.b, value.a)):
             old = _plain(old)
             if isinstance(old, TensorLoad) and old.source.same_as(store.buffer) and scope.load(old).index == index:
                 func, operands = _function(new, scope)
                 if func in ("copy", "mul"):
-                    return rest(func, operands, _COMBINE[_BINARY[kind]])
+                    return rest(func, operands, _COMBINER_OF_NODE[node])
     func, operands = _function(value, scope)
     return rest(func, operands, None)
 

@@ -9,7 +9,6 @@ Nodes are built directly: parsing the same function from TVMScript takes a hundr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -18,54 +17,15 @@ from tvm.ir import Range
 
 from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
-from ...ir.isa.scalar_functions import COMBINE_IDENTITY
+from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS
+from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from .tile_spec import Part, Read, Spec, View
 
 Expr = Any
 """A TIR expression; TVM's operator overloading is beyond static types."""
 
-_FUNCTIONS: dict[str, Callable[..., Expr]] = {
-    "copy": lambda a: a,
-    "add": lambda a, b: tirx.Add(a, b),
-    "sub": lambda a, b: tirx.Sub(a, b),
-    "mul": lambda a, b: tirx.Mul(a, b),
-    "max": lambda a, b: tirx.Max(a, b),
-    "min": lambda a, b: tirx.Min(a, b),
-    "eq": lambda a, b: tirx.EQ(a, b),
-    "ne": lambda a, b: tirx.NE(a, b),
-    "lt": lambda a, b: tirx.LT(a, b),
-    "le": lambda a, b: tirx.LE(a, b),
-    "gt": lambda a, b: tirx.GT(a, b),
-    "ge": lambda a, b: tirx.GE(a, b),
-    "abs": tirx.abs,
-    "pow": tirx.power,
-    "round": tirx.nearbyint,
-    "exp": tirx.exp,
-    "log": tirx.log,
-    "sqrt": tirx.sqrt,
-    "rsqrt": tirx.rsqrt,
-    "erf": tirx.erf,
-    "tanh": tirx.tanh,
-    "sigmoid": tirx.sigmoid,
-    "sin": tirx.sin,
-    "cos": tirx.cos,
-    "floor": tirx.floor,
-    "ceil": tirx.ceil,
-}
-_EXTERN = frozenset(
-    {
-        "neg", "sign", "recip", "mod", "not", "and", "or", "select",
-        "fma", "clip", "lrelu", "quant", "dequant", "gelu", "silu", "softplus",
-    }
-)  # fmt: skip
+_EXTERN = frozenset(ELEMENTS) - set(BUILDERS) - {"copy"} | {"mod", "and", "or"}
 """Functions without a TIR operator of the same meaning in every dtype; they travel as named calls."""
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "sum": lambda a, b: tirx.Add(a, b),
-    "prod": lambda a, b: tirx.Mul(a, b),
-    "max": lambda a, b: tirx.Max(a, b),
-    "min": lambda a, b: tirx.Min(a, b),
-}
 
 SCOPES = {"local": "global.l1", "accumulator": "local.im", "weights": "global.l1w", "shared": "global.llb"}
 """The storage scope of each memory role."""
@@ -133,7 +93,7 @@ class _Builder:
         value = self._value(part, points)
         init = None
         if part.combine is not None and any(loop.reduce for loop in part.loops):
-            value = _COMBINE[part.combine](tirx.BufferLoad(target, index), value)
+            value = getattr(tirx, COMBINER_NODES[part.combine])(tirx.BufferLoad(target, index), value)
             init = tirx.BufferStore(target, self._initial(part, points), index)
         reads = [self._region(o, points) for o in (*part.operands, part.start) if isinstance(o, Read)]
         writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
@@ -178,11 +138,13 @@ class _Builder:
             value = tirx.call_pure_extern(dtype, f"girih_{part.func}", *arguments)
         elif part.func == "div":
             value = tirx.Div(*arguments) if dtype == "float32" else tirx.FloorDiv(*arguments)
-        elif part.func in _FUNCTIONS:
-            value = _FUNCTIONS[part.func](*arguments)
+        elif part.func == "copy":
+            (value,) = arguments
+        elif part.func in BUILDERS:
+            value = getattr(tirx, BUILDERS[part.func])(*arguments)
         else:
             raise UnsupportedError(f"no TIR expression is known for the element function {part.func!r}")
-        return _cast(value, "bool" if part.func in _COMPARISONS else dtype, self._dtype(part.write))
+        return _cast(value, "bool" if part.func in COMPARISONS else dtype, self._dtype(part.write))
 
 
 def _scope(view: View) -> str:
