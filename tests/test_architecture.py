@@ -203,7 +203,10 @@ def test_every_folder_of_the_package_has_rules_and_is_in_the_wheel() -> None:
 
 
 def test_test_code_is_imported_by_its_full_name() -> None:
-    """`from tests.support.graphs import ...` everywhere, so that no file is imported twice under two names."""
+    """`from tests.support.graphs import ...` everywhere, so that no file is imported twice under two names.
+
+    What several files of tests use is in tests/support.
+    """
     wrong = [
         f"{place(path, node.lineno)}: {ast.unparse(node)}"
         for folder in ("tests", "benchmarks")
@@ -218,7 +221,8 @@ def test_test_code_is_imported_by_its_full_name() -> None:
 
 def by_full_name(node: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and not f"{node.module}.".startswith(("girih.tests.", "girih.benchmarks."))
+        name = f"{node.module}."
+        return node.level == 0 and not name.startswith(("girih.tests.", "girih.benchmarks.")) and ".test_" not in name
     return not any(alias.name.startswith(("tests.", "benchmarks.", "girih.tests.")) for alias in node.names)
 
 

@@ -14,10 +14,9 @@ from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program, Queue
 from girih.simulator import simulate
 from girih.simulator.tasks import violations
-from tests.simulator.test_random_programs import drawn
 from tests.support.simulator.memory_images import image, loosely
 from tests.support.simulator.programs import TINY
-from tests.support.simulator.random_operands import anything
+from tests.support.simulator.random_operands import anything, random_instructions
 
 Place = tuple[int, int]
 """Queue and index."""
@@ -109,7 +108,9 @@ def races(program: Program) -> set[frozenset[Place]]:
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=30, deadline=None)
 def test_races_are_those_of_all_pairs(seed: int) -> None:
-    program = loosely(drawn(seed, [r for r in ROWS.values() if r.operands], 80), np.random.default_rng(seed))
+    program = loosely(
+        random_instructions(seed, [r for r in ROWS.values() if r.operands], 80), np.random.default_rng(seed)
+    )
     expected = races(program)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(violations, "KEEP", 1000)

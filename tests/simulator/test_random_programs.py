@@ -10,23 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from girih.ir.errors import UsageError
-from girih.ir.isa.row import Row
 from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program
 from girih.simulator import simulate
-from tests.simulator.execution.test_semantics import tolerance
 from tests.support.simulator.memory_images import copy_of, image, in_order, loosely, simulated
 from tests.support.simulator.programs import TINY
-from tests.support.simulator.random_operands import anything, anywhere
+from tests.support.simulator.random_operands import EXACT, anything, random_instructions
 from tests.support.simulator.scalar_oracle import execute
-
-EXACT = [row for row in ROWS.values() if row.operands and not row.special and not tolerance(row)]
-"""Rows whose results are the same to the last bit however they are computed: errors must not grow along a program."""
-
-
-def drawn(seed: int, rows: list[Row], most: int = 25) -> list[tuple[str, Instruction]]:
-    random = np.random.default_rng(seed)
-    return [anywhere(rows[random.integers(len(rows))], random) for _ in range(int(random.integers(1, most)))]
 
 
 def ordered(instructions: list[tuple[str, Instruction]], seed: int) -> Program:
@@ -37,7 +27,7 @@ def ordered(instructions: list[tuple[str, Instruction]], seed: int) -> Program:
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=60, deadline=None)
 def test_a_program_does_what_its_instructions_do_one_after_the_other(seed: int) -> None:
-    instructions, before = drawn(seed, EXACT), anything(seed)
+    instructions, before = random_instructions(seed, EXACT), anything(seed)
     expected = copy_of(before)
     for queue, instruction in instructions:
         execute(expected, instruction, int(queue[-1]) if queue[-1].isdigit() else -1)
@@ -50,7 +40,7 @@ def test_a_program_does_what_its_instructions_do_one_after_the_other(seed: int) 
 @settings(max_examples=40, deadline=None)
 def test_any_program_survives_its_file_and_runs_the_same_twice(seed: int) -> None:
     """Also with too little order: then races are found, and nothing else is wrong."""
-    instructions = drawn(seed, [row for row in ROWS.values() if row.operands])
+    instructions = random_instructions(seed, [row for row in ROWS.values() if row.operands])
     program = loosely(instructions, np.random.default_rng(seed))
     assert Program.from_bytes(program.to_bytes()) == program
     inputs = {"image": image(anything(seed))}
@@ -86,7 +76,9 @@ def damaged(source: Program, random: np.random.Generator) -> Program:
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_in_its_fields_a_program_is_run_or_refused(seed: int) -> None:
     random = np.random.default_rng(seed)
-    program = damaged(loosely(drawn(seed, [row for row in ROWS.values() if row.operands]), random), random)
+    program = damaged(
+        loosely(random_instructions(seed, [row for row in ROWS.values() if row.operands]), random), random
+    )
     with contextlib.suppress(UsageError):
         trace = simulate(program, TINY, {}, {"image": image(anything(seed))})
         assert trace.cycles == simulate(program, TINY, {}, {}, data=False).cycles

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from girih.ir.box import Affine
-from girih.ir.graph import Access, Axis, Constant, Graph, Op, Port, Stage, Tensor
+from girih.ir.graph import Access, Axis, Constant, Graph, Host, Op, Port, Stage, Tensor
 
 NUMPY = {"float16": np.float16, "float32": np.float32, "int8": np.int8}
 
@@ -321,3 +321,14 @@ def _sum(rank: int, coeffs: dict[int, int], const: int) -> Affine:
 def _at(rank: int, const: int = 0, **coeffs: int) -> Affine:
     names = ("n", "y", "x", "c", "ky", "kx", "ci")
     return _sum(rank, {names.index(n): c for n, c in coeffs.items()}, const)
+
+
+def with_host() -> Graph:
+    """A convolution, the host, and a convolution; the host also reads the input."""
+    net = Net("hosted")
+    x = net.input("x", 1, 8, 8, 16)
+    a = net.conv("a", x, 16)
+    h = net._tensor("h", (1, 8, 8, 16))  # pyright: ignore[reportPrivateUsage]
+    net.ops.append(Op("host", ("host",), (a, x), (h,), host=Host("", "no engine does this")))
+    net.conv("b", h, 16, add=a)
+    return net.graph()

@@ -13,6 +13,7 @@ from girih.solver.banks.solve import Overflow, Placement, Request, place
 from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cpsat.backend import Budget
 from girih.solver.residency.solve import Residence, Shortage, reside
+from tests.support.graphs import Net
 
 BUDGET = Budget(5.0)
 
@@ -197,3 +198,11 @@ def plan_of(
         (),
         (),
     )
+
+
+def wide(columns: int = 512, k: int = 512) -> tuple[Graph, Segment]:
+    """Weights four times as large as the shared memory of the tiny machine."""
+    net = Net("wide", "float32")
+    graph = (net.matmul("fc", net.input("x", 4, k), columns), net.graph())[1]
+    tile = Tile("fc", (4, 16), (1, 0), (64,), "matrix", 2, 2)
+    return graph, Segment(("fc",), (), (Split(1, 2),), (tile,))

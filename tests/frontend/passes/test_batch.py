@@ -10,24 +10,7 @@ from girih.api.exact import evaluate
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UsageError
-from tests.support.onnx_models import Model, compare, error, onnxruntime_outputs
-
-
-def small_cnn() -> onnx.ModelProto:
-    m = Model()
-    x = m.node("Relu", m.node("Conv", m.input("x", "N", 3, 6, 6), m.weight("w", 4, 3, 3, 3)))
-    x = m.node("Flatten", m.node("GlobalAveragePool", x))
-    return m.build(m.node("Gemm", x, m.weight("v", 4, 5), m.weight("b", 5)))
-
-
-def tokens() -> onnx.ModelProto:
-    """Batch and sequence are symbolic, and are folded into one dimension on the way."""
-    m = Model()
-    x = m.input("x", "batch", "seq", 8)
-    y = m.node("Reshape", x, m.constant("flat", [-1, 8]))
-    y = m.node("Relu", m.node("MatMul", y, m.weight("w", 8, 6)))
-    shape = m.node("Slice", m.node("Shape", x), m.constant("a", [0]), m.constant("b", [2]))
-    return m.build(m.node("Reshape", y, m.node("Concat", shape, m.constant("six", [6]), axis=0)))
+from tests.support.onnx_models import Model, compare, error, onnxruntime_outputs, small_cnn, tokens
 
 
 def over_the_batch() -> onnx.ModelProto:

@@ -12,9 +12,8 @@ from onnx import external_data_helper
 from girih import models
 from girih.frontend.reference.run import model_bytes, reference_outputs
 from girih.ir.errors import UsageError
-from tests.frontend.passes.test_batch import small_cnn, tokens
-from tests.frontend.test_operators import CASES
-from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_inputs
+from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_inputs, small_cnn, tokens
+from tests.support.operator_cases import CASES
 
 
 @pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])

@@ -19,9 +19,8 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.dma_chunks import portions
 from girih.solver.cost.local_buffers import round_up
-from tests.solver.residency.test_residency_model import wide, with_host
-from tests.support.graphs import residual
-from tests.support.rough_plans import rough_plan, rough_segments
+from tests.support.graphs import residual, with_host
+from tests.support.rough_plans import rough_plan, rough_segments, wide
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")

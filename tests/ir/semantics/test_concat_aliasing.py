@@ -11,26 +11,12 @@ import pytest
 from girih.ir.box import Box, Span
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
-from girih.ir.graph import Graph
-from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Plan, Segment, Split, Step
+from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.ir.semantics.concat_aliasing import Inside, inside, outermost, pieces, possible, rooms, wholes
 from girih.ir.semantics.in_place import replaced
 from tests.support import graphs
-from tests.support.rough_plans import rough_plan, rough_segment
-
-STCP = load_machine("stcp920")
-
-
-def block() -> Graph:
-    return graphs.dense(2, size=8)
-
-
-def segment_of(graph: Graph, *, instances: int = 2) -> Segment:
-    """All of it, with everything inside that can be."""
-    made = rough_segment(graph, STCP, tuple(op.name for op in graph.ops), instances)
-    return replace(made, inside=tuple(possible(graph, graph.ops)))
+from tests.support.concatenations import STCP, block, planned, segment_of
 
 
 def test_each_layer_of_a_block_lies_inside_the_last_one() -> None:
@@ -153,11 +139,6 @@ def test_a_concatenation_and_its_parts_replace_nothing() -> None:
     graph = net.graph()
     assert replaced(graph, graph.ops) == {"b": "a", "d": "x", "e": "c"}
     assert replaced(graph, graph.ops, possible(graph, graph.ops)) == {}
-
-
-def planned(graph: Graph, segment: Segment) -> Plan:
-    steps = tuple(Step(0, i) for i in range(count(segment.instances)))
-    return rough_plan(graph, STCP, (segment,), steps)
 
 
 BROKEN: dict[str, tuple[Callable[[Segment], Segment], str]] = {

@@ -10,8 +10,8 @@ import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
-from tests.ir.semantics.test_concat_aliasing import STCP, block, planned, segment_of
 from tests.support import graphs
+from tests.support.concatenations import STCP, block, planned, segment_of
 from tests.support.numpy_check import check, inputs_of
 from tests.support.random_plans import drawn
 

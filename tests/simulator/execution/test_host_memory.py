@@ -14,10 +14,9 @@ from girih.ir.program import Program
 from girih.simulator import simulate
 from girih.simulator.execution import host_memory
 from girih.simulator.timing.clock import Clock
-from tests.simulator.test_random_programs import EXACT, drawn
 from tests.support.simulator.memory_images import image, in_order
 from tests.support.simulator.programs import TINY, add, array, program, wait
-from tests.support.simulator.random_operands import anything
+from tests.support.simulator.random_operands import EXACT, anything, random_instructions
 
 
 def counted(source: Program, inputs: Mapping[str, np.ndarray], *, sanitize: bool) -> int:
@@ -31,7 +30,7 @@ def counted(source: Program, inputs: Mapping[str, np.ndarray], *, sanitize: bool
 
 
 def test_the_message_says_how_much_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, inputs = in_order(drawn(1, EXACT)), {"image": image(anything(1))}
+    source, inputs = in_order(random_instructions(1, EXACT)), {"image": image(anything(1))}
     monkeypatch.setattr(host_memory, "available", lambda: 1000)
     with pytest.raises(UsageError, match=r"needs about 0\.00 GB .* 0\.00 GB are free; .*--no-sanitize"):
         simulate(source, TINY, {}, inputs)
@@ -48,7 +47,7 @@ def test_it_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(host_memory, "available", lambda: 1000)
     monkeypatch.setattr(Clock, "run", lambda _: pytest.fail("the clock ran"))
     with pytest.raises(UsageError, match="are free"):
-        simulate(in_order(drawn(1, EXACT)), TINY, {}, {"image": image(anything(1))})
+        simulate(in_order(random_instructions(1, EXACT)), TINY, {}, {"image": image(anything(1))})
 
 
 def test_an_instruction_that_computes_with_too_much_at_once() -> None:
@@ -71,7 +70,7 @@ def test_memories_are_counted_up_to_their_last_byte() -> None:
 
 @pytest.mark.parametrize("sanitize", [False, True])
 def test_what_is_counted_is_what_is_taken(sanitize: bool) -> None:
-    source, inputs = in_order(drawn(3, EXACT, 200)), {"image": image(anything(3))}
+    source, inputs = in_order(random_instructions(3, EXACT, 200)), {"image": image(anything(3))}
     need = counted(source, inputs, sanitize=sanitize)
     tracemalloc.start()
     simulate(source, TINY, {}, inputs, sanitize=sanitize)

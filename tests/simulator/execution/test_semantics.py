@@ -11,19 +11,9 @@ from girih.ir.isa.row import Row
 from girih.ir.isa.table import DTYPE_NAMES, ROWS, field
 from tests.support.simulator.memory_images import copy_of, in_order, simulated
 from tests.support.simulator.random_operands import Case, case
-from tests.support.simulator.scalar_oracle import execute
+from tests.support.simulator.scalar_oracle import execute, tolerance
 
 DATA_ROWS = [row for row in ROWS.values() if row.operands]
-SPECIAL = 2e-6
-"""The relative error of binary32 that is allowed for functions that are no exact operations."""
-SUMS = 2.0**-22
-"""The same for sums and products of many numbers, which are exact up to binary64 and then rounded."""
-
-
-def tolerance(row: Row) -> float:
-    if row.kind == "matrix" or row.func in ("dot", "sum", "prod", "avg", "dwconv") or row.mnemonic == "vscatter.add":
-        return SUMS
-    return SPECIAL if row.special and row.func != "gather" else 0.0
 
 
 def judge(tried: Case) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,21 +11,8 @@ from hypothesis import strategies as st
 from girih.ir.isa.table import Instruction, make
 from girih.ir.isa.timing import instruction_cost
 from girih.ir.program import Program
-from girih.ir.trace import Trace
 from girih.simulator import simulate
-from tests.support.simulator.programs import TINY, add, array, move, program, wait
-
-
-def times(trace: Trace) -> list[list[tuple[int, int]]]:
-    return [list(zip(s.tolist(), e.tolist(), strict=True)) for s, e in zip(trace.start, trace.end, strict=True)]
-
-
-def run(streams: dict[str, Sequence[Instruction]]) -> Trace:
-    return simulate(program(streams), TINY, {}, {}, data=False)
-
-
-APART = {"dst": 0, "a": 16384, "b": 32768}
-"""Addresses in three banks of local memory."""
+from tests.support.simulator.programs import APART, TINY, add, array, move, program, run, times, wait
 
 
 def test_one_vector_instruction() -> None:

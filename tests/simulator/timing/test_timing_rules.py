@@ -16,8 +16,7 @@ from girih.ir.isa.table import ROWS, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.program import HostKernel, Placed
 from girih.simulator import simulate
-from tests.simulator.timing.test_clock import APART, run, times
-from tests.support.simulator.programs import add, array, move, program
+from tests.support.simulator.programs import APART, add, array, move, program, run, times
 
 PAGE = Path(__file__).parents[3] / "docs" / "timing.md"
 

@@ -13,10 +13,10 @@ import pytest
 from girih.ir.box import Span, full
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
-from girih.ir.graph import Graph, Host, Op, Tensor
+from girih.ir.graph import Tensor
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Segment, Split, Step, Tile
+from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
@@ -27,8 +27,8 @@ from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use, dem
 from girih.solver.residency.solution import decisions, hint
 from girih.solver.residency.solve import Cut, Residence, Shortage, reside
 from girih.solver.residency.weight_chunks import Ring, Visit, Walk, chunked, cuts, first_use, ring
-from tests.support.graphs import Net, attention, chain, residual
-from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments
+from tests.support.graphs import attention, chain, residual, with_host
+from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")
@@ -231,14 +231,6 @@ def test_cut_leaves_room() -> None:
     assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
 
 
-def wide(columns: int = 512, k: int = 512) -> tuple[Graph, Segment]:
-    """Weights four times as large as the shared memory of the tiny machine."""
-    net = Net("wide", "float32")
-    graph = (net.matmul("fc", net.input("x", 4, k), columns), net.graph())[1]
-    tile = Tile("fc", (4, 16), (1, 0), (64,), "matrix", 2, 2)
-    return graph, Segment(("fc",), (), (Split(1, 2),), (tile,))
-
-
 def test_weights_larger_than_the_memory_go_round_in_a_ring() -> None:
     graph, segment = wide()
     assert graph.tensor["fc.w"].bytes > 3 * TINY.role("shared").capacity
@@ -294,17 +286,6 @@ def test_ring_of_cores_side_by_side() -> None:
     late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
     skewed = ring(tensor, [left, late], 8)
     assert skewed is None or skewed.phases == 1, "cores must go on together"
-
-
-def with_host() -> Graph:
-    """A convolution, the host, and a convolution; the host also reads the input."""
-    net = Net("hosted")
-    x = net.input("x", 1, 8, 8, 16)
-    a = net.conv("a", x, 16)
-    h = net._tensor("h", (1, 8, 8, 16))  # pyright: ignore[reportPrivateUsage]
-    net.ops.append(Op("host", ("host",), (a, x), (h,), host=Host("", "no engine does this")))
-    net.conv("b", h, 16, add=a)
-    return net.graph()
 
 
 @pytest.mark.parametrize("layerwise", [False, True])

@@ -24,8 +24,8 @@ from girih.solver.cpsat.backend import Budget
 from girih.solver.options import Options
 from girih.solver.subproblem.concat_aliasing import with_inside
 from girih.solver.timeline.predict import predict
-from tests.ir.semantics.test_concat_aliasing import STCP, planned, segment_of
 from tests.support import graphs
+from tests.support.concatenations import STCP, planned, segment_of
 
 
 def with_room(capacity: int) -> Machine:

@@ -10,6 +10,8 @@ from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.program import Program, ProgramOp, Queue
+from girih.ir.trace import Trace
+from girih.simulator import simulate
 
 
 def _with_int8(machine: Machine) -> Machine:
@@ -60,3 +62,15 @@ def add(size: int, dst: int = 0, a: int = 0, b: int = 0, memory: str = "L1") -> 
     """dst = a + b for contiguous float32 vectors at these addresses."""
     operands = [array(n, memory, at, "float32", 0, 0, 4) for n, at in (("dst", dst), ("a", a), ("b", b))]
     return make("vadd.vv", 0, {"n0": 1, "n1": 1, "n2": size} | operands[0] | operands[1] | operands[2])
+
+
+def times(trace: Trace) -> list[list[tuple[int, int]]]:
+    return [list(zip(s.tolist(), e.tolist(), strict=True)) for s, e in zip(trace.start, trace.end, strict=True)]
+
+
+def run(streams: dict[str, Sequence[Instruction]]) -> Trace:
+    return simulate(program(streams), TINY, {}, {}, data=False)
+
+
+APART = {"dst": 0, "a": 16384, "b": 32768}
+"""Addresses in three banks of local memory."""

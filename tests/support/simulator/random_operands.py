@@ -11,11 +11,11 @@ import numpy as np
 
 from girih.ir.graph import DTYPES
 from girih.ir.isa.row import Operand, Row
-from girih.ir.isa.table import DTYPE_NAMES, Instruction, make
+from girih.ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
 from girih.ir.machine import Engine
 from tests.support.simulator.memory_images import WINDOW, empty
 from tests.support.simulator.programs import TINY
-from tests.support.simulator.scalar_oracle import State
+from tests.support.simulator.scalar_oracle import State, tolerance
 
 LARGEST = {"n0": 4, "n1": 4, "n2": 6, "n3": 5, "m": 9, "n": 9, "k": 9, "oh": 4, "ow": 4, "kh": 3, "kw": 3, "ci": 3,
            "sh": 3, "sw": 3, "dh": 2, "dw": 2, "H": 6, "W": 6, "entries": 5}  # fmt: skip
@@ -193,3 +193,12 @@ def anywhere(row: Row, random: np.random.Generator) -> tuple[str, Instruction]:
         values |= fields(operand.name, TINY.memories.index(TINY.memory[memory]), dtype, start, strides)
     core = int(random.integers(TINY.cores)) if engine.scope == "core" else ""
     return f"{engine.name}{core}", make(row.mnemonic, 0, values)
+
+
+EXACT = [row for row in ROWS.values() if row.operands and not row.special and not tolerance(row)]
+"""Rows whose results are the same to the last bit however they are computed: errors must not grow along a program."""
+
+
+def random_instructions(seed: int, rows: list[Row], most: int = 25) -> list[tuple[str, Instruction]]:
+    random = np.random.default_rng(seed)
+    return [anywhere(rows[random.integers(len(rows))], random) for _ in range(int(random.integers(1, most)))]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from girih.ir.graph import DTYPES
+from girih.ir.isa.row import Row
 from girih.ir.isa.table import DTYPE_NAMES, Instruction
 from girih.ir.machine import Machine
 
@@ -353,3 +354,17 @@ RULES: dict[str, Any] = {
     "vred": reduction, "vdot": reduction, "varg": place_of, "vscan": scan, "vpool": pool, "vdwconv": depthwise,
     "matmul": matmul, "conv": conv, "copy": copy, "gather": gather, "scatter": scatter,
 }  # fmt: skip
+
+
+SPECIAL = 2e-6
+"""The relative error of binary32 that is allowed for functions that are no exact operations."""
+
+
+SUMS = 2.0**-22
+"""The same for sums and products of many numbers, which are exact up to binary64 and then rounded."""
+
+
+def tolerance(row: Row) -> float:
+    if row.kind == "matrix" or row.func in ("dot", "sum", "prod", "avg", "dwconv") or row.mnemonic == "vscatter.add":
+        return SUMS
+    return SPECIAL if row.special and row.func != "gather" else 0.0
