@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ..ir.plan import Plan
     from ..ir.program import Program
     from ..ir.trace import Trace
+    from .model_answers import Log
     from .report import Report
-    from .solves import Log
 
 
 def explain(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:

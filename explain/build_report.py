@@ -8,21 +8,21 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.semantics.rematerialise import followed
 from ..ir.trace import Trace
-from .cycle_breakdown import spent
-from .loads import loads
-from .losses import verdict
-from .memory import memory_rows, traffic_rows
+from .cycles.account import cycle_breakdown
+from .cycles.engine_loads import engine_loads
+from .cycles.losses import verdict
+from .memory_use import memory_rows, traffic_rows
+from .model_answers import WHOLE_PLAN, Log, model_rows
+from .plan_tables import ending, host_rows, operator_rows, recomputed_rows, segment_rows, waiting
 from .report import Report, Summary
-from .schedule import ending, host_rows, operator_rows, recomputed_rows, segment_rows, waiting
-from .solves import WHOLE, Log, model_rows
 
 
 def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
     """Explain a compilation by a run of its program, of which only ``trace``'s times are read."""
-    account = spent(graph, plan, program, machine, trace)
+    breakdown = cycle_breakdown(graph, plan, program, machine, trace)
     network, graph = graph, followed(graph, plan)
-    load = loads(graph, plan, program, machine)
-    worst = max(account.of(account.bounding), key=lambda row: row.lost)
+    loads = engine_loads(graph, plan, program, machine)
+    worst = max(breakdown.segments_of(breakdown.bounding), key=lambda row: row.lost)
     summary = Summary(
         network=graph.name,
         machine=machine.name,
@@ -42,19 +42,19 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         lower_bound_reason=plan.lower_bound_reason,
         ratio=trace.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else None,
         seconds_at_clock=trace.cycles / machine.frequency,
-        plans=sum(1 for run in log.runs if run.model == WHOLE),
+        plans=sum(1 for run in log.runs if run.model == WHOLE_PLAN),
         solver_status=log.status,
         solver_seconds=log.seconds,
     )
     return Report(
         summary=summary,
         models=model_rows(plan, log),
-        spent=account,
+        spent=breakdown,
         verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),
-        segments=segment_rows(plan, load),
+        segments=segment_rows(plan, loads),
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),
-        operators=operator_rows(graph, plan, program, load),
+        operators=operator_rows(graph, plan, program, loads),
         recomputed=recomputed_rows(plan),
         hosts=host_rows(graph),
     )

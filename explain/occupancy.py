@@ -1,8 +1,8 @@
 """How full memories and how busy links were during a run, as step functions of time.
 
-A transfer's bytes cross its links evenly from the end of its issue to its own end. A memory is looked at in a
-thousand pieces: a piece is occupied from a write to the last read before the next write. Constants and inputs are
-written before the run, outputs are read after it.
+A transfer's bytes cross its links evenly from the end of its issue to its own end. A memory is divided into at most
+1,024 blocks: a block is occupied from a write to the last read before the next write. Constants and inputs are written
+before the run, outputs are read after it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ import numpy as np
 from ..ir.graph import DTYPES
 from ..ir.isa.footprint import Strided, reach
 from ..ir.isa.table import Instruction
-from ..ir.isa.timing import instruction_cost
 from ..ir.machine import Engine, Machine
 from ..ir.program import Placed, Program, ProgramPort
 from ..ir.trace import Trace
+from .cycles.instruction_costs import InstructionCosts
 
 STEPS = 2000
 """Steps of a function, at most."""
-PIECES = 1024
-"""Pieces in which a memory is looked at, at most."""
+BLOCKS = 1024
+"""Blocks that a memory is divided into, at most."""
 
-Place = tuple[str, int | None]
+Access = tuple[int, int, int, int, bool]
+"""(low, high, begin, end, writes): bytes ``low <= address < high`` are accessed from cycle ``begin`` to ``end``."""
+
+MemoryInstance = tuple[str, int | None]
 """A memory, and the core that it belongs to (``None``: the cluster)."""
 
 
@@ -50,13 +53,13 @@ class _Ran:
     end: int
 
 
-def occupancy(program: Program, machine: Machine, trace: Trace) -> tuple[dict[Place, Steps], dict[str, Steps]]:
+def occupancy(program: Program, machine: Machine, trace: Trace) -> tuple[dict[MemoryInstance, Steps], dict[str, Steps]]:
     """The most bytes occupied in each memory, and the mean bytes a cycle on each link, in each step of the run."""
     width = max(1, ceil(trace.cycles / STEPS))
     steps = ceil(trace.cycles / width)
     touched = _touched(program, machine, trace)
     crossed = _crossed(program, machine, trace)
-    memories = {place: Steps(width, _most(_levels(rows), steps, width)) for place, rows in touched.items()}
+    memories = {memory: Steps(width, _most(_levels(rows), steps, width)) for memory, rows in touched.items()}
     return memories, {link: Steps(width, _mean(rows, steps, width)) for link, rows in crossed.items()}
 
 
@@ -71,28 +74,23 @@ def _ran(program: Program, trace: Trace, machine: Machine) -> Iterator[_Ran]:
 
 def _crossed(program: Program, machine: Machine, trace: Trace) -> dict[str, list[tuple[int, int, int]]]:
     """For each link, (begin, end, bytes) of every transfer."""
-    found: dict[str, list[tuple[int, int, int]]] = {link.name: [] for link in machine.links}
-
-    @cache
-    def links(engine: str, mnemonic: str, values: tuple[int | float, ...]) -> tuple[tuple[int, int], ...]:
-        return instruction_cost(machine, machine.engine[engine], Instruction(mnemonic, 0, values)).links
-
+    transfers: dict[str, list[tuple[int, int, int]]] = {link.name: [] for link in machine.links}
+    costs = InstructionCosts(program, machine)
     for ran in _ran(program, trace, machine):
         if ran.instruction.row.kind in ("copy", "broadcast", "dma"):
-            bare = _without_addresses(ran.instruction)
-            for link, count in links(ran.engine.name, ran.instruction.mnemonic, bare):
-                found[machine.links[link].name].append((ran.begin + ran.engine.issue, ran.end, count))
-    return found
+            for link, count in costs.of(ran.engine, ran.instruction).cost.links:
+                transfers[machine.links[link].name].append((ran.begin + ran.engine.issue, ran.end, count))
+    return transfers
 
 
-def _touched(program: Program, machine: Machine, trace: Trace) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
-    """For each place, (low, high, begin, end, writes) of every access, ``low <= address < high``."""
-    found: dict[Place, list[tuple[int, int, int, int, bool]]] = {
+def _touched(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[Access]]:
+    """For each memory, its accesses."""
+    accesses: dict[MemoryInstance, list[Access]] = {
         (memory.name, core): []
         for memory in machine.memories
         for core in (range(machine.cores) if memory.scope == "core" else (None,))
     }
-    main = found[machine.role("main").name, None]
+    main = accesses[machine.role("main").name, None]
 
     @cache
     def operands(mnemonic: str, values: tuple[int | float, ...]) -> tuple[Strided, ...]:
@@ -102,17 +100,17 @@ def _touched(program: Program, machine: Machine, trace: Trace) -> dict[Place, li
     main += [(*_span(_tensor(port)), 0, 0, True) for port in program.inputs]
     for ran in _ran(program, trace, machine):
         instruction, position = ran.instruction, ran.instruction.row.position
-        for at in operands(instruction.mnemonic, _without_addresses(instruction)):
-            base, memory = int(instruction.values[position[f"{at.name}.base"]]), machine.memories[at.memory]
-            for core in _owners(machine, ran, at) if at.low < at.high else ():
-                access = base + at.low, base + at.high, ran.begin, ran.end, at.writes
-                found[memory.name, core].append(access)
+        for operand in operands(instruction.mnemonic, _without_addresses(instruction)):
+            base, memory = int(instruction.values[position[f"{operand.name}.base"]]), machine.memories[operand.memory]
+            for core in _owners(machine, ran, operand) if operand.low < operand.high else ():
+                access = base + operand.low, base + operand.high, ran.begin, ran.end, operand.writes
+                accesses[memory.name, core].append(access)
         if instruction.row.kind == "host":
             kernel = program.kernels[int(instruction.values[0])]
             main += [(*_span(placed), ran.begin, ran.end, False) for placed in kernel.inputs]
             main += [(*_span(placed), ran.begin, ran.end, True) for placed in kernel.outputs]
     main += [(*_span(_tensor(port)), trace.cycles, trace.cycles, False) for port in program.outputs]
-    return found
+    return accesses
 
 
 def _without_addresses(instruction: Instruction) -> tuple[int | float, ...]:
@@ -122,11 +120,11 @@ def _without_addresses(instruction: Instruction) -> tuple[int | float, ...]:
     return tuple(values)
 
 
-def _owners(machine: Machine, ran: _Ran, at: Strided) -> Sequence[int | None]:
+def _owners(machine: Machine, ran: _Ran, operand: Strided) -> Sequence[int | None]:
     """The cores in whose memory the operand is."""
-    if machine.memories[at.memory].scope != "core":
+    if machine.memories[operand.memory].scope != "core":
         return (None,)
-    if at.writes and ran.instruction.row.kind == "broadcast":
+    if operand.writes and ran.instruction.row.kind == "broadcast":
         mask = int(ran.instruction.values[ran.instruction.row.position["cores"]])
         return [core for core in range(machine.cores) if mask >> core & 1]
     return (ran.core,)
@@ -140,23 +138,23 @@ def _span(placed: Placed) -> tuple[int, int]:
     return placed.address, placed.address + prod(placed.shape) * DTYPES[placed.dtype]
 
 
-def _levels(rows: Sequence[tuple[int, int, int, int, bool]]) -> tuple[np.ndarray, np.ndarray]:
+def _levels(accesses: Sequence[Access]) -> tuple[np.ndarray, np.ndarray]:
     """(times, bytes): how much is occupied from each of these cycles on."""
-    low, high, begin, end, writes = np.array(rows, np.int64).reshape(-1, 5).T
-    size = 1 << max(0, ceil(int(high.max(initial=0)) / PIECES) - 1).bit_length()
+    low, high, begin, end, writes = np.array(accesses, np.int64).reshape(-1, 5).T
+    size = 1 << max(0, ceil(int(high.max(initial=0)) / BLOCKS) - 1).bit_length()
     first, last = low // size, (high - 1) // size
-    number = np.repeat(np.arange(len(low)), last - first + 1)
-    piece = np.arange(len(number)) - np.repeat(np.cumsum(last - first + 1) - (last + 1), last - first + 1)
-    order = np.lexsort((writes[number], begin[number], piece))
-    number, piece = number[order], piece[order]
-    # What was read to its end is forgotten when it is written again.
-    same, written = piece[1:] == piece[:-1], writes[number].astype(bool)
-    fresh = ~written[:-1] & written[1:] & (end[number[:-1]] <= begin[number[1:]])
-    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(piece)), bool), ~same | fresh]))
+    access = np.repeat(np.arange(len(low)), last - first + 1)
+    block = np.arange(len(access)) - np.repeat(np.cumsum(last - first + 1) - (last + 1), last - first + 1)
+    order = np.lexsort((writes[access], begin[access], block))
+    access, block = access[order], block[order]
+    # A new life of a block begins with a write that overwrites what was read to its end.
+    same, written = block[1:] == block[:-1], writes[access].astype(bool)
+    fresh = ~written[:-1] & written[1:] & (end[access[:-1]] <= begin[access[1:]])
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(block)), bool), ~same | fresh]))
     if not len(starts):
         return np.zeros(1, np.int64), np.zeros(1, np.int64)
-    bytes_ = np.minimum(size, int(high.max()) - piece[starts] * size)
-    moments = np.concatenate([begin[number[starts]], np.maximum.reduceat(end[number], starts)])
+    bytes_ = np.minimum(size, int(high.max()) - block[starts] * size)
+    moments = np.concatenate([begin[access[starts]], np.maximum.reduceat(end[access], starts)])
     times, where = np.unique(np.concatenate([np.zeros(1, np.int64), moments]), return_inverse=True)
     change = np.zeros(len(times), np.int64)
     np.add.at(change, where[1:], np.concatenate([bytes_, -bytes_]))

@@ -58,19 +58,19 @@ def _slices(program: Program, trace: Trace) -> Iterator[Event]:
             rows = list(group)
             known = program.ops[op] if op < len(program.ops) else None
             name = known.name if known else "?"
-            told = {"operator": name, "nodes": list(known.origin) if known else []}
+            arguments = {"operator": name, "nodes": list(known.origin) if known else []}
             begin, stop = rows[0][2], rows[-1][3]
-            yield {**track, "ts": begin, "dur": stop - begin, "cat": "operator", "name": name, "args": told}
+            yield {**track, "ts": begin, "dur": stop - begin, "cat": "operator", "name": name, "args": arguments}
             for index, instruction, start, end in rows:
                 kind = instruction.row.kind
-                times = {"ts": start, "dur": end - start}
-                yield {**track, **times, "cat": kind, "name": instruction.mnemonic, "args": {**told, "index": index}}
+                event = {**track, "ts": start, "dur": end - start, "cat": kind, "name": instruction.mnemonic}
+                yield {**event, "args": {**arguments, "index": index}}
 
 
 def _arrows(program: Program, trace: Trace) -> Iterator[Event]:
     """Both ends of each dependence: an arrow leaves in the last cycle of one slice and meets the start of another."""
     ran = [
-        [i for i, (one, end) in enumerate(zip(stream, ends, strict=True)) if one.row.kind != "sync" and end >= 0]
+        [index for index, instruction in enumerate(stream) if instruction.row.kind != "sync" and ends[index] >= 0]
         for stream, ends in zip(program.streams, (ends.tolist() for ends in trace.end), strict=True)
     ]
     for identity, ((other, before), (queue, behind)) in enumerate(_dependences(trace, ran)):

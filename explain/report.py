@@ -8,10 +8,10 @@ from pathlib import Path
 from ..ir.codec import to_json
 from ..ir.errors import UsageError
 from ..ir.files import write_text
-from .cycle_breakdown import Spent
-from .memory import MemoryRow, TrafficRow
-from .schedule import HostRow, OperatorRow, RecomputedRow, SegmentRow
-from .solves import ModelRow
+from .cycles.breakdown import CycleBreakdown
+from .memory_use import MemoryRow, TrafficRow
+from .model_answers import ModelRow
+from .plan_tables import HostRow, OperatorRow, RecomputedRow, SegmentRow
 from .text import render
 from .units import plural
 
@@ -71,7 +71,7 @@ class Report:
 
     summary: Summary
     models: tuple[ModelRow, ...]
-    spent: Spent
+    spent: CycleBreakdown
     verdict: str
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]

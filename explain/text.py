@@ -7,8 +7,8 @@ from typing import cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .cycle_breakdown import SpentRow
-from .schedule import SegmentRow
+from .cycles.breakdown import BreakdownRow
+from .plan_tables import SegmentRow
 from .units import plural
 
 _SHOWN = 40
@@ -32,7 +32,7 @@ def render(tables: Mapping[str, object]) -> str:
     return template.render(tables, shown=_SHOWN, worst=_WORST).rstrip()
 
 
-def lost(rows: Sequence[SpentRow], segments: Sequence[SegmentRow] = ()) -> str:
+def lost(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ()) -> str:
     """Where cycles went, in percent of the row's: those of resources, of ``segments``, or of operators."""
     firsts = {segment.index: segment.first for segment in segments}
     cells: list[tuple[object, ...]] = []

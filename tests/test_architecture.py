@@ -39,7 +39,7 @@ onnx brings google.protobuf along."""
 MOST_FILES = 14
 """Python files in a folder at most: what a reader takes in at a glance."""
 
-TO_BE_DIVIDED = {"benchmarks": 15, "explain": 15}
+TO_BE_DIVIDED = {"benchmarks": 15}
 """Folders that have more as yet, and how many."""
 
 SHARED_NAMES: dict[str, str] = {
@@ -48,13 +48,11 @@ SHARED_NAMES: dict[str, str] = {
     "concat_aliasing": "concatenations whose operands are written in place: what that means, and which are chosen",
     "counters": "performance counters: the noun, and how a run counts them",
     "equivalence": "structural equivalence: of operators, and of segments",
-    "memory": "the memories of a machine: their contents in a run, and their use in a report",
     "model": "a constraint model of the solver: formulation, variables, constraints, objective",
     "options": "what a user may choose: of a compilation, and of the solver",
     "problem": "the data of an instance of a model of the solver",
     "rematerialise": "operators that run again: what that means, and which are chosen",
     "run": "executes a network on inputs: a compiled one, and the reference",
-    "schedule": "when what runs",
     "solve": "how a model of the solver is solved: heuristic, bound, model, answer",
 }
 """File names that occur in several folders, with the one meaning that they have in all of them."""

@@ -134,7 +134,7 @@ def compile_command(
 
 def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, float]) -> dict[str, object]:
     """The JSON object of ``girih compile``."""
-    from ...explain.solves import model_rows
+    from ...explain.model_answers import model_rows
 
     graph, plan, program = compiled.graph, compiled.plan, compiled.program
     models = {

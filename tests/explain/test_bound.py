@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from girih.explain.cycle_breakdown import spent
+from girih.explain.cycles.account import cycle_breakdown
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
@@ -41,7 +41,7 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
     rate = machine.engine_for("matrix").rate or {}
     on_vector = given and all(rate.get(t.dtype) for t in graph.tensors)
     assert on_vector or lower_bound(graph, machine)[0] <= trace.cycles
-    accounted = spent(graph, found, program, machine, trace)
+    accounted = cycle_breakdown(graph, found, program, machine, trace)
     for row in (*accounted.totals, *accounted.operators):
         if row.extra is not None and not (on_vector and row.resource == machine.engine_for("matrix").name):
             assert min(row.extra, row.rounding) >= -1e-6, (

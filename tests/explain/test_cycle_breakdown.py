@@ -11,8 +11,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.explain.cycle_breakdown import CAUSES, Spent, SpentRow, spent
-from girih.explain.losses import losses, verdict
+from girih.explain.cycles.account import cycle_breakdown
+from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
+from girih.explain.cycles.losses import losses, verdict
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
@@ -38,14 +39,14 @@ NETWORKS = {
 }
 
 
-def accounted(graph: Graph, plan: Plan, machine: Machine) -> tuple[Spent, Trace]:
+def accounted(graph: Graph, plan: Plan, machine: Machine) -> tuple[CycleBreakdown, Trace]:
     program = lower(graph, plan, machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    return spent(graph, plan, program, machine, trace), trace
+    return cycle_breakdown(graph, plan, program, machine, trace), trace
 
 
 @lru_cache
-def example(network: str, target: str, barrier: bool) -> tuple[Spent, Trace, Graph, Machine]:
+def example(network: str, target: str, barrier: bool) -> tuple[CycleBreakdown, Trace, Graph, Machine]:
     graph, machine = NETWORKS[network](dtype=DTYPES[target]), load_machine(target)
     plan = plain_plan(graph, machine) if barrier else handmade(graph, machine)
     return *accounted(graph, plan, machine), graph, machine
@@ -54,7 +55,7 @@ def example(network: str, target: str, barrier: bool) -> tuple[Spent, Trace, Gra
 EXAMPLES = [(network, target, barrier) for network in NETWORKS for target in DTYPES for barrier in (False, True)]
 
 
-def assert_adds_up(found: Spent, trace: Trace, graph: Graph, machine: Machine) -> None:
+def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: Machine) -> None:
     for row in (*found.totals, *found.segments, *found.operators):
         inside = row.peak + row.rounding + row.issue + row.slowed
         assert inside == pytest.approx(row.busy, abs=1e-6)
@@ -66,7 +67,7 @@ def assert_adds_up(found: Spent, trace: Trace, graph: Graph, machine: Machine) -
             assert row.extra is not None and row.work + row.extra == pytest.approx(row.peak, abs=1e-6)
     for total in found.totals:
         assert total.cycles == pytest.approx(trace.cycles, abs=1e-6)
-        parts = found.of(total.resource)
+        parts = found.segments_of(total.resource)
         for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy", "between"):
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
@@ -142,7 +143,7 @@ def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> Non
     machine = replace(machine, engines=tuple(slow if e == vector else e for e in machine.engines))
     program = lower(graph, handmade(graph, machine), machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    found = spent(graph, handmade(graph, machine), program, machine, trace)
+    found = cycle_breakdown(graph, handmade(graph, machine), program, machine, trace)
     nothing_to_do = 0
     for core in range(machine.cores):
         busy = np.zeros(trace.cycles, np.bool_)
@@ -187,7 +188,7 @@ def slower(machine: Machine, memory: str, factor: float) -> Machine:
     return replace(machine, links=tuple(links))
 
 
-def waits(found: Spent, *causes: str) -> float:
+def waits(found: CycleBreakdown, *causes: str) -> float:
     return sum(found.total("MME").waits[cause] for cause in causes)
 
 
@@ -236,7 +237,7 @@ def test_a_segment_for_each_operator_fills_and_drains_at_each() -> None:
     # Kernels that do not overlap wait at their edges alone, but for tiles that wait for one another.
     matrix = found.total("MME")
     assert matrix.between > 0.8 * sum(matrix.waits.values())
-    assert sum(row.between > 0 for row in found.of("MME")) == len(found.of("MME"))
+    assert sum(row.between > 0 for row in found.segments_of("MME")) == len(found.segments_of("MME"))
 
 
 def test_instances_have_edges_too() -> None:
@@ -246,7 +247,7 @@ def test_instances_have_edges_too() -> None:
     segment = [next(n for n, s in enumerate(plan.segments) if op.name in s.ops) for op in graph.ops]
     program = lower(graph, plan, machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    matrix = spent(graph, plan, program, machine, trace).total("MME")
+    matrix = cycle_breakdown(graph, plan, program, machine, trace).total("MME")
     ends = edges = instances = 0
     for number, queue in enumerate(program.queues):
         if queue.engine == "MME":
@@ -278,7 +279,7 @@ def test_the_host_is_waited_for() -> None:
 def test_the_verdict_names_what_is_waited_for_most() -> None:
     graph, machine = graphs.residual(), slower(load_machine("stcp920"), "DDR", 100)
     found, _ = accounted(graph, handmade(graph, machine), machine)
-    row = max(found.of("MME"), key=lambda r: r.waits["fetch_weights"])
+    row = max(found.segments_of("MME"), key=lambda r: r.waits["fetch_weights"])
     told = verdict(row, ("a", "b"), machine)
     assert told.startswith(f"segment {row.segment} (a .. b) takes")
     assert verdict(row, ("a",), machine).startswith(f"segment {row.segment} (a) takes")
@@ -287,7 +288,9 @@ def test_the_verdict_names_what_is_waited_for_most() -> None:
 
 def test_every_loss_has_words() -> None:
     machine = load_machine("stcp920")
-    base = SpentRow("MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ())
+    base = BreakdownRow(
+        "MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ()
+    )
     assert losses(base, machine) == ""
     for cause in CAUSES:
         row = replace(base, waits={**base.waits, cause: 5.0})

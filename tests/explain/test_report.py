@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from girih.api.compile import Compiled
 from girih.explain import explain
-from girih.explain.loads import loads
-from girih.explain.memory import memory_rows, peak_of, traffic_rows
+from girih.explain.cycles.engine_loads import engine_loads
+from girih.explain.memory_use import memory_rows, peak_of, traffic_rows
+from girih.explain.model_answers import gap, model_rows
 from girih.explain.report import Report
-from girih.explain.solves import gap, model_rows
 from girih.explain.text import short, table
 from girih.ir.errors import UsageError
 from girih.ir.graph import Host
@@ -118,11 +118,11 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
 def test_a_fetch_counts_for_the_operator_that_needs_it() -> None:
     package = small()
     graph, plan, machine = package.graph, package.plan, package.machine
-    load = loads(graph, plan, package.program, machine)
+    load = engine_loads(graph, plan, package.program, machine)
     # Everything is fetched ahead: the instructions are marked with the first operator.
     first, later = graph.ops[0], next(op for op in graph.ops[1:] if graph.constant_names.intersection(op.inputs))
     early = tuple(replace(b, live=(0, b.live[1])) if b.fetch else b for b in plan.shared)
-    ahead = loads(graph, *_fetched_ahead(package, replace(plan, shared=early)), machine)
+    ahead = engine_loads(graph, *_fetched_ahead(package, replace(plan, shared=early)), machine)
     assert load[later.name]["DMR"] > 0
     assert ahead[later.name]["DMR"] == load[later.name]["DMR"]
     assert ahead[first.name]["DMR"] == load[first.name]["DMR"]

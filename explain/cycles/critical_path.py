@@ -1,13 +1,15 @@
-"""What let an instruction start: its past, walked backwards along the events that released one another.
+"""The critical path to an instruction, walked backwards, and the attribution of idle cycles to instructions on it.
 
 An engine that is free takes the next instruction of its queue at once. So an instruction starts when the one before it
 leaves the engine, or, behind waits that took time, when the last of them to end was satisfied: the *result* of an
-instruction of another queue became visible. That instruction had a start, too, and so on to the first cycle: every
-moment before a start belongs to exactly one instruction, that which was in the way of the start at that moment.
+instruction of another queue became visible. That instruction is its *releaser*, which has a releaser in turn, and so on
+to the first cycle: each idle cycle is attributed to exactly one instruction, the one on this path that ran then.
 
     MME0  ....idle....[j      the wait before j ended with the last load
-    MTI0  [load][load]        both were in the way of j, and before them
-    DMR [fetch]               the fetch that the first load waited for
+    MTI0  [load][load]        the idle cycles of j are attributed to both, and before them
+    DMR [fetch]               to the fetch that the first load waited for
+
+References: Yang and Miller, ICDCS 1988; Fields, Rubin and Bodik, ISCA 2001.
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..ir.program import Program
-from ..ir.trace import Trace
+from ...ir.program import Program
+from ...ir.trace import Trace
 
 Node = tuple[int, int]
 """Queue, and index of an instruction in it."""
 
 
-class Past:
-    """Of a run: ``latency[q][i]`` is what instruction i of queue q takes from leaving its engine to being visible.
+class CriticalPath:
+    """The releasers of a run's instructions.
 
-    Of a queue that was stuck, only what came to its end is looked at.
+    ``latency[q][i]``: cycles from when instruction i of queue q leaves its engine to when its result is visible. Of a
+    queue that did not reach its end, only the instructions that ended are on paths.
     """
 
     def __init__(self, program: Program, trace: Trace, latency: Sequence[Sequence[int]]) -> None:
@@ -45,8 +48,8 @@ class Past:
         for queue, index, other, count in trace.waits.tolist():
             self._waits[queue, index].append((other, count))
 
-    def before(self, node: Node) -> Node | None:
-        """The instruction that released ``node``; ``None`` if nothing had to."""
+    def releaser(self, node: Node) -> Node | None:
+        """The instruction that let ``node`` start; ``None`` if it could start at once."""
         queue, index = node
         for previous in range(index - 1, -1, -1):
             if not self._sync[queue][previous]:
@@ -63,17 +66,18 @@ class Past:
         cycle, queue = max(ends)
         return self._visible_at(-queue, cycle)
 
-    def in_the_way(self, node: Node | None, since: int, until: int) -> Iterator[tuple[Node, int, int]]:
-        """(instruction, begin, end): what was in the way, from ``until``, when ``node`` released another, to ``since``.
+    def attribute(self, node: Node | None, since: int, until: int) -> Iterator[tuple[Node, int, int]]:
+        """(instruction, begin, end): to which instruction the cycles from ``since`` to ``until`` are attributed.
 
-        These spans follow one another backwards; that of an instruction includes the latency of its result.
+        ``node`` is the releaser of what started at ``until``. Spans are adjacent, the last one first; the span of an
+        instruction includes the latency of its result.
         """
         while node is not None and until > since:
             begin = max(self.start[node[0]][node[1]], since)
             if begin < until:
                 yield node, begin, until
                 until = begin
-            node = self.before(node)
+            node = self.releaser(node)
 
     def _satisfied(self, queue: int, index: int) -> Node | None:
         """The instruction whose result ended a wait that took time."""

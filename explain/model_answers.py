@@ -8,8 +8,8 @@ from typing import Protocol
 
 from ..ir.plan import Plan
 
-WHOLE = "plan"
-"""What a log calls a whole plan, which all the models made together in one round."""
+WHOLE_PLAN = "plan"
+"""The name in a log of a whole plan, the answer of all models in one round."""
 
 
 class Run(Protocol):
@@ -72,7 +72,7 @@ def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:
     """One row for each model: first those whose answers are in the plan, then those that only ran."""
     answers = {s.model: (s.status, s.objective, s.bound, s.unit) for s in plan.solved}
     for run in log.runs:
-        if run.model != WHOLE:
+        if run.model != WHOLE_PLAN:
             answers.setdefault(run.model, (run.status, run.objective, run.bound, run.unit))
     rows: list[ModelRow] = []
     for model, (status, objective, bound, unit) in answers.items():

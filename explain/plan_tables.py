@@ -10,7 +10,7 @@ from ..ir.graph import Graph
 from ..ir.plan import Plan, Split
 from ..ir.program import Program
 from ..ir.semantics.cell import count
-from .loads import Loads, busiest
+from .cycles.engine_loads import Loads, busiest
 
 
 @dataclass(frozen=True)

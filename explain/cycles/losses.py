@@ -1,12 +1,12 @@
-"""What a resource lost, in words: the longest reasons first."""
+"""The largest losses of a resource as a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.machine import Machine
-from .cycle_breakdown import SpentRow
-from .units import share
+from ...ir.machine import Machine
+from ..units import share
+from .breakdown import BreakdownRow
 
 _WAITS = {
     "fetch_weights": "waits for weights of {op} from {main}",
@@ -19,46 +19,46 @@ _WAITS = {
     "cores": "waits until other cores are done with {op}",
     "host": "waits until the host is done with {op}",
 }
-_INSIDE = {
-    "extra": "computes or moves more than once, or what could be avoided",
+_BUSY = {
+    "extra": "computes or moves what the lower bound does not count",
     "rounding": "rounds up to rows, columns, lanes or bursts",
     "issue": "issues instructions",
     "slowed": "shares links and banks",
 }
-_MOST = 0.9
-"""The part of a wait that one operator has to be the reason of, to be named alone."""
+_ALONE = 0.9
+"""An operator to which this share of a wait is attributed is named alone."""
 
 
-def losses(row: SpentRow, machine: Machine, most: int = 2) -> str:
-    """The greatest losses as shares of the row's cycles, joined by commas; empty if there are none."""
-    found = [(_cycles(row, name), text) for name, text in _INSIDE.items()]
-    found += [(cycles, _wait(row, cause, machine)) for cause, cycles in row.waits.items() if cycles]
-    found.sort(key=lambda loss: -loss[0])
-    return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in found[:most] if cycles > 0)
+def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
+    """The largest losses as shares of the row's cycles, joined by commas; empty if there are none."""
+    ranked = [(_cycles(row, name), text) for name, text in _BUSY.items()]
+    ranked += [(cycles, _wait(row, cause, machine)) for cause, cycles in row.waits.items() if cycles]
+    ranked.sort(key=lambda loss: -loss[0])
+    return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles > 0)
 
 
-def verdict(row: SpentRow, ops: Sequence[str], machine: Machine) -> str:
+def verdict(row: BreakdownRow, ops: Sequence[str], machine: Machine) -> str:
     """One sentence about the segment with these operators, or about one of them."""
     first_last = " .. ".join(dict.fromkeys((ops[0], ops[-1])))
     name = f"operator {row.op}" if row.op else f"segment {row.segment} ({first_last})"
     if row.work:
-        told = f"{name} takes {row.cycles / row.work:.1f} x its work on {row.resource}"
+        ratio = f"{name} takes {row.cycles / row.work:.1f} x its work on {row.resource}"
     else:
-        told = f"{name} takes {row.cycles:,.0f} cycles without work for {row.resource}"
+        ratio = f"{name} takes {row.cycles:,.0f} cycles without work for {row.resource}"
     reasons = losses(row, machine)
-    return f"{told}: {reasons}" if reasons else told
+    return f"{ratio}: {reasons}" if reasons else ratio
 
 
-def _cycles(row: SpentRow, name: str) -> float:
+def _cycles(row: BreakdownRow, name: str) -> float:
     return {"extra": row.extra or 0.0, "rounding": row.rounding, "issue": row.issue, "slowed": row.slowed}[name]
 
 
-def _wait(row: SpentRow, cause: str, machine: Machine) -> str:
-    """A wait, with the operator that it is for most of the time."""
+def _wait(row: BreakdownRow, cause: str, machine: Machine) -> str:
+    """A wait, with the operator that most of it is attributed to."""
     main, shared = machine.role("main").name, machine.role("shared").name
     reasons = [reason for reason in row.reasons if reason.cause == cause]
     op = reasons[0].op if reasons else "several operators"
     engine = reasons[0].engine if reasons else "another engine"
-    if reasons and reasons[0].cycles < _MOST * row.waits[cause]:
+    if reasons and reasons[0].cycles < _ALONE * row.waits[cause]:
         op += " and others"
     return _WAITS[cause].format(op=op, engine=engine, main=main, shared=shared)

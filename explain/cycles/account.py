@@ -1,0 +1,182 @@
+"""Accounts for every cycle of a run: :mod:`.breakdown` says what the parts mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ...ir.bounds.lower_bound import bounding, unavoidable
+from ...ir.graph import Graph
+from ...ir.machine import Engine, Machine
+from ...ir.plan import Plan
+from ...ir.program import Program
+from ...ir.semantics.rematerialise import followed
+from ...ir.trace import Trace
+from .breakdown import BreakdownRow, CycleBreakdown
+from .critical_path import CriticalPath, Node
+from .fetched_tensors import fetched_tensors
+from .instruction_costs import InstructionCosts
+from .intervals import concurrency, even_shares
+from .ledger import Ledger
+
+
+def cycle_breakdown(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> CycleBreakdown:
+    """All cycles of a run; what ``plan`` rematerialises, of which the lower bound knows nothing, is *extra*."""
+    account = _Account(followed(graph, plan), plan, program, machine, trace)
+    works = {work.resource: work for work in unavoidable(graph, machine)}
+    bound = bounding(tuple(works.values())).resource
+    engines = [e for e in machine.engines if account.runs(e) or e.name == bound]
+    ledgers = [account.engine(engine) for engine in engines]
+    ledgers += [account.link(link.name) for link in machine.links if link.name in works]
+    totals: list[BreakdownRow] = []
+    segments: list[BreakdownRow] = []
+    operators: list[BreakdownRow] = []
+    every = tuple(op for segment in plan.segments for op in segment.ops)
+    for ledger in ledgers:
+        work = works.get(ledger.resource)
+        totals.append(ledger.row(every, work))
+        segments += [ledger.row(segment.ops, work, i) for i, segment in enumerate(plan.segments)]
+        if ledger.resource == bound:
+            operators += [ledger.row((op,), work, i, op) for i, s in enumerate(plan.segments) for op in s.ops]
+    return CycleBreakdown(bound, tuple(totals), tuple(segments), tuple(operators))
+
+
+class _Account:
+    """Reads one run."""
+
+    def __init__(self, graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> None:
+        self.program = program
+        self.machine = machine
+        self.cycles = trace.cycles
+        self._positions = {op: (n, i) for n, segment in enumerate(plan.segments) for i, op in enumerate(segment.ops)}
+        self._constants = graph.constant_names
+        self._fetched = fetched_tensors(graph, plan, program, machine)
+        self._roles = [memory.role for memory in machine.memories]
+        costs = InstructionCosts(program, machine)
+        self._costs = [
+            [costs.of(machine.engine[queue.engine], instruction) for instruction in stream]
+            for queue, stream in zip(program.queues, program.streams, strict=True)
+        ]
+        self.path = CriticalPath(program, trace, [[c.cost.latency for c in stream] for stream in self._costs])
+        self._computing = [self._compute_cycles(core) for core in range(machine.cores)]
+
+    def runs(self, engine: Engine) -> bool:
+        """Whether the program has work for an engine."""
+        return any(
+            queue.engine == engine.name and any(i.row.kind != "sync" for i in stream)
+            for queue, stream in zip(self.program.queues, self.program.streams, strict=True)
+        )
+
+    def engine(self, engine: Engine) -> Ledger:
+        """An engine, which has one instance for each core, or one in all."""
+        cores = range(self.machine.cores) if engine.scope == "core" else (None,)
+        ledger = Ledger(engine.name, len(cores))
+        for instance, core in enumerate(cores):
+            queues = [n for n, q in enumerate(self.program.queues) if q.engine == engine.name and q.core == core]
+            nodes = [node for queue in queues for node in self._finished(queue)]
+            for node, cycles in self._track(ledger, instance, core, nodes):
+                instruction, parts = self._costs[node[0]][node[1]], ledger.parts[self._op(node)]
+                parts["peak"] += instruction.peak
+                parts["rounding"] += instruction.cost.busy - instruction.peak - instruction.issue
+                parts["issue"] += instruction.issue
+                parts["slowed"] += cycles - instruction.cost.busy
+        return ledger
+
+    def link(self, name: str) -> Ledger:
+        """A link, with the transfers of all queues that cross it."""
+        number = next(i for i, link in enumerate(self.machine.links) if link.name == name)
+        rate = self.machine.links[number].bytes_per_cycle
+        ledger = Ledger(name, 1)
+        nodes = [
+            node
+            for queue in range(len(self.program.queues))
+            for node in self._finished(queue)
+            if number in dict(self._costs[queue][node[1]].cost.links)
+        ]
+        for node, cycles in self._track(ledger, 0, None, nodes):
+            cost, parts = self._costs[node[0]][node[1]].cost, ledger.parts[self._op(node)]
+            crossed = dict(cost.links)[number] / rate
+            # A transfer may read and write what the link serves: then its bytes cross twice.
+            peak = min(crossed, cost.payload / rate)
+            parts["peak"] += peak
+            parts["rounding"] += crossed - peak
+            parts["slowed"] += cycles - crossed
+        return ledger
+
+    def _track(
+        self, ledger: Ledger, instance: int, core: int | None, nodes: Sequence[Node]
+    ) -> Iterator[tuple[Node, float]]:
+        """(instruction, its share of the cycles) in the order of starts; enters busy cycles and the waits between."""
+        start, end = self.path.start, self.path.end
+        nodes = sorted(nodes, key=lambda node: (start[node[0]][node[1]], end[node[0]][node[1]], node))
+        idle_since, last = 0, None
+        shares = even_shares([(start[q][i], end[q][i]) for q, i in nodes])
+        for (queue, index), cycles in zip(nodes, shares, strict=True):
+            begin, op = start[queue][index], self._op((queue, index))
+            if begin > idle_since:
+                boundary = last is None or not self._follows(last, op)
+                self._wait(ledger, core, op, boundary, self.path.releaser((queue, index)), idle_since, begin)
+            idle_since, last = max(idle_since, end[queue][index]), op
+            ledger.busy[instance][op] += cycles
+            yield (queue, index), cycles
+        self._wait(ledger, core, None, True, self.path.last(), idle_since, self.cycles)
+
+    def _follows(self, first: str, second: str) -> bool:
+        """Whether both operators are in one segment, and ``second`` is no earlier there."""
+        (segment, position), (other, later) = self._positions[first], self._positions[second]
+        return segment == other and position <= later
+
+    def _wait(
+        self, ledger: Ledger, core: int | None, waiting: str | None, boundary: bool, releaser: Node | None, since: int,
+        until: int,
+    ) -> None:  # fmt: skip
+        """Enter a wait of the operator ``waiting``, which is ``None`` after the last instruction of an engine.
+
+        ``boundary``: the wait is fill or drain.
+        """
+        for node, begin, end in self.path.attribute(releaser, since, until):
+            cause, op = self._cause(node, core), self._op(node)
+            engine = self.program.queues[node[0]].engine
+            charged = op if waiting is None or cause == "cores" else waiting
+            shares = {(charged, cause): float(end - begin)}
+            if cause == "cores" and core is not None:
+                own = self._computing[core](end) - self._computing[core](begin)
+                shares = {(charged, cause): end - begin - own, (waiting or op, "engine"): own}
+            for (name, share_cause), cycles in shares.items():
+                ledger.waits[name][share_cause, op, engine] += cycles
+                ledger.parts[name]["between"] += cycles if boundary else 0.0
+
+    def _cause(self, node: Node, core: int | None) -> str:
+        """The cause of a wait of ``core`` that is attributed to an instruction."""
+        queue, instruction = self.program.queues[node[0]], self.program.streams[node[0]][node[1]]
+        row = instruction.row
+        if row.kind == "host":
+            return "host"
+        if row.kind in ("matrix", "vector"):
+            return "engine" if core is not None and queue.core == core else "cores"
+        roles = [self._roles[int(instruction.values[row.position[f"{o.name}.mem"]])] for o in row.operands]
+        if roles[0] == "main":
+            return "spill"
+        if "main" in roles:
+            return "fetch_weights" if self._fetched(instruction)[1] in self._constants else "fetch_data"
+        return {"weights": "load_weights", "shared": "store"}.get(roles[0], "load_data")
+
+    def _op(self, node: Node) -> str:
+        op, _ = self._fetched(self.program.streams[node[0]][node[1]])
+        return self.program.ops[op].name
+
+    def _compute_cycles(self, core: int) -> Callable[[int], float]:
+        """From a cycle to the number of cycles before it in which the core's matrix or vector engine ran."""
+        streams = self.program.streams
+        queues = [n for n, queue in enumerate(self.program.queues) if queue.core == core]
+        nodes = [(q, i) for q in queues for _, i in self._finished(q) if streams[q][i].row.kind in ("matrix", "vector")]
+        moments, count = concurrency([(self.path.start[q][i], self.path.end[q][i]) for q, i in nodes])
+        elapsed = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(moments) * (count[:-1] > 0))])
+        return lambda cycle: float(np.interp(cycle, moments, elapsed[: len(moments)])) if len(moments) else 0.0
+
+    def _finished(self, queue: int) -> Iterator[Node]:
+        """The instructions of a queue that came to their end, without synchronisation."""
+        for index, instruction in enumerate(self.program.streams[queue]):
+            if instruction.row.kind != "sync" and self.path.end[queue][index] >= 0:
+                yield queue, index

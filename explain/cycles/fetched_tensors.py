@@ -1,0 +1,53 @@
+"""Which tensor a DMA instruction fetches, and for which operator: the one that reads it, which may come much later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.graph import Graph
+from ...ir.isa.table import Instruction
+from ...ir.machine import Machine
+from ...ir.plan import Plan, SharedBuffer
+from ...ir.program import Program
+
+FetchedTensor = Callable[[Instruction], tuple[int, str]]
+"""From an instruction to the operator that it works for, as an index in ``program.ops``, and the tensor it fetches."""
+
+
+def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine) -> FetchedTensor:
+    """A function that tells the operator and the fetched tensor of each instruction of the program.
+
+    They are the operator that the instruction is marked with, and no tensor (``""``), unless it reads a tensor's buffer
+    in main memory: then the operator is the first from there on, in the order of the plan, that reads the tensor.
+    """
+    main = next(i for i, m in enumerate(machine.memories) if m.role == "main")
+    buffers = [b for b in plan.shared if b.memory == machine.memories[main].name]
+    order = {name: i for i, name in enumerate(op for segment in plan.segments for op in segment.ops)}
+    slots: dict[str, list[int]] = {}
+    for slot, (_, op) in enumerate(plan.slots):
+        slots.setdefault(op, []).append(slot)
+    index = {op.name: i for i, op in enumerate(program.ops)}
+    known: dict[tuple[int, int], tuple[int, str]] = {}
+
+    def is_live(buffer: SharedBuffer, op: str) -> bool:
+        return any(buffer.live[0] <= slot < buffer.live[1] for slot in slots.get(op, ()))
+
+    def find(address: int, marked: int) -> tuple[int, str]:
+        op = program.ops[marked].name
+        for buffer in buffers:
+            if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op):
+                readers = [c.name for c in graph.consumers[buffer.tensor] if order[c.name] >= order[op]]
+                return (index[min(readers, key=order.__getitem__)] if readers else marked), buffer.tensor
+        return marked, ""
+
+    def tensor_of(instruction: Instruction) -> tuple[int, str]:
+        row = instruction.row
+        for operand in row.operands:
+            if operand.access == "r" and instruction.values[row.position[f"{operand.name}.mem"]] == main:
+                key = int(instruction.values[row.position[f"{operand.name}.base"]]), instruction.op
+                if key not in known:
+                    known[key] = find(*key)
+                return known[key]
+        return instruction.op, ""
+
+    return tensor_of

@@ -1,0 +1,72 @@
+"""What the instructions of a program cost when nothing else runs, and what they would cost at peak rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+
+from ...ir.graph import Tensor
+from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction
+from ...ir.isa.timing import Cost, instruction_cost, matrix_shape, vector_shape
+from ...ir.machine import Engine, Machine
+from ...ir.program import Program
+
+_WITHOUT_ADDRESSES = {
+    row.mnemonic: itemgetter(*(i for i, f in enumerate(row.fields) if not f.name.endswith(".base")))
+    for row in ROWS.values()
+}
+"""Takes the values of an instruction that its cost depends on: all but addresses."""
+
+
+@dataclass(frozen=True)
+class InstructionCost:
+    """``cost`` as the machine says; ``peak`` and ``issue`` of it in cycles of the engine.
+
+    Starting a kernel of the host is part of its peak, as it is for the lower bound.
+    """
+
+    cost: Cost
+    peak: float
+    issue: int
+
+
+class InstructionCosts:
+    """The costs of one program's instructions, each found once for all that differ in addresses alone."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self._machine = machine
+        self._kernel_bytes = [
+            sum(Tensor(p.tensor, p.shape, p.dtype).bytes for p in (*k.inputs, *k.outputs)) for k in program.kernels
+        ]
+        self._known: dict[tuple[object, ...], InstructionCost] = {}
+
+    def of(self, engine: Engine, instruction: Instruction) -> InstructionCost:
+        """The cost of an instruction on its engine."""
+        key = engine.name, instruction.mnemonic, _WITHOUT_ADDRESSES[instruction.mnemonic](instruction.values)
+        known = self._known.get(key)
+        if known is None:
+            cost = instruction_cost(self._machine, engine, instruction, self._kernel_bytes)
+            issue = 0 if instruction.row.kind == "host" else cost.issue
+            known = self._known[key] = InstructionCost(cost, _peak(self._machine, engine, instruction, cost), issue)
+        return known
+
+
+def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost) -> float:
+    """Cycles that an instruction would take at the peak rate of its engine and of the links that it crosses."""
+    row = instruction.row
+    if row.kind == "matrix":
+        m, n, k = matrix_shape(instruction)
+        full = -(-m // engine.rows) * engine.rows * -(-n // engine.columns) * engine.columns * k
+        return cost.body * m * n * k / full if full else 0.0
+    if row.kind == "vector":
+        *_, along = vector_shape(instruction)
+        operand = row.operands[0 if row.latency == "vector" else 1].name
+        lanes = (engine.lanes or {})[DTYPE_NAMES[int(instruction.values[row.position[f"{operand}.dtype"]])]]
+        full = -(-along // lanes) * lanes
+        return cost.body * along / full if full else 0.0
+    if row.kind == "host":
+        return float(cost.busy)
+    if not cost.payload:
+        return 0.0
+    rates = (engine.bytes_per_cycle, *(machine.links[number].bytes_per_cycle for number, _ in cost.links))
+    return cost.payload / min(rates)

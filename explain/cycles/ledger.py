@@ -1,0 +1,69 @@
+"""The cycles of one resource, added up by operator, and the rows of the breakdown that follow from them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import itemgetter
+
+from ...ir.bounds.lower_bound import Work
+from .breakdown import CAUSES, BreakdownRow, WaitReason
+
+_MOST_REASONS = 5
+"""Waits by operator that a row has at most."""
+
+Wait = tuple[str, str, str]
+"""Cause of a wait, and the operator and the engine that it is attributed to."""
+
+
+class Ledger:
+    """By operator: cycles in ``parts`` (peak, rounding, issue, slowed, between) and ``waits``, summed over instances.
+
+    ``busy`` has the cycles of each instance apart.
+    """
+
+    def __init__(self, resource: str, instances: int) -> None:
+        self.resource = resource
+        self.instances = instances
+        self.parts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self.busy: list[dict[str, float]] = [defaultdict(float) for _ in range(instances)]
+        self.waits: dict[str, dict[Wait, float]] = defaultdict(lambda: defaultdict(float))
+
+    def row(self, ops: Sequence[str], work: Work | None, segment: int | None = None, op: str = "") -> BreakdownRow:
+        """The row of some operators; ``work`` is what the lower bound says of the resource."""
+        count = self.instances
+
+        def part(name: str) -> float:
+            return sum(self.parts[o][name] for o in ops if o in self.parts) / count
+
+        waits = dict.fromkeys(CAUSES, 0.0)
+        reasons: dict[Wait, float] = defaultdict(float)
+        for o in ops:
+            for wait, cycles in self.waits.get(o, {}).items():
+                waits[wait[0]] += cycles / count
+                reasons[wait] += cycles / count
+        longest = sorted(reasons.items(), key=itemgetter(1), reverse=True)[:_MOST_REASONS]
+        busy = [sum(by_op.get(o, 0.0) for o in ops) for by_op in self.busy]
+        # What no plan can fill counts as work; by doing more than that, an operator may fill some of it.
+        rounded = {} if work is None else work.rounded
+        unfilled = sum(min(rounded[o], self.parts[o]["rounding"] / count) for o in ops if o in rounded)
+        peak, rounding = part("peak") + unfilled, part("rounding") - unfilled
+        useful = None if work is None else sum(work.by_op.get(o, 0.0) for o in ops)
+        return BreakdownRow(
+            resource=self.resource,
+            instances=count,
+            segment=segment,
+            op=op,
+            cycles=sum(busy) / count + sum(waits.values()),
+            work=useful,
+            extra=None if useful is None else peak - useful,
+            peak=peak,
+            rounding=rounding,
+            issue=part("issue"),
+            slowed=part("slowed"),
+            busy=sum(busy) / count,
+            busiest=max(busy),
+            waits=waits,
+            between=part("between"),
+            reasons=tuple(WaitReason(*wait, cycles) for wait, cycles in longest),
+        )
