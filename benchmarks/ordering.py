@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from girih.ir.graph import DTYPES
-from girih.ir.isa.footprint import Strided, reach
+from girih.ir.isa.footprint import Strided, footprint
 from girih.ir.isa.table import Instruction
 from girih.ir.machine import Machine
 from girih.ir.program import Placed, Program, Queue
@@ -91,7 +91,7 @@ def _accesses(program: Program, machine: Machine, main: int, queue: int, index: 
         for placed, writes in (*((p, False) for p in kernel.inputs), *((p, True) for p in kernel.outputs)):
             yield (main, -1), _dense(placed, main, writes)
         return
-    for at in reach(instruction):
+    for at in footprint(instruction):
         if at.low < at.high:
             for core in _cores(machine, place, instruction, at):
                 yield (at.memory, core), at

@@ -15,7 +15,7 @@ from math import ceil, prod
 import numpy as np
 
 from ..ir.graph import DTYPES
-from ..ir.isa.footprint import Strided, reach
+from ..ir.isa.footprint import Strided, footprint
 from ..ir.isa.table import Instruction
 from ..ir.machine import Engine, Machine
 from ..ir.program import Placed, Program, ProgramPort
@@ -94,7 +94,7 @@ def _touched(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIns
 
     @cache
     def operands(mnemonic: str, values: tuple[int | float, ...]) -> tuple[Strided, ...]:
-        return reach(Instruction(mnemonic, 0, values))
+        return footprint(Instruction(mnemonic, 0, values))
 
     main += [(*_span(placed), 0, 0, True) for placed in program.constants]
     main += [(*_span(_tensor(port)), 0, 0, True) for port in program.inputs]

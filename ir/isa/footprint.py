@@ -97,7 +97,7 @@ def overlaps_itself(at: Strided) -> bool:
     return bool((np.diff(np.sort(starts)) < run).any())
 
 
-def reach(instruction: Instruction) -> tuple[Strided, ...]:
+def footprint(instruction: Instruction) -> tuple[Strided, ...]:
     """Every operand, in the order of the row; an operand with an extent of 0 touches nothing.
 
     Of an operand whose entries another one picks, it is the whole: which of them are meant is known in a run alone.

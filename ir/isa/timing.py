@@ -14,7 +14,7 @@ from math import ceil, prod
 
 from ..errors import UnsupportedError
 from ..machine import Engine, Link, Machine
-from .footprint import Strided, reach
+from .footprint import Strided, footprint
 from .table import DTYPE_NAMES, Instruction, field
 
 
@@ -111,7 +111,7 @@ def instruction_cost(
     if rule == "host":
         moved = kernel_bytes[int(field(instruction, "kernel"))]
         return Cost(engine.issue, -(-moved // engine.bytes_per_cycle), engine.latency, moved)
-    operands = reach(instruction)
+    operands = footprint(instruction)
     if rule == "copy":
         return _copy_cost(machine, engine, [_runs(o) for o in operands], operands)
     if rule == "fill":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.graph import DTYPES
 from ...ir.machine import Machine
-from ..loops.perfect_nest import Allocation, Load, Nest, nests
+from ..loops.perfect_nest import BufferAllocation, Load, Nest, nests
 from ..loops.schedule import loops
 from ..loops.tile_spec import Spec
 from ..loops.tir_function import SCOPES, view_name
@@ -22,22 +22,22 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class EmittedKernel:
     """``steps`` in order; their buffers are ``b<i>`` (view i of the spec) and :data:`WEIGHTS`."""
 
     steps: tuple[Emitted | Fetch, ...]
 
 
-def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
+def compile_kernel(spec: Spec, machine: Machine) -> EmittedKernel:
     """Schedule, lower and emit one tile; deterministic."""
-    if not spec.parts:
-        return Kernel(())
+    if not spec.stages:
+        return EmittedKernel(())
     vector = machine.engine_for("vector")
     buffers: dict[str, Array] = {
         view_name(i): Array(v.shape or (1,), v.strides or (DTYPES[v.dtype],), v.dtype) for i, v in enumerate(spec.views)
     }
     staged: dict[str, tuple[int, ...]] = {}
-    on_matrix = view_name(spec.parts[spec.anchor].write) if spec.anchor is not None else None
+    on_matrix = view_name(spec.stages[spec.contraction].write) if spec.contraction is not None else None
     steps: list[Emitted | Fetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
     started: set[str] = set()
@@ -49,7 +49,7 @@ def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
             steps[first:last] = [None] * (last - first)
 
     for item in nests(loops(spec)):
-        if isinstance(item, Allocation):
+        if isinstance(item, BufferAllocation):
             if item.scope == SCOPES["weights"]:
                 staged[item.buffer] = item.shape
                 buffers[item.buffer] = dense(item.shape, item.dtype)
@@ -82,7 +82,7 @@ def compile_kernel(spec: Spec, machine: Machine) -> Kernel:
             if overwrites:
                 drop_fill(item.buffer)
             steps += emitted
-    return Kernel(tuple(_named(s, staged) for s in steps if s is not None))
+    return EmittedKernel(tuple(_named(s, staged) for s in steps if s is not None))
 
 
 def _reads(nest: Nest, staged: dict[str, tuple[int, ...]]) -> bool:
@@ -97,14 +97,14 @@ def _named(step: Emitted | Fetch, staged: dict[str, tuple[int, ...]]) -> Emitted
     return Emitted(step.mnemonic, step.fields, refs)
 
 
-class Kernels:
+class KernelCache:
     """Compiled kernels by spec: equal tiles are compiled once."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._known: dict[Spec, Kernel] = {}
+        self._known: dict[Spec, EmittedKernel] = {}
 
-    def get(self, spec: Spec) -> Kernel:
+    def get(self, spec: Spec) -> EmittedKernel:
         if spec not in self._known:
             self._known[spec] = compile_kernel(spec, self.machine)
         return self._known[spec]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from ...ir.errors import GirihError, UnsupportedError
 from ...ir.isa.matrix_selection import MatrixForm, matrix_form
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, Walk, over, pieces, tighten
+from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces, tighten
 from ..loops.perfect_nest import Load, Nest
-from .vector import Buffers, Emitted, Ref, byte_nest, dimensions
+from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
 
 def contraction(
@@ -27,18 +27,18 @@ def contraction(
     raw = byte_nest(nest, buffers)
     if start is not None:
         bias = _bias(raw, start, buffers)
-        raw = raw if bias is None else replace(raw, walks=(*raw.walks, bias))
+        raw = raw if bias is None else replace(raw, accesses=(*raw.accesses, bias))
         started |= bias is None
     if tighten(raw) is None:
         return [], False  # this part of the kernel lies outside of the operand altogether
-    tight = tighten(ByteNest(raw.extents, raw.walks, nest.conditions))
-    if tight is None or tight.conditions or tight.walks != raw.walks:
+    tight = tighten(ByteNest(raw.extents, raw.accesses, nest.conditions))
+    if tight is None or tight.conditions or tight.accesses != raw.accesses:
         raise GirihError("a contraction is bounded by more than the ends of its loops")
     form = matrix_form(
         engine,
         buffers[load.buffer].dtype,
         tight.extents,
-        tuple(w.strides for w in tight.walks),
+        tuple(w.strides for w in tight.accesses),
         dimensions(load, buffers),
         {a for c in load.conditions for a, k in enumerate(c.coeffs) if k},
     )
@@ -47,9 +47,9 @@ def contraction(
     outside = [a for a in range(len(flat.extents)) if a not in axes]
     parts = [(p, dict(zip(outside, p.outer, strict=True))) for p in pieces(flat, axes, len(axes))]
     inside = [(p, values) for p, values in parts if all(0 <= w.start(values) < w.bound for w in form.repeated)]
-    covered = all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.walks[0].strides, strict=True) if s)
+    covered = all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.accesses[0].strides, strict=True) if s)
     covered &= {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in parts}
-    covered &= all(not w.strides[a] for w in flat.walks[3:] for a in axes if a != form.n)
+    covered &= all(not w.strides[a] for w in flat.accesses[3:] for a in axes if a != form.n)
     overwrites = covered and not started
     seen: set[int] = set()
     out: list[Emitted] = []
@@ -66,11 +66,11 @@ def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, i
     positions = [None if a is None else axes.index(a) for a in form.axes]
     extents = [1 if p is None else piece.extents[p] for p in positions]
     to, le, ri = ([0 if p is None else walk[p] for p in positions] for walk in piece.strides[:3])
-    target, left, right = (w.buffer for w in flat.walks[:3])
+    target, left, right = (w.buffer for w in flat.accesses[:3])
     # The bias is added once, by what comes first.
-    biases = () if acc else tuple(zip(flat.walks[3:], piece.bases[3:], piece.strides[3:], strict=True))
+    biases = () if acc else tuple(zip(flat.accesses[3:], piece.bases[3:], piece.strides[3:], strict=True))
     column_of = None if form.n is None else axes.index(form.n)
-    added = tuple(Ref("c", w.buffer, at, (0 if column_of is None else s[column_of],)) for w, at, s in biases)
+    added = tuple(OperandRef("c", w.buffer, at, (0 if column_of is None else s[column_of],)) for w, at, s in biases)
     suffix = ".bias" if added else ""
     base, row, column = piece.bases[1], form.row, form.column
     if row is None or column is None:
@@ -79,9 +79,9 @@ def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, i
             f"mmatmul{suffix}",
             (("m", m), ("n", n), ("k", k), ("acc", acc)),
             (
-                Ref("dst", target, piece.bases[0], (to[0], to[1])),
-                Ref("a", left, base, (le[0], le[2])),
-                Ref("b", right, piece.bases[2], (ri[2], ri[1])),
+                OperandRef("dst", target, piece.bases[0], (to[0], to[1])),
+                OperandRef("a", left, base, (le[0], le[2])),
+                OperandRef("b", right, piece.bases[2], (ri[2], ri[1])),
                 *added,
             ),
         )
@@ -92,29 +92,31 @@ def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, i
         ("h0", h0), ("w0", w0), ("H", row.bound), ("W", column.bound), ("acc", acc),
     )  # fmt: skip
     refs = (
-        Ref("dst", target, piece.bases[0], (to[0], to[1], to[2])),
+        OperandRef("dst", target, piece.bases[0], (to[0], to[1], to[2])),
         # The base is that of row 0, column 0.
-        Ref("a", left, base - h0 * row.pitch - w0 * column.pitch, (row.pitch, column.pitch, le[5])),
-        Ref("b", right, piece.bases[2], (ri[3], ri[4], ri[5], ri[2])),
+        OperandRef("a", left, base - h0 * row.pitch - w0 * column.pitch, (row.pitch, column.pitch, le[5])),
+        OperandRef("b", right, piece.bases[2], (ri[3], ri[4], ri[5], ri[2])),
         *added,
     )
     return Emitted(f"mconv{suffix}", fields, refs)
 
 
-def _bias(nest: ByteNest, start: Nest, buffers: Buffers) -> Walk | None:
+def _bias(nest: ByteNest, start: Nest, buffers: Buffers) -> ByteAccess | None:
     """How the loops of a contraction walk what it starts from; ``None`` if they are not those of the copy.
 
     The loops of both write the same elements, so that a stride in the destination tells which is which.
     """
     copy = byte_nest(start, buffers)
-    if copy.conditions or len(copy.walks) != 2:
+    if copy.conditions or len(copy.accesses) != 2:
         return None
-    target, source = copy.walks
+    target, source = copy.accesses
     loops = {
         (s, e): source.strides[a] for a, (s, e) in enumerate(zip(target.strides, copy.extents, strict=True)) if e > 1
     }
-    wanted = [(s, e) for s, e in zip(nest.walks[0].strides, nest.extents, strict=True) if s and e > 1]
-    if sorted(wanted) != sorted(loops) or target.base != nest.walks[0].base:
+    wanted = [(s, e) for s, e in zip(nest.accesses[0].strides, nest.extents, strict=True) if s and e > 1]
+    if sorted(wanted) != sorted(loops) or target.base != nest.accesses[0].base:
         return None
-    strides = tuple(loops.get((s, e), 0) if s else 0 for s, e in zip(nest.walks[0].strides, nest.extents, strict=True))
-    return Walk(source.buffer, source.base, strides)
+    strides = tuple(
+        loops.get((s, e), 0) if s else 0 for s, e in zip(nest.accesses[0].strides, nest.extents, strict=True)
+    )
+    return ByteAccess(source.buffer, source.base, strides)

@@ -64,7 +64,7 @@ def reduction(nest: Nest, buffers: Buffers, engine: Engine, started: bool) -> tu
     if inside is None:
         return [], False
     flat = merged(inside.nest)
-    spatial = tuple(a for a, s in enumerate(flat.walks[0].strides) if s)
+    spatial = tuple(a for a, s in enumerate(flat.accesses[0].strides) if s)
     combination = _Combination(
         flat,
         nest.func,

@@ -12,7 +12,7 @@ from ...ir.isa.loop_bounds import Dimension
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.vector_selection import elementwise_form
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, Walk, merged, pieces, tied, tighten
+from ..loops.axes import ByteAccess, ByteNest, Piece, merged, pieces, tied, tighten
 from ..loops.perfect_nest import Load, Nest
 from ..loops.tile_spec import row_major
 
@@ -31,7 +31,7 @@ def dense(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Ref:
+class OperandRef:
     """An operand: the operand's name in the instruction, a kernel buffer, byte offset and byte strides."""
 
     operand: str
@@ -46,7 +46,7 @@ class Emitted:
 
     mnemonic: str
     fields: tuple[tuple[str, int | float], ...]
-    refs: tuple[Ref, ...]
+    refs: tuple[OperandRef, ...]
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,24 @@ class Fetch:
 Buffers = Mapping[str, Array]
 
 
-def _walk(buffer: str, index: tuple[Affine, ...], buffers: Buffers, loops: int) -> Walk:
+def _walk(buffer: str, index: tuple[Affine, ...], buffers: Buffers, loops: int) -> ByteAccess:
     strides = buffers[buffer].strides
     base = sum(i.const * s for i, s in zip(index, strides, strict=True))
-    return Walk(
+    return ByteAccess(
         buffer, base, tuple(sum(i.coeffs[a] * s for i, s in zip(index, strides, strict=True)) for a in range(loops))
     )
 
 
 def byte_nest(nest: Nest, buffers: Buffers) -> ByteNest:
-    """The byte walks of the destination and of each load, in order, under the nest's and the loads' conditions."""
+    """The byte accesses of the destination and of each load, in order, under the nest's and the loads' conditions."""
     loops = len(nest.extents)
     loads = [o for o in nest.operands if isinstance(o, Load)]
-    walks = (
+    accesses = (
         _walk(nest.buffer, nest.index, buffers, loops),
         *(_walk(load.buffer, load.index, buffers, loops) for load in loads),
     )
     conditions = (*nest.conditions, *(c for load in loads for c in load.conditions))
-    return ByteNest(nest.extents, walks, conditions)
+    return ByteNest(nest.extents, accesses, conditions)
 
 
 def dimensions(load: Load, buffers: Buffers) -> tuple[Dimension, ...]:
@@ -93,10 +93,10 @@ def dimensions(load: Load, buffers: Buffers) -> tuple[Dimension, ...]:
     )
 
 
-def refs(names: tuple[str, ...], nest: ByteNest, piece: Piece, ranks: tuple[int, ...]) -> tuple[Ref, ...]:
+def refs(names: tuple[str, ...], nest: ByteNest, piece: Piece, ranks: tuple[int, ...]) -> tuple[OperandRef, ...]:
     return tuple(
-        Ref(name, walk.buffer, base, strides[:rank])
-        for name, walk, base, strides, rank in zip(names, nest.walks, piece.bases, piece.strides, ranks, strict=True)
+        OperandRef(name, walk.buffer, base, strides[:rank])
+        for name, walk, base, strides, rank in zip(names, nest.accesses, piece.bases, piece.strides, ranks, strict=True)
     )
 
 
@@ -143,11 +143,11 @@ def lanes(piece: Piece) -> tuple[tuple[str, int], ...]:
     return tuple((f"n{i}", e) for i, e in enumerate(piece.extents))
 
 
-def copies(extents: tuple[int, ...], target: Walk, source: Walk, rank: int = 4) -> Iterator[Piece]:
+def copies(extents: tuple[int, ...], target: ByteAccess, source: ByteAccess, rank: int = 4) -> Iterator[Piece]:
     """A strided copy as pieces of at most ``rank`` dimensions, the densest loop innermost."""
     flat = merged(ByteNest(extents, (target, source), ()))
     order = sorted(
-        range(len(flat.extents)), key=lambda a: (-abs(flat.walks[1].strides[a]), -abs(flat.walks[0].strides[a]))
+        range(len(flat.extents)), key=lambda a: (-abs(flat.accesses[1].strides[a]), -abs(flat.accesses[0].strides[a]))
     )
     axes = tuple(order[-rank:])
     yield from pieces(flat, axes, rank)

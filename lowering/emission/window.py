@@ -8,9 +8,9 @@ from ...ir.box import Affine, Span
 from ...ir.isa.loop_bounds import Clipped, Dimension, clip, merge_loops
 from ...ir.isa.window_selection import Slot, WindowPart, cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine
-from ..loops.axes import ByteNest, Piece, Walk, over, pieces
+from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces
 from ..loops.perfect_nest import Load, Nest
-from .vector import Buffers, Emitted, Ref, byte_nest, dimensions
+from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def bounded(nest: Nest, buffers: Buffers) -> Bounded | None:
     loads = [o for o in nest.operands if isinstance(o, Load)]
     raw = byte_nest(replace(nest, operands=tuple(replace(load, conditions=()) for load in loads)), buffers)
     reads = [dimensions(load, buffers) if load.conditions else () for load in loads]
-    clipped = clip(nest.extents, [not s for s in raw.walks[0].strides], reads)
+    clipped = clip(nest.extents, [not s for s in raw.accesses[0].strides], reads)
     if clipped.empty:
         return None
 
@@ -34,12 +34,12 @@ def bounded(nest: Nest, buffers: Buffers) -> Bounded | None:
         const = index.const + sum(c * s.lo for c, s in zip(index.coeffs, clipped.spans, strict=True))
         return Affine(index.coeffs, const)
 
-    walks = tuple(Walk(w.buffer, moved(Affine(w.strides, w.base)).const, w.strides) for w in raw.walks)
+    accesses = tuple(ByteAccess(w.buffer, moved(Affine(w.strides, w.base)).const, w.strides) for w in raw.accesses)
     conditions = [moved(c) for c in nest.conditions]
     for g in (g for guards in clipped.guards for g in guards):
         conditions += [g.index, Affine(tuple(-c for c in g.coeffs), g.bound - 1 - g.const)]
     always = {c for c in conditions if c.over(tuple(Span(0, e) for e in clipped.extents)).lo >= 0}
-    return Bounded(ByteNest(clipped.extents, walks, tuple(c for c in conditions if c not in always)), clipped)
+    return Bounded(ByteNest(clipped.extents, accesses, tuple(c for c in conditions if c not in always)), clipped)
 
 
 def windows(
@@ -54,12 +54,12 @@ def windows(
     if mnemonic is None or len(loads) < len(nest.operands) or nest.conditions:
         return None
     clipped = inside.clipped
-    extents, kept = merge_loops(clipped.extents, [w.strides for w in inside.nest.walks], clipped.guarded)
+    extents, kept = merge_loops(clipped.extents, [w.strides for w in inside.nest.accesses], clipped.guarded)
     flat = over(replace(inside.nest, conditions=()), extents, kept)
     parts = cheapest_parts(
         engine,
         flat.extents,
-        tuple(w.strides for w in flat.walks),
+        tuple(w.strides for w in flat.accesses),
         tuple(tuple(g.renumbered(kept) for g in guards) for guards in clipped.guards),
         [buffers[load.buffer].dtype for load in loads],
         below,
@@ -76,8 +76,8 @@ def _restricted(flat: ByteNest, part: WindowPart) -> ByteNest:
         return flat
     loop, span = part.only
     extents = tuple(span.size if a == loop else e for a, e in enumerate(flat.extents))
-    walks = tuple(replace(w, base=w.base + w.strides[loop] * span.lo) for w in flat.walks)
-    return replace(flat, extents=extents, walks=walks)
+    accesses = tuple(replace(w, base=w.base + w.strides[loop] * span.lo) for w in flat.accesses)
+    return replace(flat, extents=extents, accesses=accesses)
 
 
 def _instructions(mnemonic: str, flat: ByteNest, part: WindowPart, replaces: bool) -> list[Emitted]:
@@ -112,7 +112,7 @@ def _emitted(
         return 1 if loop is None else flat.extents[loop]
 
     def steps(walk: int, *loops: int | None) -> tuple[int, ...]:
-        return tuple(0 if a is None else flat.walks[walk].strides[a] for a in loops)
+        return tuple(0 if a is None else flat.accesses[walk].strides[a] for a in loops)
 
     def bounds(slot: Slot) -> tuple[int, int]:
         """The first position, and how many there are."""
@@ -132,10 +132,10 @@ def _emitted(
     base = piece.bases[source] - h0 * row.pitch - w0 * column.pitch
     pitches = (row.pitch, column.pitch, *steps(source, window.lane))
     refs = [
-        Ref("dst", flat.walks[0].buffer, piece.bases[0], steps(0, row.out, column.out, window.lane)),
-        Ref("a", flat.walks[source].buffer, base, pitches),
+        OperandRef("dst", flat.accesses[0].buffer, piece.bases[0], steps(0, row.out, column.out, window.lane)),
+        OperandRef("a", flat.accesses[source].buffer, base, pitches),
     ]
-    for other in (n for n in range(1, len(flat.walks)) if n != source):
+    for other in (n for n in range(1, len(flat.accesses)) if n != source):
         strides = steps(other, row.kernel, column.kernel, window.lane)
-        refs.append(Ref("b", flat.walks[other].buffer, piece.bases[other], strides))
+        refs.append(OperandRef("b", flat.accesses[other].buffer, piece.bases[other], strides))
     return Emitted(mnemonic, fields, tuple(refs))

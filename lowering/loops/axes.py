@@ -11,8 +11,8 @@ from ...ir.isa.loop_bounds import merge_loops
 
 
 @dataclass(frozen=True)
-class Walk:
-    """How a nest walks one buffer: byte offset at the first point, and byte stride of each loop."""
+class ByteAccess:
+    """How a nest accesses one buffer: byte offset at the first point, and byte stride of each loop."""
 
     buffer: str
     base: int
@@ -21,13 +21,13 @@ class Walk:
 
 @dataclass(frozen=True)
 class ByteNest:
-    """A nest whose accesses are byte walks: the destination first, then the sources.
+    """A nest whose accesses are one byte access each: the destination first, then the sources.
 
     ``conditions`` (each affine in the loops must be >= 0) restrict the points.
     """
 
     extents: tuple[int, ...]
-    walks: tuple[Walk, ...]
+    accesses: tuple[ByteAccess, ...]
     conditions: tuple[Affine, ...]
 
 
@@ -64,25 +64,26 @@ def tighten(nest: ByteNest) -> ByteNest | None:
             high[axis] = min(high[axis], const // -c + 1)
     if any(b <= a for a, b in zip(low, high, strict=True)):
         return None
-    walks = tuple(
-        Walk(w.buffer, w.base + sum(s * a for s, a in zip(w.strides, low, strict=True)), w.strides) for w in nest.walks
+    accesses = tuple(
+        ByteAccess(w.buffer, w.base + sum(s * a for s, a in zip(w.strides, low, strict=True)), w.strides)
+        for w in nest.accesses
     )
     conditions = tuple(Affine(c.coeffs, c.const + sum(k * a for k, a in zip(c.coeffs, low, strict=True))) for c in kept)
-    return ByteNest(tuple(b - a for a, b in zip(low, high, strict=True)), walks, conditions)
+    return ByteNest(tuple(b - a for a, b in zip(low, high, strict=True)), accesses, conditions)
 
 
 def merged(nest: ByteNest) -> ByteNest:
     """Merge pairs of loops that every walk sees as one; loops of extent one go. Conditions keep their loops apart."""
     fixed = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k}
-    extents, kept = merge_loops(nest.extents, [w.strides for w in nest.walks], fixed)
+    extents, kept = merge_loops(nest.extents, [w.strides for w in nest.accesses], fixed)
     return over(nest, extents, kept)
 
 
 def over(nest: ByteNest, extents: tuple[int, ...], kept: Sequence[int]) -> ByteNest:
     """The nest over loops of these ``extents``, of which the i-th has the strides of loop ``kept[i]``."""
-    walks = tuple(Walk(w.buffer, w.base, tuple(w.strides[a] for a in kept)) for w in nest.walks)
+    accesses = tuple(ByteAccess(w.buffer, w.base, tuple(w.strides[a] for a in kept)) for w in nest.accesses)
     conditions = tuple(Affine(tuple(c.coeffs[a] for a in kept), c.const) for c in nest.conditions)
-    return ByteNest(extents, walks, conditions)
+    return ByteNest(extents, accesses, conditions)
 
 
 def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:
@@ -94,12 +95,12 @@ def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:
         inner = ByteNest(
             tuple(nest.extents[a] for a in axes),
             tuple(
-                Walk(
+                ByteAccess(
                     w.buffer,
                     w.base + sum(w.strides[a] * v for a, v in fixed.items()),
                     tuple(w.strides[a] for a in axes),
                 )
-                for w in nest.walks
+                for w in nest.accesses
             ),
             tuple(
                 Affine(tuple(c.coeffs[a] for a in axes), c.const + sum(c.coeffs[a] * v for a, v in fixed.items()))
@@ -112,8 +113,8 @@ def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:
         assert not clipped.conditions, "the axes of an instruction depend on one another"
         yield Piece(
             (*(1,) * padding, *clipped.extents),
-            tuple(w.base for w in clipped.walks),
-            tuple((*(0,) * padding, *w.strides) for w in clipped.walks),
+            tuple(w.base for w in clipped.accesses),
+            tuple((*(0,) * padding, *w.strides) for w in clipped.accesses),
             values,
         )
 

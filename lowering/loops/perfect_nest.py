@@ -1,6 +1,6 @@
 """Loops of TIR read as perfect nests: affine accesses, linear conditions and one element function each.
 
-:func:`nests` walks a lowered function in execution order. Loops around more than one statement are unrolled, so that
+:func:`nests` accesses a lowered function in execution order. Loops around more than one statement are unrolled, so that
 what remains are nests with one store, whose indices are affine in the nest's own loops.
 """
 
@@ -49,7 +49,7 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Allocation:
+class BufferAllocation:
     """A buffer that the schedule introduced: its shape and dtype."""
 
     buffer: str
@@ -230,12 +230,12 @@ def _leaf(stmt: tirx.Stmt) -> tuple[list[tirx.For], list[tvm.ir.Expr], tirx.Buff
     return (loops, conditions, stmt) if isinstance(stmt, tirx.BufferStore) else None
 
 
-def nests(func: tirx.PrimFunc) -> Iterator[Nest | Allocation]:
+def nests(func: tirx.PrimFunc) -> Iterator[Nest | BufferAllocation]:
     """The nests and allocations of a lowered function, in execution order."""
     yield from _walk(func.body, {})
 
 
-def _walk(stmt: tirx.Stmt, values: dict[Var, int]) -> Iterator[Nest | Allocation]:
+def _walk(stmt: tirx.Stmt, values: dict[Var, int]) -> Iterator[Nest | BufferAllocation]:
     leaf = _leaf(stmt)
     if leaf is not None:
         loops, guards, store = leaf
@@ -251,7 +251,7 @@ def _walk(stmt: tirx.Stmt, values: dict[Var, int]) -> Iterator[Nest | Allocation
     elif isinstance(stmt, tirx.AllocBuffer):
         buffer = stmt.buffer
         shape = tuple(int(d) for d in buffer.ty.shape)
-        yield Allocation(buffer.name, shape, str(buffer.ty.dtype.dtype), buffer.scope())
+        yield BufferAllocation(buffer.name, shape, str(buffer.ty.dtype.dtype), buffer.scope())
     elif isinstance(stmt, tirx.For):
         for value in range(int(stmt.min), int(stmt.min) + int(stmt.extent)):
             yield from _walk(stmt.body, {**values, stmt.loop_var: value})

@@ -13,27 +13,27 @@ from .tir_function import SCOPES, prim_func
 
 
 def schedule(spec: Spec) -> s_tir.Schedule:
-    """Cut the anchor's reduction as planned and stage its stationary operand in the weight memory.
+    """Split the contraction's reduction as planned and stage its stationary operand in the weight memory.
 
-    The anchor's loops become ``reduce tiles . batch . m . n . reduce``; at each reduce tile a copy block brings the
-    tile of the stationary operand into the weight scope, and the initialisation moves ahead of the reduce tiles. Every
-    other reduction is split from its initialisation.
+    The loops of the contraction become ``reduce tiles . batch . m . n . reduce``; at each reduce tile a copy block
+    brings the tile of the stationary operand into the weight scope, and the initialisation moves ahead of the reduce
+    tiles. Every other reduction is split from its initialisation.
     """
     sch = s_tir.Schedule(tvm.IRModule({"main": prim_func(spec)}), error_render_level="fast")
-    for position, part in enumerate(spec.parts):
+    for position, stage in enumerate(spec.stages):
         block = sch.get_sblock(f"part{position}")
         loops = sch.get_loops(block)
-        reduced = [a for a, loop in enumerate(part.loops) if loop.reduce]
+        reduced = [a for a, loop in enumerate(stage.loops) if loop.reduce]
         if not reduced:
             continue
-        spatial = [loop for loop, info in zip(loops, part.loops, strict=True) if not info.reduce]
-        if position != spec.anchor:
-            if part.combine is not None:
+        spatial = [loop for loop, info in zip(loops, stage.loops, strict=True) if not info.reduce]
+        if position != spec.contraction:
+            if stage.combine is not None:
                 sch.reorder(*spatial, *(loops[a] for a in reduced))
                 sch.decompose_reduction(block, spatial[0] if spatial else loops[reduced[0]])
             continue
         outer, inner = [], []
-        for a, size in zip(reduced, part.cut, strict=True):
+        for a, size in zip(reduced, stage.reduce_tile, strict=True):
             o, i = sch.split(loops[a], [None, size])
             outer.append(o)
             inner.append(i)

@@ -27,7 +27,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Read:
+class ViewRead:
     """``views[view][index...]``, or ``fill`` outside of the view (``None``: never outside)."""
 
     view: int
@@ -36,34 +36,36 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopSpec:
+    """One loop of a stage: how many points, and whether the stage combines over them."""
+
     extent: int
     reduce: bool
 
 
 @dataclass(frozen=True)
-class Part:
+class StageSpec:
     """The points of one stage in the tile: ``views[write][index...] = combine(func(*operands))``."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopSpec, ...]
     write: int
     index: tuple[Affine, ...]
     func: str
-    operands: tuple[Read | float, ...]
+    operands: tuple[ViewRead | float, ...]
     combine: str | None
-    start: Read | None
+    start: ViewRead | None
     """What a combination adds to."""
-    cut: tuple[int, ...]
-    """For the anchor on the matrix engine: the tile extents of the reduce loops, in their order."""
+    reduce_tile: tuple[int, ...]
+    """For the contraction on the matrix engine: the tile extents of the reduce loops, in their order; else empty."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A tile: its views and its parts in order. ``anchor`` is the part that the matrix engine runs, if any."""
+    """A tile: its views, and its stages in order. ``contraction`` is the one that the matrix engine runs, if any."""
 
     views: tuple[View, ...]
-    parts: tuple[Part, ...]
-    anchor: int | None
+    stages: tuple[StageSpec, ...]
+    contraction: int | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _local(index: Affine, points: Box, kept: list[int], origin: int) -> Affine:
     return Affine(tuple(index.coeffs[a] for a in kept) or (0,), const)
 
 
-def _everywhere(access: Access, points: Box, boxes: OpBoxes) -> float | None:
+def _outside_everywhere(access: Access, points: Box, boxes: OpBoxes) -> float | None:
     """The number that a read yields at all ``points``, if they fall outside of the tensor altogether."""
     box = boxes.tensors.get(access.tensor)
     if box is not None and not is_empty(intersect(tuple(i.over(points) for i in access.index), box)):
@@ -105,7 +107,7 @@ def _everywhere(access: Access, points: Box, boxes: OpBoxes) -> float | None:
     return access.fill
 
 
-def _folded(stage: Stage, points: Box, known: list[float | None]) -> float | None:
+def _known_result(stage: Stage, points: Box, known: list[float | None]) -> float | None:
     """What the points combine to, where known operands settle it: windows can lie outside of what they look at."""
     if stage.combine is None:
         return None
@@ -128,13 +130,13 @@ class _Views:
         self._tensors = tensors
         self._boxes = boxes
         self._strides = strides
-        self.found: dict[tuple[str, bool], View] = {}
+        self.views: dict[tuple[str, bool], View] = {}
 
     def __call__(self, name: str, stationary: bool = False) -> int:
         key = name, stationary
-        if key not in self.found:
-            self.found[key] = self._view(name, stationary)
-        return list(self.found).index(key)
+        if key not in self.views:
+            self.views[key] = self._view(name, stationary)
+        return list(self.views).index(key)
 
     def _view(self, name: str, stationary: bool) -> View:
         tensor = self._private.get(name) or self._tensors[name]
@@ -147,10 +149,10 @@ class _Views:
         return View(shape, self._strides[name], tensor.dtype, "local", False)
 
 
-def _part(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple[int, ...] | None) -> Part:
-    """One stage; ``reduce`` cuts its reduce axes if the matrix engine runs it."""
-    known = [_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
-    folded = _folded(stage, points, known)
+def _stage_spec(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple[int, ...] | None) -> StageSpec:
+    """The points of one stage; ``reduce`` are the tile extents of its reduce axes if the matrix engine runs it."""
+    known = [_outside_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
+    folded = _known_result(stage, points, known)
     reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
     kept = [a for a, span in enumerate(points) if span.size > 1 and (folded is None or a not in reduced)]
     if reduced and folded is None and not any(a in kept for a in reduced):
@@ -160,7 +162,7 @@ def _part(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple
         box = boxes.tensors[access.tensor]
         return tuple(_local(i, points, kept, span.lo) for i, span in zip(access.index, box, strict=True))
 
-    def operand(position: int) -> Read | float:
+    def operand(position: int) -> ViewRead | float:
         number, access = known[position], stage.operands[position]
         if number is not None:
             return number
@@ -174,18 +176,18 @@ def _part(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple
             raise UnsupportedError(
                 f"the matrix engine cannot read outside of {access.tensor}, only the vector engine can"
             )
-        return Read(view(access.tensor, streamed), local(access), None if inside else access.fill)
+        return ViewRead(view(access.tensor, streamed), local(access), None if inside else access.fill)
 
-    loops = tuple(Loop(points[a].size, stage.axes[a].reduce) for a in kept) or (Loop(1, False),)
+    loops = tuple(LoopSpec(points[a].size, stage.axes[a].reduce) for a in kept) or (LoopSpec(1, False),)
     target, index = view(stage.write.tensor), local(stage.write)
-    start = None if stage.start is None else Read(view(stage.start.tensor), local(stage.start), None)
+    start = None if stage.start is None else ViewRead(view(stage.start.tensor), local(stage.start), None)
     if folded is not None:
-        return Part(loops, target, index, "copy", (folded if start is None else start,), None, None, ())
-    cut: tuple[int, ...] = ()
+        return StageSpec(loops, target, index, "copy", (folded if start is None else start,), None, None, ())
+    reduce_tile: tuple[int, ...] = ()
     if reduce is not None:
-        cut = tuple(min(size, points[a].size) for size, a in zip(reduce, reduced, strict=True) if a in kept)
+        reduce_tile = tuple(min(size, points[a].size) for size, a in zip(reduce, reduced, strict=True) if a in kept)
     operands = tuple(operand(position) for position in range(len(known)))
-    return Part(loops, target, index, stage.func, operands, stage.combine, start, cut)
+    return StageSpec(loops, target, index, stage.func, operands, stage.combine, start, reduce_tile)
 
 
 def tile_spec(
@@ -198,18 +200,19 @@ def tile_spec(
     """The spec of the tile with these ``boxes``.
 
     ``strides`` (bytes) say how the buffer of each graph tensor lies in local memory; private buffers are dense, in
-    the accumulator memory. ``reduce`` cuts the reduce axes of the anchor; ``None`` if the vector engine runs it.
+    the accumulator memory. ``reduce`` are the tile extents of the contraction's reduce
+    axes; ``None`` if the vector engine runs it.
     """
     view = _Views(op, tensors, boxes, strides)
-    parts: list[Part] = []
-    anchor: int | None = None
+    stages: list[StageSpec] = []
+    contraction: int | None = None
     for position, (stage, points) in enumerate(zip(op.stages, boxes.points, strict=True)):
         if is_empty(points):
             continue
-        part = _part(stage, points, boxes, view, reduce if position == op.anchor else None)
-        if part.cut:
-            anchor = len(parts)
-        parts.append(part)
-    streamed = [position for position, (_, stationary) in enumerate(view.found) if stationary]
-    spec = Spec(tuple(view.found.values()), tuple(parts), anchor)
-    return TileSpec(spec, tuple(name for name, _ in view.found), streamed[0] if streamed else None)
+        stage_spec = _stage_spec(stage, points, boxes, view, reduce if position == op.anchor else None)
+        if stage_spec.reduce_tile:
+            contraction = len(stages)
+        stages.append(stage_spec)
+    streamed = [position for position, (_, stationary) in enumerate(view.views) if stationary]
+    spec = Spec(tuple(view.views.values()), tuple(stages), contraction)
+    return TileSpec(spec, tuple(name for name, _ in view.views), streamed[0] if streamed else None)

@@ -1,4 +1,4 @@
-"""A kernel's spec as a TIR function: one schedulable block for each part.
+"""A kernel's spec as a TIR function: one schedulable block for each stage.
 
 Nodes are built directly: parsing the same function from TVMScript takes a hundred times as long.
 """
@@ -19,7 +19,7 @@ from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
-from .tile_spec import Part, Read, Spec, View
+from .tile_spec import Spec, StageSpec, View, ViewRead
 
 Expr = Any
 """A TIR expression; TVM's operator overloading is beyond static types."""
@@ -56,20 +56,20 @@ def _cast(expr: Expr, have: str, want: str) -> Expr:
     return expr if have == want else tirx.Cast(want, expr)
 
 
-def _compute_dtype(part: Part, views: tuple[View, ...]) -> str:
+def _compute_dtype(stage: StageSpec, views: tuple[View, ...]) -> str:
     """Stages compute in float32, or in int64 when everything they touch is integral."""
-    dtypes = [views[o.view].dtype for o in part.operands if isinstance(o, Read)]
-    numbers = [o for o in part.operands if not isinstance(o, Read)]
+    dtypes = [views[o.view].dtype for o in stage.operands if isinstance(o, ViewRead)]
+    numbers = [o for o in stage.operands if not isinstance(o, ViewRead)]
     integral = dtypes and all(not d.startswith("float") for d in dtypes) and all(float(n).is_integer() for n in numbers)
     return "int64" if integral else "float32"
 
 
-def _start(part: Part) -> float:
+def _start(stage: StageSpec) -> float:
     """What a combination starts from: the identity, or the stand-in for it that a window yields outside."""
-    first = part.operands[0]
-    if part.combine in ("max", "min") and isinstance(first, Read) and first.fill is not None:
+    first = stage.operands[0]
+    if stage.combine in ("max", "min") and isinstance(first, ViewRead) and first.fill is not None:
         return first.fill
-    return COMBINE_IDENTITY[part.combine or ""]
+    return COMBINE_IDENTITY[stage.combine or ""]
 
 
 class _Builder:
@@ -82,37 +82,37 @@ class _Builder:
             for i, view in enumerate(spec.views)
         ]
 
-    def block(self, position: int, part: Part) -> Expr:
-        """The loops around one block, which computes a part."""
+    def block(self, position: int, stage: StageSpec) -> Expr:
+        """The loops around one block, which computes a stage."""
         axes = [
-            tirx.IterVar(Range(0, loop.extent), f"v{a}", 2 if loop.reduce else 0) for a, loop in enumerate(part.loops)
+            tirx.IterVar(Range(0, loop.extent), f"v{a}", 2 if loop.reduce else 0) for a, loop in enumerate(stage.loops)
         ]
         points = [axis.var for axis in axes]
-        target = self.buffers[part.write]
-        index = [_index(i, points) for i in part.index] or [tirx.IntImm("int32", 0)]
-        value = self._value(part, points)
+        target = self.buffers[stage.write]
+        index = [_index(i, points) for i in stage.index] or [tirx.IntImm("int32", 0)]
+        value = self._value(stage, points)
         init = None
-        if part.combine is not None and any(loop.reduce for loop in part.loops):
-            value = getattr(tirx, COMBINER_NODES[part.combine])(tirx.BufferLoad(target, index), value)
-            init = tirx.BufferStore(target, self._initial(part, points), index)
-        reads = [self._region(o, points) for o in (*part.operands, part.start) if isinstance(o, Read)]
+        if stage.combine is not None and any(loop.reduce for loop in stage.loops):
+            value = getattr(tirx, COMBINER_NODES[stage.combine])(tirx.BufferLoad(target, index), value)
+            init = tirx.BufferStore(target, self._initial(stage, points), index)
+        reads = [self._region(o, points) for o in (*stage.operands, stage.start) if isinstance(o, ViewRead)]
         writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
         body = tirx.BufferStore(target, value, index)
         block = s_tir.SBlock(axes, reads, writes, f"part{position}", body, init)
         loops = [tirx.Var(f"i{a}", "int32") for a in range(len(axes))]
         nest: Expr = s_tir.SBlockRealize(loops, True, block)
-        for loop, info in reversed(list(zip(loops, part.loops, strict=True))):
+        for loop, info in reversed(list(zip(loops, stage.loops, strict=True))):
             nest = tirx.For(loop, tirx.IntImm("int32", 0), tirx.IntImm("int32", info.extent), tirx.ForKind.SERIAL, nest)
         return nest
 
-    def _initial(self, part: Part, points: list[Expr]) -> Expr:
-        dtype = self._dtype(part.write)
-        return _number(_start(part), dtype) if part.start is None else self._operand(part.start, points, dtype)
+    def _initial(self, stage: StageSpec, points: list[Expr]) -> Expr:
+        dtype = self._dtype(stage.write)
+        return _number(_start(stage), dtype) if stage.start is None else self._operand(stage.start, points, dtype)
 
     def _dtype(self, view: int) -> str:
         return self.spec.views[view].dtype
 
-    def _region(self, read: Read, points: list[Expr]) -> Expr:
+    def _region(self, read: ViewRead, points: list[Expr]) -> Expr:
         buffer = self.buffers[read.view]
         if read.fill is not None:
             shape = self.spec.views[read.view].shape or (1,)
@@ -120,8 +120,8 @@ class _Builder:
         index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
         return tirx.BufferRegion(buffer, [Range.from_min_extent(i, 1) for i in index])
 
-    def _operand(self, operand: Read | float, points: list[Expr], dtype: str) -> Expr:
-        if not isinstance(operand, Read):
+    def _operand(self, operand: ViewRead | float, points: list[Expr], dtype: str) -> Expr:
+        if not isinstance(operand, ViewRead):
             return _number(operand, dtype)
         view = self.spec.views[operand.view]
         index = [_index(i, points) for i in operand.index] or [tirx.IntImm("int32", 0)]
@@ -131,20 +131,20 @@ class _Builder:
             load = tirx.if_then_else(reduce(tirx.And, inside), load, _number(operand.fill, view.dtype))
         return _cast(load, view.dtype, dtype)
 
-    def _value(self, part: Part, points: list[Expr]) -> Expr:
-        dtype = _compute_dtype(part, self.spec.views)
-        arguments = [self._operand(o, points, dtype) for o in part.operands]
-        if part.func in _EXTERN:
-            value = tirx.call_pure_extern(dtype, f"girih_{part.func}", *arguments)
-        elif part.func == "div":
+    def _value(self, stage: StageSpec, points: list[Expr]) -> Expr:
+        dtype = _compute_dtype(stage, self.spec.views)
+        arguments = [self._operand(o, points, dtype) for o in stage.operands]
+        if stage.func in _EXTERN:
+            value = tirx.call_pure_extern(dtype, f"girih_{stage.func}", *arguments)
+        elif stage.func == "div":
             value = tirx.Div(*arguments) if dtype == "float32" else tirx.FloorDiv(*arguments)
-        elif part.func == "copy":
+        elif stage.func == "copy":
             (value,) = arguments
-        elif part.func in BUILDERS:
-            value = getattr(tirx, BUILDERS[part.func])(*arguments)
+        elif stage.func in BUILDERS:
+            value = getattr(tirx, BUILDERS[stage.func])(*arguments)
         else:
-            raise UnsupportedError(f"no TIR expression is known for the element function {part.func!r}")
-        return _cast(value, "bool" if part.func in COMPARISONS else dtype, self._dtype(part.write))
+            raise UnsupportedError(f"no TIR expression is known for the element function {stage.func!r}")
+        return _cast(value, "bool" if stage.func in COMPARISONS else dtype, self._dtype(stage.write))
 
 
 def _scope(view: View) -> str:
@@ -155,7 +155,7 @@ def _scope(view: View) -> str:
 def prim_func(spec: Spec) -> tirx.PrimFunc:
     """The schedulable TIR function of a spec; the views are its parameters, but for private ones."""
     build = _Builder(spec)
-    blocks = [build.block(i, part) for i, part in enumerate(spec.parts)]
+    blocks = [build.block(i, stage) for i, stage in enumerate(spec.stages)]
     body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
     private = [b for b, view in zip(build.buffers, spec.views, strict=True) if view.private]
     parameters = [b for b, view in zip(build.buffers, spec.views, strict=True) if not view.private]

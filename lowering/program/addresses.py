@@ -15,7 +15,7 @@ from ..loops.tile_spec import row_major
 
 
 @dataclass(frozen=True)
-class Queues:
+class QueueTable:
     """The machine's queues, and which one moves or computes what."""
 
     machine: Machine
@@ -65,7 +65,7 @@ def box_offset(box: Box, outer: Box, strides: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PlannedBuffers:
     """The plan's buffers, found by what they hold."""
 
     graph: Graph

@@ -13,7 +13,7 @@ from .plan_walk import Walker
 
 
 def assemble(graph: Graph, plan: Plan, machine: Machine) -> Program:
-    """Walk the plan and put the program together."""
+    """ByteAccess the plan and put the program together."""
     walker = Walker(graph, plan, machine)
     walker.walk()
     build = walker.build

@@ -13,8 +13,8 @@ from ...ir.semantics.cell import Cell
 from ..emission.kernel import WEIGHTS
 from ..emission.vector import Fetch
 from ..loops.tile_spec import row_major
-from .program_builder import Builder, Held
-from .queues import Area
+from .program_builder import ProgramBuilder, TensorBuffer
+from .queues import LiveBuffer
 from .tile_kernels import Stamped, TileKernel, TileKernels
 
 
@@ -22,7 +22,7 @@ from .tile_kernels import Stamped, TileKernel, TileKernels
 class _Place:
     """A buffer of a kernel at its address."""
 
-    area: Area
+    area: LiveBuffer
     address: int
 
 
@@ -30,7 +30,7 @@ class _Place:
 class _Ring:
     """The versions of the weight buffer of one core, and the box that each holds."""
 
-    areas: list[Area]
+    areas: list[LiveBuffer]
     boxes: list[Box | None]
     next: int = 0
 
@@ -61,7 +61,7 @@ class OpWalk:
     """The tiles of ``op`` in one slot. :meth:`prefetch` may run ahead of the loads that the operator needs."""
 
     def __init__(
-        self, build: Builder, kernels: TileKernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]
+        self, build: ProgramBuilder, kernels: TileKernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]
     ):
         self._build = build
         self._op = op
@@ -77,7 +77,7 @@ class OpWalk:
                 continue
             ring = None
             if self._stationary is not None:
-                areas = build.versions(op.name, "weights", self._stationary, core)
+                areas = build.copies_of(op.name, "weights", self._stationary, core)
                 ring = _Ring(areas, [None] * len(areas))
             held = tuple(cell.room(name) if name in cell.tensors else None for name in self._names)
             reduce = tile.reduce if self._stationary is not None else None
@@ -121,7 +121,7 @@ class OpWalk:
         for view in kernel.views:
             name = self._names[view.number]
             if view.private:
-                areas = self._build.versions(self._op.name, "scratch", name, r.core)
+                areas = self._build.copies_of(self._op.name, "scratch", name, r.core)
                 area = areas[index % len(areas)]
                 r.places[view.name] = _Place(area, area.address)
             else:
@@ -135,8 +135,8 @@ class OpWalk:
         places = [r.places[buffer] for buffer, _ in step.refs]
         bases = [place.address + offset for place, (_, offset) in zip(places, step.refs, strict=True)]
         queue = self._build.queues.compute(step.kind, r.core)
-        instruction = step.template.stamp(self._number, bases)
-        self._build.streams.emit(queue, instruction, step.template.touches, bases, [(p.area,) for p in places])
+        instruction = step.instruction.stamp(self._number, bases)
+        self._build.streams.emit(queue, instruction, step.instruction.footprints, bases, [(p.area,) for p in places])
 
     def _fetch(self, waiting: list[_Running]) -> None:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
@@ -156,11 +156,11 @@ class OpWalk:
             strides = row_major(shape, self._build.layout.itemsize(name))
             memory = self._build.machine.role("weights").name
             areas = tuple(r.places[WEIGHTS].area for r in members)
-            target = Held(memory, areas, members[0].places[WEIGHTS].address, box, strides)
+            target = TensorBuffer(memory, areas, members[0].places[WEIGHTS].address, box, strides)
             if self._build.has_data(name):
                 for r, area in zip(members, areas, strict=True):
                     source = self._build.data(name, r.core, r.cell.room(name))
-                    mine = Held(memory, (area,), target.address, box, strides)
+                    mine = TensorBuffer(memory, (area,), target.address, box, strides)
                     self._build.copy("copy", self._number, name, box, r.core, source, mine)
                 continue
             source = self._build.resident(self._chunk(name, box))

@@ -11,7 +11,7 @@ from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import wholes
 from ...ir.semantics.dma_chunks import in_turn, portions, receivers
 from .lockstep import OpWalk
-from .program_builder import Builder, Held
+from .program_builder import ProgramBuilder, TensorBuffer
 from .tile_kernels import TileKernels
 
 
@@ -19,7 +19,7 @@ class Walker:
     """Turns a plan into streams; one instance for one lowering."""
 
     def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
-        self.build = Builder(graph, plan, machine)
+        self.build = ProgramBuilder(graph, plan, machine)
         self.kernels = TileKernels(graph, machine, self.build.layout)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
@@ -87,12 +87,14 @@ class Walker:
                         there = self.build.resident(source)
                         self.build.copy(kind, op, name, part, self.build.turn(cores), there, target, mask)
 
-    def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], Held, list[Box]]]:
+    def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], TensorBuffer, list[Box]]]:
         """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
-        found: list[tuple[list[int], Held, list[Box]]] = []
+        found: list[tuple[list[int], TensorBuffer, list[Box]]] = []
         for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
             held = [self.build.data(name, core, box) for core in cores]
-            target = Held(held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides)
+            target = TensorBuffer(
+                held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides
+            )
             found.append((cores, target, portions(box, self.build.layout.itemsize(name))))
         return found
 

@@ -11,23 +11,23 @@ from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer
 from ..emission.vector import copies
-from ..loops.axes import Walk
-from .addresses import Layout, Queues, box_offset
-from .queues import Area, Streams
-from .stamp import Template, template
+from ..loops.axes import ByteAccess
+from .addresses import PlannedBuffers, QueueTable, box_offset
+from .queues import LiveBuffer, Streams
+from .stamp import Relocatable, relocatable
 
 _MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
 
 
 @dataclass(frozen=True)
-class Held:
+class TensorBuffer:
     """A buffer that holds ``box`` of a tensor in a memory, with the given byte strides.
 
     ``areas`` has one entry, but for the target of a broadcast: one for each core.
     """
 
     memory: str
-    areas: tuple[Area, ...]
+    areas: tuple[LiveBuffer, ...]
     address: int
     box: Box
     strides: tuple[int, ...]
@@ -37,15 +37,15 @@ class Held:
         return self.address + box_offset(box, self.box, self.strides)
 
 
-class Builder:
-    """Emits copies and keeps the lifetimes of the plan's buffers; one instance for one lowering."""
+class ProgramBuilder:
+    """Emits copies and tracks the lifetimes of the plan's buffers; one instance for one lowering."""
 
     def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
         self.graph = graph
         self.plan = plan
         self.machine = machine
-        self.layout = Layout(graph, plan, machine)
-        self.queues = Queues(machine)
+        self.layout = PlannedBuffers(graph, plan, machine)
+        self.queues = QueueTable(machine)
         self.streams = Streams(len(self.queues.all))
         self.main = machine.role("main").name
         self.shared = machine.role("shared").name
@@ -53,10 +53,10 @@ class Builder:
             name: self.streams.area(self.layout.memory[self.main], -1, b.address, b.bytes)
             for name, b in self.layout.homes.items()
         }
-        self.shared_areas: dict[SharedBuffer, Area] = {}
-        self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[Area]]]] = {}
+        self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
+        self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._wholes: Mapping[str, str] = {}
-        self._known: dict[tuple[object, ...], list[tuple[Template, tuple[int, ...]]]] = {}
+        self._known: dict[tuple[object, ...], list[tuple[Relocatable, tuple[int, ...]]]] = {}
         self._turn = 0
 
     def turn(self, cores: list[int]) -> int:
@@ -84,18 +84,18 @@ class Builder:
         ]
         self._local[(owner, buffer.use, buffer.name)] = (buffer, areas)
 
-    def versions(self, op: str, use: str, name: str, core: int) -> list[Area]:
-        """The areas of the versions of a scratch or weight buffer on a core."""
+    def copies_of(self, op: str, use: str, name: str, core: int) -> list[LiveBuffer]:
+        """The copies of a multi-buffered scratch or weight buffer on a core, as many as its multi-buffering degree."""
         return self._local[(op, use, name)][1][core]
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""
         return ("", "data", self._wholes.get(name, name)) in self._local
 
-    def data(self, name: str, core: int, box: Box) -> Held:
+    def data(self, name: str, core: int, box: Box) -> TensorBuffer:
         """The local buffer of a tensor, which holds ``box`` (its room in the cell) on this core."""
         buffer, areas = self._local[("", "data", self._wholes.get(name, name))]
-        return Held(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
+        return TensorBuffer(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
 
     def open_shared(self, buffer: SharedBuffer, op: int) -> None:
         """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""
@@ -104,20 +104,30 @@ class Builder:
         if buffer.fetch:
             self.copy("dma", op, buffer.tensor, buffer.box, None, self.home(buffer.tensor), self.resident(buffer))
 
-    def home(self, name: str) -> Held:
+    def home(self, name: str) -> TensorBuffer:
         """The place of a tensor in main memory."""
         home = self.layout.homes[name]
-        return Held(self.main, (self.home_areas[name],), home.address, home.box, self.layout.strides(name, home.box))
+        return TensorBuffer(
+            self.main, (self.home_areas[name],), home.address, home.box, self.layout.strides(name, home.box)
+        )
 
-    def resident(self, buffer: SharedBuffer) -> Held:
+    def resident(self, buffer: SharedBuffer) -> TensorBuffer:
         """A shared buffer whose lifetime has begun."""
         strides = self.layout.strides(buffer.tensor, buffer.box)
-        return Held(self.shared, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
+        return TensorBuffer(self.shared, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
 
     # Copies.
 
     def copy(
-        self, kind: str, op: int, name: str, box: Box, core: int | None, source: Held, target: Held, cores: int = 0
+        self,
+        kind: str,
+        op: int,
+        name: str,
+        box: Box,
+        core: int | None,
+        source: TensorBuffer,
+        target: TensorBuffer,
+        cores: int = 0,
     ) -> None:
         """Copy ``box`` of a tensor from one buffer to another.
 
@@ -126,19 +136,19 @@ class Builder:
         queue = self.queues.move(kind, source.memory, target.memory, core)
         ends = target.at(box), source.at(box)
         areas = [target.areas, source.areas]
-        for made, offsets in self._copies(kind, self.graph.tensor[name].dtype, shape_of(box), source, target, cores):
+        for copy, offsets in self._copies(kind, self.graph.tensor[name].dtype, shape_of(box), source, target, cores):
             bases = [end + offset for end, offset in zip(ends, offsets, strict=True)]
-            self.streams.emit(queue, made.stamp(op, bases), made.touches, bases, areas)
+            self.streams.emit(queue, copy.stamp(op, bases), copy.footprints, bases, areas)
 
     def _copies(
-        self, kind: str, dtype: str, shape: tuple[int, ...], source: Held, target: Held, cores: int
-    ) -> list[tuple[Template, tuple[int, ...]]]:
+        self, kind: str, dtype: str, shape: tuple[int, ...], source: TensorBuffer, target: TensorBuffer, cores: int
+    ) -> list[tuple[Relocatable, tuple[int, ...]]]:
         """The instructions of a copy, and where target and source of each begin, counted from their corners."""
         key = (kind, dtype, shape, source.memory, source.strides, target.memory, target.strides, cores)
         if key not in self._known:
-            walks = (Walk("dst", 0, target.strides), Walk("src", 0, source.strides))
-            found: list[tuple[Template, tuple[int, ...]]] = []
-            for piece in copies(shape, *walks):
+            accesses = (ByteAccess("dst", 0, target.strides), ByteAccess("src", 0, source.strides))
+            copy_instructions: list[tuple[Relocatable, tuple[int, ...]]] = []
+            for piece in copies(shape, *accesses):
                 fields: dict[str, int | float] = {f"n{i}": e for i, e in enumerate(piece.extents)}
                 for operand, memory, walk in (("dst", target.memory, 0), ("src", source.memory, 1)):
                     fields[f"{operand}.mem"] = self.layout.memory[memory]
@@ -146,6 +156,6 @@ class Builder:
                     fields |= {f"{operand}.s{i}": s for i, s in enumerate(piece.strides[walk])}
                 if kind == "broadcast":
                     fields["cores"] = cores
-                found.append((template(_MNEMONIC[kind], fields), piece.bases))
-            self._known[key] = found
+                copy_instructions.append((relocatable(_MNEMONIC[kind], fields), piece.bases))
+            self._known[key] = copy_instructions
         return self._known[key]

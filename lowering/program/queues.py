@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.isa.table import Instruction, make
-from .stamp import Touch
+from .stamp import OperandFootprint
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Record:
 
 
 @dataclass
-class Area:
+class LiveBuffer:
     """A buffer during one lifetime; ``floor`` are the instructions that used its bytes in earlier lifetimes."""
 
     memory: int
@@ -65,15 +65,15 @@ class Streams:
         self.streams: list[list[Instruction]] = [[] for _ in range(queues)]
         self._known = [[0] * queues for _ in range(queues)]
         self._history: list[tuple[list[int], list[list[int]]]] = [([], []) for _ in range(queues)]
-        self._areas: dict[tuple[int, int], list[Area]] = {}
+        self._areas: dict[tuple[int, int], list[LiveBuffer]] = {}
         self._barrier: list[dict[int, int]] = [{} for _ in range(queues)]
 
-    def area(self, memory: int, core: int, address: int, size: int) -> Area:
+    def area(self, memory: int, core: int, address: int, size: int) -> LiveBuffer:
         """A new lifetime of these bytes; what used them before must retire before the first use."""
-        mine = self._areas.setdefault((memory, core), [])
-        new = Area(memory, core, address, size)
+        lifetimes = self._areas.setdefault((memory, core), [])
+        new = LiveBuffer(memory, core, address, size)
         end = address + size
-        met = [old for old in mine if old.address < end and address < old.end]
+        met = [old for old in lifetimes if old.address < end and address < old.end]
         for old in met:
             for queue, index in old.floor.items():
                 new.floor[queue] = max(new.floor.get(queue, -1), index)
@@ -81,8 +81,8 @@ class Streams:
                 new.floor[record.queue] = max(new.floor.get(record.queue, -1), record.index)
         gone = {id(old) for old in met if address <= old.address and old.end <= end}
         if gone:
-            mine[:] = [old for old in mine if id(old) not in gone]
-        mine.append(new)
+            lifetimes[:] = [old for old in lifetimes if id(old) not in gone]
+        lifetimes.append(new)
         return new
 
     def barrier(self) -> None:
@@ -95,41 +95,43 @@ class Streams:
         self,
         queue: int,
         instruction: Instruction,
-        touches: Sequence[Touch],
+        footprints: Sequence[OperandFootprint],
         bases: Sequence[int],
-        areas: Sequence[Sequence[Area]],
+        areas: Sequence[Sequence[LiveBuffer]],
     ) -> None:
-        """Append to a queue; for each operand, in order: what it touches from its base on, and the areas it is in."""
+        """Append to a queue; for each operand, in order: what it covers, its base, and the buffers that it is in."""
         needs: dict[int, int] = dict(self._barrier[queue])
         self._barrier[queue] = {}
-        touched: list[tuple[Area, _Record]] = []
-        for touch, base, places in zip(touches, bases, areas, strict=True):
-            if touch.empty:
+        touched: list[tuple[LiveBuffer, _Record]] = []
+        for covered, base, buffers in zip(footprints, bases, areas, strict=True):
+            if covered.empty:
                 continue
-            low, high = base + touch.low, base + touch.high
-            for area in places:
-                pitch, column, width = touch.pitch, 0, touch.width
+            low, high = base + covered.low, base + covered.high
+            for area in buffers:
+                pitch, column, width = covered.pitch, 0, covered.width
                 if pitch:
                     column = (low - area.address) % pitch
                     if column + width > pitch:
                         pitch = column = width = 0
-                record = _Record(low, high, pitch, column, width, touch.writes, queue, 0)
+                record = _Record(low, high, pitch, column, width, covered.writes, queue, 0)
                 self._conflicts(area, record, needs)
                 touched.append((area, record))
         self._append(queue, instruction, needs, touched)
 
-    def call(self, queue: int, instruction: Instruction, reads: Sequence[Area], writes: Sequence[Area]) -> None:
+    def call(
+        self, queue: int, instruction: Instruction, reads: Sequence[LiveBuffer], writes: Sequence[LiveBuffer]
+    ) -> None:
         """Append an instruction that reads and writes whole areas."""
         needs: dict[int, int] = dict(self._barrier[queue])
         self._barrier[queue] = {}
-        touched: list[tuple[Area, _Record]] = []
+        touched: list[tuple[LiveBuffer, _Record]] = []
         for area, write in [*((a, False) for a in reads), *((a, True) for a in writes)]:
             record = _Record(area.address, area.address + area.bytes, 0, 0, 0, write, queue, 0)
             self._conflicts(area, record, needs)
             touched.append((area, record))
         self._append(queue, instruction, needs, touched)
 
-    def _conflicts(self, area: Area, record: _Record, needs: dict[int, int]) -> None:
+    def _conflicts(self, area: LiveBuffer, record: _Record, needs: dict[int, int]) -> None:
         for queue, index in area.floor.items():
             if queue != record.queue and index > needs.get(queue, -1):
                 needs[queue] = index
@@ -143,7 +145,7 @@ class Streams:
                 needs[old.queue] = old.index
 
     def _append(
-        self, queue: int, instruction: Instruction, needs: dict[int, int], touched: list[tuple[Area, _Record]]
+        self, queue: int, instruction: Instruction, needs: dict[int, int], touched: list[tuple[LiveBuffer, _Record]]
     ) -> None:
         self._wait(queue, needs, instruction.op)
         stream = self.streams[queue]
@@ -191,11 +193,11 @@ class Streams:
 
 def _merged(records: list[_Record]) -> list[_Record]:
     """One record for each queue and kind of access: bounds that cover all of them, and the last index."""
-    found: dict[tuple[int, bool], _Record] = {}
+    merged: dict[tuple[int, bool], _Record] = {}
     for r in records:
-        old = found.get((r.queue, r.write))
+        old = merged.get((r.queue, r.write))
         if old is None:
-            found[(r.queue, r.write)] = _Record(r.low, r.high, 0, 0, 0, r.write, r.queue, r.index)
+            merged[(r.queue, r.write)] = _Record(r.low, r.high, 0, 0, 0, r.write, r.queue, r.index)
         else:
             old.low, old.high, old.index = min(old.low, r.low), max(old.high, r.high), max(old.index, r.index)
-    return list(found.values())
+    return list(merged.values())

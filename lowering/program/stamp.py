@@ -1,18 +1,20 @@
-"""Instructions without their addresses: made and checked once, stamped wherever the same is done elsewhere."""
+"""Instructions without their addresses: built and checked once, stamped wherever the same is done elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir.isa.footprint import Strided, reach
+from ...ir.isa.footprint import Strided, footprint
 from ...ir.isa.table import ROWS, Instruction, make
 
 
 @dataclass(frozen=True)
-class Touch:
-    """What one operand covers, counted from its base: bytes ``low..high``, in rows of ``width`` every ``pitch`` bytes
-    (0: no such pattern). ``writes``: what it is there for. ``empty``: nothing is touched."""
+class OperandFootprint:
+    """The bytes ``low..high`` that one operand covers, counted from its base, and whether it ``writes`` them.
+
+    They are rows of ``width`` bytes every ``pitch`` bytes; both are 0 if there is no such pattern.
+    """
 
     low: int
     high: int
@@ -26,20 +28,24 @@ class Touch:
 
 
 @dataclass(frozen=True)
-class Template:
-    """An instruction whose operands begin at 0; ``at`` and ``most``: place and largest value of each base."""
+class Relocatable:
+    """An instruction whose operands begin at address 0.
+
+    For each operand, in the order of the row: the position of its base address in ``values``, the largest base that the
+    field holds, and what it covers.
+    """
 
     mnemonic: str
     values: tuple[int | float, ...]
-    at: tuple[int, ...]
-    most: tuple[int, ...]
-    touches: tuple[Touch, ...]
+    positions: tuple[int, ...]
+    largest: tuple[int, ...]
+    footprints: tuple[OperandFootprint, ...]
 
     def stamp(self, op: int, bases: Sequence[int]) -> Instruction:
         """The instruction with its operands at these addresses, in the order of the row."""
         values = list(self.values)
-        for position, base, most in zip(self.at, bases, self.most, strict=True):
-            if not 0 <= base <= most:
+        for position, base, largest in zip(self.positions, bases, self.largest, strict=True):
+            if not 0 <= base <= largest:
                 row = ROWS[self.mnemonic]
                 fields = {f.name: v for f, v in zip(row.fields, values, strict=True)}
                 return make(self.mnemonic, op, fields | {row.fields[position].name: base})
@@ -47,18 +53,19 @@ class Template:
         return Instruction(self.mnemonic, op, tuple(values))
 
 
-def template(mnemonic: str, fields: Mapping[str, int | float]) -> Template:
-    """The template of an instruction; ``fields`` without bases. Raises what :func:`~girih.ir.isa.table.make` does."""
+def relocatable(mnemonic: str, fields: Mapping[str, int | float]) -> Relocatable:
+    """An instruction from its fields but the bases; raises what :func:`~girih.ir.isa.table.make` does."""
     instruction = make(mnemonic, 0, fields)
     row = ROWS[mnemonic]
-    at = tuple(row.position[f"{operand.name}.base"] for operand in row.operands)
-    most = tuple((1 << row.fields[position].bits) - 1 for position in at)
-    return Template(mnemonic, instruction.values, at, most, tuple(_touch(array) for array in reach(instruction)))
+    positions = tuple(row.position[f"{operand.name}.base"] for operand in row.operands)
+    largest = tuple((1 << row.fields[position].bits) - 1 for position in positions)
+    footprints = tuple(_operand_footprint(array) for array in footprint(instruction))
+    return Relocatable(mnemonic, instruction.values, positions, largest, footprints)
 
 
-def _touch(array: Strided) -> Touch:
+def _operand_footprint(array: Strided) -> OperandFootprint:
     pitch, width = _pattern(array)
-    return Touch(array.low, array.high, pitch, width, array.writes)
+    return OperandFootprint(array.low, array.high, pitch, width, array.writes)
 
 
 def _pattern(array: Strided) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """The kernels of an operator's tiles, ready to be stamped.
 
-Tiles of a walk that lie alike in what they read have one kernel, and equal operators share the whole walk.
+Tiles that are structurally equivalent have one kernel, and structurally equivalent operators share all of them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, tile_walk
 from ...ir.semantics.region import OpBoxes
-from ..emission.kernel import WEIGHTS, Kernels
+from ..emission.kernel import WEIGHTS, KernelCache
 from ..emission.vector import Emitted, Fetch
 from ..loops.tile_spec import Spec, TileSpec, tile_spec
 from ..loops.tir_function import view_name
-from .addresses import Layout
-from .stamp import Template, template
+from .addresses import PlannedBuffers
+from .stamp import Relocatable, relocatable
 
 
 @dataclass(frozen=True)
-class View:
+class BoundView:
     """A buffer that the kernel calls ``name``.
 
     It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.names`), and begins ``offset`` bytes
@@ -46,7 +46,7 @@ class Stamped:
     """An instruction for the engine of class ``kind``; ``refs``: buffer and offset of each operand."""
 
     kind: Kind
-    template: Template
+    instruction: Relocatable
     refs: tuple[tuple[str, int], ...]
 
 
@@ -55,17 +55,17 @@ class TileKernel:
     """``stationary``: the box of the operand that goes through the weight memory, if any."""
 
     steps: tuple[Stamped | Fetch, ...]
-    views: tuple[View, ...]
+    views: tuple[BoundView, ...]
     stationary: Box
 
 
 class TileKernels:
-    """Walks of tiles by what they follow from; one instance for one lowering."""
+    """The kernels of all tiles of an operator, each built once; one instance for one lowering."""
 
-    def __init__(self, graph: Graph, machine: Machine, layout: Layout) -> None:
+    def __init__(self, graph: Graph, machine: Machine, layout: PlannedBuffers) -> None:
         self._graph = graph
         self._layout = layout
-        self._kernels = Kernels(machine)
+        self._kernels = KernelCache(machine)
         self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
@@ -105,28 +105,30 @@ class TileKernels:
         points, tensors = op_boxes_many(op, self._graph.tensor, tile_walk(box, tile.sizes, tile.order))
         for stage in idle:
             points[stage] = Boxes(points[stage].spans, np.zeros(len(points[stage]), dtype=np.bool_))
-        there = {name: part for name, part in zip(tensor_names(op), held, strict=True) if part is not None}
-        strides = {name: self._layout.strides(name, part) for name, part in there.items()}
+        boxes = {name: part for name, part in zip(tensor_names(op), held, strict=True) if part is not None}
+        strides = {name: self._layout.strides(name, part) for name, part in boxes.items()}
         offsets = {
-            name: _offsets(tensors[name], part, strides[name]) for name, part in there.items() if name in tensors
+            name: _offsets(tensors[name], part, strides[name]) for name, part in boxes.items() if name in tensors
         }
-        _, firsts, kinds = np.unique(_alike(op, points, tensors), axis=0, return_index=True, return_inverse=True)
+        _, firsts, classes = np.unique(
+            _structural_keys(op, points, tensors), axis=0, return_index=True, return_inverse=True
+        )
         specs = [
             tile_spec(op, self._graph.tensor, _boxes(points, tensors, first), strides, reduce)
             for first in firsts.tolist()
         ]
         steps = [self._steps(named.spec, named.stationary) for named in specs]
         numbers = {name: n for n, name in enumerate(tensor_names(op))}
-        found: list[TileKernel] = []
-        for i, kind in enumerate(kinds.reshape(-1).tolist()):
-            named = specs[kind]
+        kernels: list[TileKernel] = []
+        for i, structural_class in enumerate(classes.reshape(-1).tolist()):
+            named = specs[structural_class]
             views = tuple(
-                View(view_name(p), numbers[name], view.private, 0 if view.private else offsets[name][i])
+                BoundView(view_name(p), numbers[name], view.private, 0 if view.private else offsets[name][i])
                 for p, (name, view) in enumerate(zip(named.names, named.spec.views, strict=True))
                 if p != named.stationary
             )
-            found.append(TileKernel(steps[kind], views, _stationary(named, tensors, i)))
-        return tuple(found)
+            kernels.append(TileKernel(steps[structural_class], views, _stationary(named, tensors, i)))
+        return tuple(kernels)
 
     def _steps(self, spec: Spec, stationary: int | None) -> tuple[Stamped | Fetch, ...]:
         """What the kernel of a spec does, wherever its views are."""
@@ -148,21 +150,21 @@ def _offsets(boxes: Boxes, held: Box, strides: tuple[int, ...]) -> list[int]:
     return ((boxes.spans[:, :, 0] - corner) * np.array(strides, dtype=np.int64)).sum(axis=1).tolist()
 
 
-def _alike(op: Op, points: list[Boxes], tensors: dict[str, Boxes]) -> Int:
-    """A row for each tile; equal rows have equal specs.
+def _structural_keys(op: Op, points: list[Boxes], tensors: dict[str, Boxes]) -> Int:
+    """A row for each tile; tiles with equal rows are structurally equivalent: they have equal specs.
 
     They hold the extents of all points and boxes, and where the first point of each stage reads and writes, counted
     from the corner of the box: all that is left of a tile when its place is taken away.
     """
     columns = [column for boxes in (*points, *tensors.values()) for column in (boxes.present[:, None], boxes.sizes)]
-    for stage, there in zip(op.stages, points, strict=True):
+    for stage, stage_points in zip(op.stages, points, strict=True):
         for access in (stage.write, *(o for o in (*stage.operands, stage.start) if isinstance(o, Access))):
             boxes = tensors.get(access.tensor)
             if boxes is None:
                 continue
-            both = there.present & boxes.present
+            both = stage_points.present & boxes.present
             for dim, index in enumerate(access.index):
-                first = there.spans[:, :, 0] @ np.array(index.coeffs, dtype=np.int64).reshape(-1) + index.const
+                first = stage_points.spans[:, :, 0] @ np.array(index.coeffs, dtype=np.int64).reshape(-1) + index.const
                 columns.append(np.where(both, first - boxes.spans[:, dim, 0], 0)[:, None])
     return np.concatenate([column.astype(np.int64) for column in columns], axis=1)
 
@@ -187,4 +189,4 @@ def _stamped(step: Emitted, places: dict[str, tuple[int, int]]) -> Stamped:
     row = ROWS[step.mnemonic]
     ref = {r.operand: r for r in step.refs}
     refs = tuple((ref[o.name].buffer, ref[o.name].offset) for o in row.operands)
-    return Stamped(row.kind, template(step.mnemonic, fields), refs)
+    return Stamped(row.kind, relocatable(step.mnemonic, fields), refs)

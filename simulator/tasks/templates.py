@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES
-from ...ir.isa.footprint import Strided, overlaps_itself, reach
+from ...ir.isa.footprint import Strided, footprint, overlaps_itself
 from ...ir.isa.row import Row
 from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
 from ...ir.isa.timing import Cost, instruction_cost
@@ -93,7 +93,7 @@ def _make(
 ) -> Template:
     problems = list(_problems(machine, engine, bare, kernel_bytes))
     kinds = {kind for kind, _ in problems}
-    operands = () if "operand" in kinds else reach(bare)
+    operands = () if "operand" in kinds else footprint(bare)
     for operand in operands:
         if operand.writes and overlaps_itself(operand):
             message = f"elements of {operand.name} overlap: strides {list(operand.strides)} bytes"

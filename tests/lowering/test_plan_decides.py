@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from girih.ir.graph import Graph
-from girih.ir.isa.footprint import reach
+from girih.ir.isa.footprint import footprint
 from girih.ir.isa.table import Instruction, field
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, SharedBuffer, Tile
@@ -39,7 +39,7 @@ def streams(program: Program, engine: str) -> list[tuple[Instruction, ...]]:
 
 def broadcast(program: Program) -> int:
     """Bytes that leave the shared memory once for several cores."""
-    return sum(reach(i)[1].bytes for s in streams(program, "MTI") for i in s if i.mnemonic == "mbcast")
+    return sum(footprint(i)[1].bytes for s in streams(program, "MTI") for i in s if i.mnemonic == "mbcast")
 
 
 def bases(program: Program, engine: str, operand: str, memory: str) -> list[int]:

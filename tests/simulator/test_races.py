@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.ir.isa.footprint import reach
+from girih.ir.isa.footprint import footprint
 from girih.ir.isa.table import ROWS, Instruction
 from girih.ir.program import Program, Queue
 from girih.simulator import simulate
@@ -28,7 +28,7 @@ def touched(instruction: Instruction, queue: Queue) -> tuple[Bytes, Bytes]:
     """The bytes that an instruction may read, and those that it may write."""
     reads: Bytes = {}
     writes: Bytes = {}
-    for at in reach(instruction):
+    for at in footprint(instruction):
         scope = TINY.memories[at.memory].scope
         cores = [queue.core if queue.core is not None and scope == "core" else -1]
         if instruction.mnemonic == "mbcast" and at.writes:

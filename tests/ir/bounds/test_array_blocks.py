@@ -23,7 +23,7 @@ from girih.ir.plan import Plan
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
-from girih.lowering.emission.kernel import Kernels
+from girih.lowering.emission.kernel import KernelCache
 from girih.lowering.emission.vector import Emitted
 from girih.lowering.loops.tile_spec import row_major, tile_spec
 from tests.support import graphs
@@ -141,7 +141,7 @@ def test_no_boxes_cover_with_fewer_blocks(seed: int) -> None:
 # No tiles and no plans do ------------------------------------------------------------------------------------------
 
 
-KERNELS = {machine.name: Kernels(machine) for machine in (TINY, STCP)}
+KERNELS = {machine.name: KernelCache(machine) for machine in (TINY, STCP)}
 
 
 def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.errors import UnsupportedError
-from girih.ir.isa.footprint import Strided, overlaps_itself, reach, taps
+from girih.ir.isa.footprint import Strided, footprint, overlaps_itself, taps
 from girih.ir.isa.row import Row
 from girih.ir.isa.table import DTYPE_NAMES, ROWS, make
 from girih.ir.isa.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
@@ -94,19 +94,19 @@ def test_reach_of_a_strided_convolution() -> None:
     # Rows -1, 1, 3 of 4: 1 and 3 are there.
     fields = {"oh": 3, "ow": 1, "n": 1, "kh": 1, "kw": 1, "ci": 2, "sh": 2, "sw": 1, "dh": 1, "dw": 1, "h0": -1, "H": 4,
               "W": 1, "a.dtype": 1, "a.base": 100, "a.s0": 64, "a.s1": 4, "a.s2": 2}  # fmt: skip
-    a = reach(make("mconv", 0, fields))[1]
+    a = footprint(make("mconv", 0, fields))[1]
     assert (a.start, a.extents, a.strides) == (164, (2, 1, 2), (128, 4, 2))
     assert (a.low, a.high) == (164, 164 + 128 + 4)
-    nothing = reach(make("mconv", 0, fields | {"h0": 9}))[1]
+    nothing = footprint(make("mconv", 0, fields | {"h0": 9}))[1]
     assert nothing.low == nothing.high
 
 
 def test_reach_knows_what_is_read() -> None:
     for acc in (0, 1):
-        assert reach(make("vred.sum", 0, {"n0": 1, "n1": 1, "n2": 1, "acc": acc}))[0].reads == bool(acc)
-    assert reach(make("vacc.sum", 0, {}))[0].reads
-    assert not reach(make("vneg.v", 0, {}))[0].reads
-    assert reach(make("wait", 0, {})) == ()
+        assert footprint(make("vred.sum", 0, {"n0": 1, "n1": 1, "n2": 1, "acc": acc}))[0].reads == bool(acc)
+    assert footprint(make("vacc.sum", 0, {}))[0].reads
+    assert not footprint(make("vneg.v", 0, {}))[0].reads
+    assert footprint(make("wait", 0, {})) == ()
 
 
 @given(

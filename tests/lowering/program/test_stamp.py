@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from girih.ir.errors import UsageError
-from girih.ir.isa.footprint import reach
+from girih.ir.isa.footprint import footprint
 from girih.ir.isa.table import ROWS, make
-from girih.lowering.program.stamp import template
+from girih.lowering.program.stamp import relocatable
 
 WITH_OPERANDS = [name for name, row in ROWS.items() if row.operands]
 
@@ -34,10 +34,10 @@ def test_a_stamp_is_what_is_made(mnemonic: str) -> None:
     for _ in range(5):
         fields = _fields(rng, mnemonic)
         bases = [rng.randrange(1 << 30) for _ in names]
-        found = template(mnemonic, fields)
+        found = relocatable(mnemonic, fields)
         wanted = make(mnemonic, 7, fields | {f"{n}.base": b for n, b in zip(names, bases, strict=True)})
         assert found.stamp(7, bases) == wanted
-        for touch, base, array in zip(found.touches, bases, reach(wanted), strict=True):
+        for touch, base, array in zip(found.footprints, bases, footprint(wanted), strict=True):
             assert (base + touch.low, base + touch.high, touch.writes) == (array.low, array.high, array.writes)
             if touch.pitch and not touch.empty:
                 # Whole rows at that pitch, nothing else.
@@ -50,4 +50,4 @@ def test_a_stamp_is_what_is_made(mnemonic: str) -> None:
 @pytest.mark.parametrize("base", [-1, 1 << 40])
 def test_an_address_that_no_field_holds_is_refused(base: int) -> None:
     with pytest.raises(UsageError, match=r"src\.base"):
-        template("mcopy", {"n0": 1}).stamp(0, [0, base])
+        relocatable("mcopy", {"n0": 1}).stamp(0, [0, base])
