@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from girih.solver.cpsat.backend import Budget, Model, Solution, conflict, solve, weighted
-from tests.support.cp_models import jobs, knapsack
+from tests.support.cpsat import jobs, knapsack
 
 LONG = Budget(20.0)
 

@@ -6,7 +6,7 @@ import time
 
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.cpsat.log import Record
-from tests.support.cp_models import jobs, knapsack
+from tests.support.cpsat import jobs, knapsack
 
 
 def test_to_take_long_is_not_to_be_cut_short() -> None:

@@ -1,8 +1,15 @@
-"""Models for CP-SAT that are closed at once, or not for minutes."""
+"""CP-SAT in tests: models that are closed at once, or not for minutes, and searches that no wall clock ends."""
 
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from ortools.sat.python import cp_model
 
 from girih.solver.cpsat.backend import Model, total, weighted
 
@@ -33,3 +40,21 @@ def jobs(count: int = 60) -> Model:
     model.max_equal(end, [s + d for s, d in zip(starts, sizes, strict=True)])
     model.minimize(1000 * end + total(starts))
     return model
+
+
+@contextmanager
+def unhurried() -> Generator[None]:
+    """Deterministic limits alone end a search: the wall clock, a safety net for busy machines, is a thousand times slower.
+
+    Two plans are only promised to be equal if it ended neither, and a machine may be as busy as it likes.
+    """
+    real_clock, real_solve = time.perf_counter, cp_model.CpSolver.solve
+
+    def solve(self: cp_model.CpSolver, *words: Any, **options: Any) -> Any:
+        self.parameters.max_time_in_seconds *= 1000
+        return real_solve(self, *words, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: real_clock() / 1000)
+        patch.setattr(cp_model.CpSolver, "solve", solve)
+        yield
