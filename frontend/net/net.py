@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from ...ir.graph import Host
+from .dataflow import Dataflow
 from .linear import Linear
 
 
@@ -41,6 +42,11 @@ class Ref:
     def axes(self) -> tuple[str, ...]:
         """The axes used, in order of their first use."""
         return tuple(dict.fromkeys(a for i in self.index for a in i.axes))
+
+    @property
+    def contiguous_axes(self) -> tuple[str, ...]:
+        """The axes whose next point is the next element in memory."""
+        return tuple(a for a, c in self.index[-1].terms if c == 1) if self.index else ()
 
 
 Operand = Ref | float
@@ -255,16 +261,6 @@ class Net:
     inputs: list[str] = field(default_factory=list[str])
     outputs: list[str] = field(default_factory=list[str])
 
-    def producer(self) -> dict[str, Step]:
-        return {name: step for step in self.steps for name in step.outputs}
-
-    def consumers(self) -> dict[str, list[Step]]:
-        found: dict[str, list[Step]] = {}
-        for step in self.steps:
-            for name in step.inputs:
-                found.setdefault(name, []).append(step)
-        return found
-
     def fixed(self) -> set[str]:
         """Tensors whose shape and layout others rely on: ports, and what host kernels touch."""
         names = {*self.inputs, *self.outputs}
@@ -278,14 +274,8 @@ class Net:
 
     def drop_dead(self) -> None:
         """Remove steps whose results nobody reads, and constants and tensors without users."""
-        live = set(self.outputs)
-        kept: list[Step] = []
-        for step in reversed(self.steps):
-            if any(o in live for o in step.outputs):
-                live.update(step.inputs)
-                kept.append(step)
-        self.steps = kept[::-1]
-        written = {o for s in self.steps for o in s.outputs}
-        alive = live | written | set(self.inputs)
-        self.tensors = {n: i for n, i in self.tensors.items() if n in alive}
-        self.constants = {n: a for n, a in self.constants.items() if n in live}
+        self.steps = Dataflow(self.steps).upstream(self.outputs)
+        read = {*self.outputs, *(name for step in self.steps for name in step.inputs)}
+        used = {*read, *self.inputs, *(name for step in self.steps for name in step.outputs)}
+        self.tensors = {name: info for name, info in self.tensors.items() if name in used}
+        self.constants = {name: array for name, array in self.constants.items() if name in read}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from ...ir.box import Affine
 from ...ir.graph import Access, Axis, Constant, Graph, Op, Port, Stage, Tensor
+from .dataflow import Dataflow
 from .linear import Linear
 from .net import Extent, Info, Loop, Net, Ref, Step
 
@@ -24,9 +25,9 @@ def to_graph(
 ) -> Graph:
     """Freeze the net. ``inputs`` and ``outputs`` are its ports, whose tensors the net names."""
     ops: list[Op] = []
-    taken: set[str] = set()
-    for step in _ordered(net):
-        ops.append(_op(step, _unique(_readable(step.name), taken), net))
+    names = _Names()
+    for step in Dataflow(net.steps).topological_order():
+        ops.append(_op(step, names.unique(_readable(step.name)), net))
     tensors = tuple(Tensor(n, i.shape, i.dtype) for n, i in net.tensors.items())
     constants: list[Constant] = []
     data: dict[str, np.ndarray] = {}
@@ -37,54 +38,46 @@ def to_graph(
     return Graph(name, tensors, tuple(ops), inputs, outputs, tuple(constants), replicas, batch, data)
 
 
-def _ordered(net: Net) -> list[Step]:
-    """A topological order that stays close to the order of the nodes."""
-    done = {*net.inputs, *net.constants}
-    left = list(net.steps)
-    result: list[Step] = []
-    while left:
-        ready = next((s for s in left if all(i in done for i in s.inputs)), None)
-        assert ready is not None, "the net has a cycle"
-        left.remove(ready)
-        done.update(ready.outputs)
-        result.append(ready)
-    return result
-
-
 def _readable(name: str) -> str:
     """An ONNX name without the clutter of exporters: ``/layer1/conv/Conv`` → ``layer1.conv.Conv``."""
     return re.sub(r"[^A-Za-z0-9_.\-]+", ".", name).strip(".") or "op"
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    candidate, number = name, 2
-    while candidate in taken:
-        candidate, number = f"{name}.{number}", number + 1
-    taken.add(candidate)
-    return candidate
+class _Names:
+    """Gives out names, each once: a name that is taken gets the next free number from 2."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        candidate, number = name, self._next.get(name, 2)
+        while candidate in self._taken:
+            candidate, number = f"{name}.{number}", number + 1
+        self._next[name] = number
+        self._taken.add(candidate)
+        return candidate
 
 
 def _op(step: Step, name: str, net: Net) -> Op:
     if step.host:
         return Op(name, step.origin, step.host_inputs, step.outputs, host=step.host)
     inputs = step.inputs
-    order = {step.output: net.tensors[step.output]}
     private: dict[str, str] = {}
-    taken: set[str] = {*inputs, step.output}
+    names = _Names((*inputs, step.output))
     for loop in step.loops:
         target = loop.write.tensor
         if target in step.temps and target not in private:
-            private[target] = _unique(f"{name}:{loop.combine or loop.func}", taken)
+            private[target] = names.unique(f"{name}:{loop.combine or loop.func}")
     buffers = tuple(Tensor(private[t], step.temps[t].shape, step.temps[t].dtype) for t in private)
-    shapes = {**order, **step.temps, **{i: net.tensors[i] for i in inputs}}
+    shapes = {step.output: net.tensors[step.output], **step.temps, **{i: net.tensors[i] for i in inputs}}
     stages = tuple(_stage(loop, private, shapes) for loop in step.loops)
     return Op(name, step.origin, inputs, step.outputs, buffers, stages)
 
 
 def _stage(loop: Loop, private: Mapping[str, str], infos: Mapping[str, Info]) -> Stage:
     axes = _sorted_axes(loop)
-    names = list(axes)
-    taken: set[str] = set()
+    names, short = list(axes), _Names()
 
     def access(ref: Ref) -> Access:
         index = tuple(_affine(i, names) for i in ref.index)
@@ -96,7 +89,7 @@ def _stage(loop: Loop, private: Mapping[str, str], infos: Mapping[str, Info]) ->
         return Access(private.get(ref.tensor, ref.tensor), index, None if inside else ref.fill)
 
     return Stage(
-        tuple(Axis(_short(a, taken), axes[a].size, axes[a].reduce) for a in names),
+        tuple(Axis(_short(a, short), axes[a].size, axes[a].reduce) for a in names),
         access(loop.write),
         loop.func,
         tuple(access(o) if isinstance(o, Ref) else o for o in loop.operands),
@@ -120,9 +113,9 @@ def _sorted_axes(loop: Loop) -> dict[str, Extent]:
     return {a: loop.axes[a] for a in order}
 
 
-def _short(name: str, taken: set[str]) -> str:
+def _short(name: str, names: _Names) -> str:
     """TVM's names of iterators, shortened: ``yy`` → ``y``, ``ax1`` → ``i1``, ``rv0`` → ``r0``."""
     name = re.sub(r"^ax(?=\d)", "i", name)
     name = re.sub(r"^rv(?=\d)", "r", name)
     name = re.sub(r"^([a-z])\1$", r"\1", name)
-    return _unique(name, taken).replace(".", "_")
+    return names.unique(name).replace(".", "_")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
-from ..net.net import Info, fresh
+from ..net.net import fresh
 from .prepare import Network, Node
 
 
@@ -36,15 +36,12 @@ def _expanded(node: Node, network: Network) -> list[Node]:
     def add(op_type: str, *inputs: str, last: bool = False, **attributes: object) -> str:
         result = node.outputs[0] if last else fresh(f"{node.outputs[0]}.{op_type.lower()}", network.infos)
         network.infos.setdefault(result, info)
-        made = tuple(helper.make_attribute(key, value) for key, value in attributes.items())
-        nodes.append(Node(node.name, op_type, inputs, (result,), made, origin=node.origin))
+        protos = tuple(helper.make_attribute(key, value) for key, value in attributes.items())
+        nodes.append(Node(node.name, op_type, inputs, (result,), protos, origin=node.origin))
         return result
 
     def constant(name: str, value: np.ndarray) -> str:
-        name = fresh(f"{node.name}.{name}", {**network.infos, **network.constants})
-        network.constants[name] = value
-        network.infos[name] = Info(value.shape, value.dtype.name)
-        return name
+        return network.add_constant(f"{node.name}.{name}", value)
 
     def number(name: str, default: float) -> str:
         return constant(name, np.array(_number(node, name, default), info.dtype))

@@ -6,7 +6,8 @@ ModelProto ──inline functions──► ──fold constants and shapes──
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
-from ..net.net import Info
+from ..net.net import Info, fresh
 from . import dims
 from .inline import HANDLED, Node, declare, inline, proto_of
 
@@ -42,12 +43,12 @@ class Network:
     infos: dict[str, Info]
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
-    def users(self) -> dict[str, list[Node]]:
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            for name in node.inputs:
-                found.setdefault(name, []).append(node)
-        return found
+    def add_constant(self, name: str, array: np.ndarray) -> str:
+        """A new constant; returns its name, which is ``name`` or, if that is taken, ``name`` with a number."""
+        name = fresh(name, ChainMap(self.infos, self.constants))  # type: ignore[arg-type]
+        self.constants[name] = array
+        self.infos[name] = Info(array.shape, array.dtype.name)
+        return name
 
 
 def prepare(model: onnx.ModelProto, sizes: Mapping[str, int], importable: Callable[[str], bool]) -> Network:
@@ -162,12 +163,13 @@ def info_of(value: onnx.ValueInfoProto) -> Info | None:
 
 def fold_once(network: Network, light: onnx.ModelProto) -> None:
     kept: list[Node] = []
+    outputs = frozenset(network.outputs)
     renamed: dict[str, str] = {}
     for node in network.nodes:
         if any(i in renamed for i in node.inputs):
             node = replace(node, inputs=tuple(renamed.get(i, i) for i in node.inputs))
         refuse_training(node, network.constants)
-        source = through(node, network)
+        source = through(node, network.constants, outputs)
         if source is not None:
             renamed[node.outputs[0]] = source
             continue
@@ -187,9 +189,9 @@ def fold_once(network: Network, light: onnx.ModelProto) -> None:
             network.nodes.append(Node(output, "Identity", (source,), (output,), origin=(output,)))
 
 
-def through(node: Node, network: Network) -> str | None:
+def through(node: Node, constants: Container[str], outputs: Container[str]) -> str | None:
     """The input that the node hands on unchanged, if it does (graph outputs keep their own node)."""
-    if node.outputs[0] in network.outputs and node.inputs and node.inputs[0] not in network.constants:
+    if node.outputs[0] in outputs and node.inputs and node.inputs[0] not in constants:
         return None
     if node.op_type == "Identity":
         return node.inputs[0]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir.errors import UnsupportedError
+from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .lrn import expand_even_lrn
 from .prepare import Network, Node
@@ -62,10 +63,11 @@ class Scale:
 
 def fold_channel_scales(network: Network) -> None:
     """Join neighbouring scales and shifts, and fold them into the convolution in front of them."""
-    users = network.users()
+    flow = Dataflow(network.nodes)
+    outputs = frozenset(network.outputs)
 
     def private(name: str) -> bool:
-        return len(users.get(name, ())) == 1 and name not in network.outputs
+        return flow.reader_count(name) == 1 and name not in outputs
 
     done: list[Node | tuple[list[Node], Scale]] = []
     place: dict[str, int] = {}
@@ -80,7 +82,7 @@ def fold_channel_scales(network: Network) -> None:
             done[place[scale.source]] = ([*before[0], node], scale.after(before[1]))
             place[node.outputs[0]] = place[scale.source]
         elif before is not None and before.op_type == "Conv" and constant_weights(network, before):
-            done[place[scale.source]] = scaled_conv(network, before, node, scale)
+            done[place[scale.source]] = scaled_conv(network, flow, before, node, scale)
             place[node.outputs[0]] = place[scale.source]
         else:
             place[node.outputs[0]] = len(done)
@@ -141,33 +143,26 @@ def constant_weights(network: Network, conv: Node) -> bool:
     return all(i in network.constants for i in conv.inputs[1:] if i)
 
 
-def add_constant(network: Network, name: str, array: np.ndarray) -> str:
-    name = fresh(name, {**network.infos, **network.constants})
-    network.constants[name] = array
-    network.infos[name] = Info(array.shape, array.dtype.name)
-    return name
-
-
-def scaled_conv(network: Network, conv: Node, node: Node, scale: Scale) -> Node:
+def scaled_conv(network: Network, flow: Dataflow[Node], conv: Node, node: Node, scale: Scale) -> Node:
     """The convolution with the scale in its weights and the shift in its bias."""
     weight = network.constants[conv.inputs[1]]
     channels = weight.shape[0]
     factor = np.broadcast_to(scale.factor, (channels,))
     scaled = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(weight.dtype)
     name = conv.inputs[1]
-    if sum(name in other.inputs for other in network.nodes) == 1:
+    if flow.reader_count(name) == 1:
         network.constants[name] = scaled
     else:
-        name = add_constant(network, name, scaled)
+        name = network.add_constant(name, scaled)
     source, _, *rest = conv.inputs
     old = rest[0] if rest else ""
     bias = (network.constants[old] if old else 0.0) * factor + scale.offset
-    mine = f"{conv.name}.bias"
-    if old == mine and sum(mine in other.inputs for other in network.nodes) == 0:
-        network.constants[mine] = bias.astype(weight.dtype)  # Made here, for an earlier scale.
+    new = f"{conv.name}.bias"
+    if old == new and flow.reader_count(new) == 0:
+        network.constants[new] = bias.astype(weight.dtype)  # This function added it for an earlier scale.
     else:
-        mine = add_constant(network, mine, bias.astype(weight.dtype))
-    return replace(conv, inputs=(source, name, mine), outputs=node.outputs, origin=(*conv.origin, *node.origin))
+        new = network.add_constant(new, bias.astype(weight.dtype))
+    return replace(conv, inputs=(source, name, new), outputs=node.outputs, origin=(*conv.origin, *node.origin))
 
 
 def multiply_add(network: Network, nodes: list[Node], scale: Scale) -> list[Node]:
@@ -179,8 +174,8 @@ def multiply_add(network: Network, nodes: list[Node], scale: Scale) -> list[Node
     shape = (-1, *[1] * (len(info.shape) - 2)) if len(info.shape) > 2 else (-1,)
     middle = fresh(f"{last.outputs[0]}.scaled", network.infos)
     network.infos[middle] = info
-    by = add_constant(network, f"{last.name}.scale", scale.factor.reshape(shape).astype(info.dtype))
-    plus = add_constant(network, f"{last.name}.shift", scale.offset.reshape(shape).astype(info.dtype))
+    by = network.add_constant(f"{last.name}.scale", scale.factor.reshape(shape).astype(info.dtype))
+    plus = network.add_constant(f"{last.name}.shift", scale.offset.reshape(shape).astype(info.dtype))
     origin = tuple(dict.fromkeys(o for n in nodes for o in n.origin))
     name = last.name
     return [

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..net.net import Info, fresh
+from ..net.net import fresh
 from .prepare import Network, Node
 
 
@@ -102,11 +102,11 @@ def _rewritten(node: Node, network: Network, geometry: tuple[_Dimension, ...]) -
     rank, phases = len(geometry), prod(d.stride for d in geometry)
     weight = network.constants[node.inputs[1]]
     batch, channels = network.infos[node.inputs[0]].shape[0], weight.shape[1]
-    filters = [_constant(network, f"{node.inputs[1]}.phases", _filters(weight, group, geometry))]
+    filters = [network.add_constant(f"{node.inputs[1]}.phases", _filters(weight, group, geometry))]
     if any(node.inputs[2:]):
         bias = network.constants[node.inputs[2]].reshape(group, 1, channels)
         bias = np.broadcast_to(bias, (group, phases, channels)).reshape(-1)
-        filters.append(_constant(network, f"{node.inputs[2]}.phases", bias))
+        filters.append(network.add_constant(f"{node.inputs[2]}.phases", bias))
     before, after = zip(*(d.pads for d in geometry), strict=True)
     convolution = {"group": group, "pads": [*before, *after], "kernel_shape": [d.taps for d in geometry]}
 
@@ -116,23 +116,23 @@ def _rewritten(node: Node, network: Network, geometry: tuple[_Dimension, ...]) -
     whole = (batch, group * channels, *(d.stride * d.count for d in geometry))
     steps: list[tuple[str, list[str], dict[str, Any]]] = [
         ("Conv", filters, convolution),
-        ("Reshape", [_constant(network, f"{node.name}.apart", _integers(apart))], {}),
+        ("Reshape", [network.add_constant(f"{node.name}.apart", _integers(apart))], {}),
         ("Transpose", [], {"perm": order}),
-        ("Reshape", [_constant(network, f"{node.name}.whole", _integers(whole))], {}),
+        ("Reshape", [network.add_constant(f"{node.name}.whole", _integers(whole))], {}),
     ]
     start = [d.pad - d.stride * d.first for d in geometry]
     end = [s + d.result for s, d in zip(start, geometry, strict=True)]
     if any(start) or tuple(end) != whole[2:]:
         crop = {"start": start, "end": end, "axes": range(2, 2 + rank)}
-        steps.append(("Slice", [_constant(network, f"{node.name}.{n}", _integers(v)) for n, v in crop.items()], {}))
+        steps.append(("Slice", [network.add_constant(f"{node.name}.{n}", _integers(v)) for n, v in crop.items()], {}))
 
     nodes: list[Node] = []
     source = node.inputs[0]
     for number, (op_type, others, attributes) in enumerate(steps):
         last = number == len(steps) - 1
         result = node.outputs[0] if last else fresh(f"{node.outputs[0]}.{op_type.lower()}{number}", network.infos)
-        made = tuple(helper.make_attribute(k, v) for k, v in attributes.items())
-        nodes.append(Node(node.name, op_type, (source, *others), (result,), made, origin=node.origin))
+        protos = tuple(helper.make_attribute(k, v) for k, v in attributes.items())
+        nodes.append(Node(node.name, op_type, (source, *others), (result,), protos, origin=node.origin))
         source = result
     return nodes
 
@@ -150,10 +150,3 @@ def _filters(weight: np.ndarray, group: int, geometry: tuple[_Dimension, ...]) -
 
 def _integers(values: Iterable[int]) -> np.ndarray:
     return np.array(list(values), np.int64)
-
-
-def _constant(network: Network, name: str, array: np.ndarray) -> str:
-    name = fresh(name, {**network.infos, **network.constants})
-    network.constants[name] = array
-    network.infos[name] = Info(array.shape, array.dtype.name)
-    return name

@@ -20,10 +20,11 @@ from .fold_movement import invert
 def start_from_biases(net: Net) -> None:
     """Rewrite in place; call this after :func:`~.peephole.fuse_functions`, which leaves fewer readers of a sum."""
     for step in net.steps:
+        products = {loop.write.tensor for loop in step.loops if loop.is_matrix}
         for add in list(step.loops):
             if add.func == "add" and add.combine is None and len(add.reads) == 2:
                 for total, bias in (add.reads, add.reads[::-1]):
-                    if _moved(step, add, total, bias):
+                    if total.tensor in products and _moved(step, add, total, bias):
                         break
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..net.dataflow import Dataflow
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Loop, Net, Ref, Step
-from ..net.use_def import Readers
 from ..relax.nests import FLOAT_MAX, simplify
 
 
@@ -26,13 +26,13 @@ def fold_movements(net: Net, paddings_only: bool = False) -> None:
     changed = True
     while changed:
         changed = False
-        readers = Readers(net)
+        flow = Dataflow(net.steps)
         for step in net.steps:
             if not step.is_movement:
                 continue
-            users = readers.of(step.output)
+            users = flow.readers(step.output)
             if _spread_constant(step, users, net):
-                _drop(step, users, readers)
+                _drop(step, users, flow)
                 changed = True
                 continue
             if not _pure(step, net) or (paddings_only and not _stays(step.loops[0])):
@@ -40,20 +40,20 @@ def fold_movements(net: Net, paddings_only: bool = False) -> None:
             copies = all(s.host is None and all(loop.is_movement for loop in s.loops) for s in users)
             if (
                 _forward(step, users, net, split=copies)  # Splitting the axes of copies costs nothing.
-                or _backward(step, net, readers)
+                or _backward(step, net, flow)
                 or _forward(step, users, net, split=True)
             ):
-                _drop(step, users, readers)
+                _drop(step, users, flow)
                 changed = True
-        readers.finish()
+        net.steps = flow.operations
     net.drop_dead()
 
 
-def _drop(step: Step, users: list[Step], readers: Readers) -> None:
+def _drop(step: Step, users: list[Step], flow: Dataflow[Step]) -> None:
     """Remove a step whose users were changed."""
-    readers.remove(step)
+    flow.remove(step)
     for user in users:
-        readers.changed(user)
+        flow.update(user)
 
 
 def _stays(loop: Loop) -> bool:
@@ -134,7 +134,7 @@ def _compose(loop: Loop, ref: Ref, move: Loop, net: Net) -> Ref:
     result = Ref(source.tensor, tuple(i.substitute(values) for i in source.index), fill)
     if loop.is_contraction and _slides(loop, result) and not _slides(loop, ref):
         raise NotAffine("a window would run along the innermost dimension")
-    if loop.combine and result.fill is not None and contiguous(result) != contiguous(ref):
+    if loop.combine and result.fill is not None and result.contiguous_axes != ref.contiguous_axes:
         raise NotAffine("a padded window would lose its contiguous axis")
     return result
 
@@ -142,11 +142,6 @@ def _compose(loop: Loop, ref: Ref, move: Loop, net: Net) -> Ref:
 def _is_stationary(loop: Loop, ref: Ref, net: Net) -> bool:
     """Whether ``ref`` will be the second operand of a matrix product: it is now, and the first is no weight."""
     return loop.is_matrix and ref is loop.reads[1] and loop.reads[0].tensor not in net.constants
-
-
-def contiguous(ref: Ref) -> tuple[str, ...]:
-    """The axes whose next point is the next element in memory."""
-    return tuple(a for a, c in ref.index[-1].terms if c == 1) if ref.index else ()
 
 
 def _slides(loop: Loop, ref: Ref) -> bool:
@@ -230,15 +225,15 @@ def invert(
     return values
 
 
-def _backward(move: Step, net: Net, readers: Readers) -> bool:
+def _backward(move: Step, net: Net, flow: Dataflow[Step]) -> bool:
     """Let the producer of what ``move`` reads write where ``move`` writes."""
     loop = move.loops[0]
     source = loop.reads[0]
     name = source.tensor
-    producer = readers.writer(name)
+    producer = flow.writer(name)
     if producer is None or producer.host or name in net.outputs or source.fill is not None:
         return False
-    if loop.points != net.tensors[name].elements or len(readers.of(name)) != 1:
+    if loop.points != net.tensors[name].elements or flow.reader_count(name) != 1:
         return False
     try:
         changed = [write_through(p, source, loop) if p.write.tensor == name else p for p in producer.loops]
@@ -249,7 +244,7 @@ def _backward(move: Step, net: Net, readers: Readers) -> bool:
     producer.loops = changed
     producer.outputs = (move.output,)
     producer.origin = tuple(dict.fromkeys((*producer.origin, *move.origin)))
-    readers.changed(producer)
+    flow.update(producer)
     return True
 
 
@@ -262,7 +257,7 @@ def write_through(producer: Loop, source: Ref, move: Loop) -> Loop:
     write = Ref(move.write.tensor, tuple(i.substitute(values) for i in move.write.index))
     if any(c < 0 for i in write.index for _, c in i.terms):
         raise NotAffine("a write that runs backwards")
-    kept = [a in contiguous(write) for a in contiguous(producer.write) if producer.axes[a].size > 1]
+    kept = [a in write.contiguous_axes for a in producer.write.contiguous_axes if producer.axes[a].size > 1]
     if producer.combine is not None and not all(kept):
         raise NotAffine("the innermost dimension would no longer be contiguous")
     return replace(producer, write=write)

@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -35,83 +36,131 @@ Term = tuple[str, tuple[Operand, ...]]
 def fuse_functions(net: Net) -> None:
     """Rewrite in place, until nothing matches; what is no longer read goes."""
     for step in net.steps:
+        body = _Body(step)
         for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
-            while _rewritten(step, match):
-                pass
+            _rewrite_all(body, match)
+        step.loops = list(body.loops.values())
 
 
-def _rewritten(step: Step, match: Callable[[_Chain, Term], Term | None]) -> bool:
-    """Whether one loop of the step was replaced; the temporaries that it no longer reads are gone."""
-    writers, readers = _uses(step)
-    for position, loop in enumerate(step.loops):
-        if loop.combine is not None:
+MAX_DEPTH = 16
+"""How many functions behind one another are looked through; the longest pattern has five."""
+
+
+class _Body:
+    """The loops of a step by position, with who writes and reads each tensor, kept up to date."""
+
+    def __init__(self, step: Step) -> None:
+        self.temps = step.temps
+        self.loops = dict(enumerate(step.loops))
+        self.writers: dict[str, list[int]] = {}
+        self.readers: dict[str, Counter[int]] = {}
+        """By tensor: for each loop, how many of its operands read it."""
+        for position, loop in self.loops.items():
+            self.writers.setdefault(loop.write.tensor, []).append(position)
+            for ref in loop.reads:
+                self.readers.setdefault(ref.tensor, Counter())[position] += 1
+
+    def read_count(self, tensor: str) -> int:
+        return sum(self.readers.get(tensor, {}).values())
+
+    def replace(self, position: int, func: str, operands: tuple[Operand, ...]) -> list[int]:
+        """Change what a loop computes and drop what is no longer read; returns the loops that it may concern."""
+        old = self.loops[position]
+        self.loops[position] = replace(old, func=func, operands=operands)
+        for ref in self.loops[position].reads:
+            self.readers.setdefault(ref.tensor, Counter())[position] += 1
+        changed = self._unread(position, old.reads)
+        return [p for tensor in (old.write.tensor, *changed) for p in self._downstream(tensor)] + [position]
+
+    def _unread(self, position: int, refs: tuple[Ref, ...]) -> list[str]:
+        """Forget reads of a loop, and loops whose results nobody reads any more; returns the tensors of these reads."""
+        pending = [(position, ref.tensor) for ref in refs]
+        tensors: list[str] = []
+        while pending:
+            position, tensor = pending.pop()
+            readers = self.readers[tensor]
+            readers[position] -= 1
+            if not readers[position]:
+                del readers[position]
+            tensors.append(tensor)
+            if tensor in self.temps and not readers:
+                del self.temps[tensor]
+                for writer in self.writers.pop(tensor, []):
+                    pending += [(writer, ref.tensor) for ref in self.loops.pop(writer).reads]
+        return tensors
+
+    def _downstream(self, tensor: str) -> list[int]:
+        """The loops that look through a tensor: its readers, and those that read it by way of private values."""
+        positions: list[int] = []
+        for position in self.readers.get(tensor, ()):
+            for _ in range(MAX_DEPTH):
+                positions.append(position)
+                readers = self.readers.get(self.loops[position].write.tensor, Counter[int]())
+                if len(readers) != 1:
+                    break
+                (position,) = readers
+        return positions
+
+
+def _rewrite_all(body: _Body, match: Callable[[_Chain, Term], Term | None]) -> None:
+    """Replace the first loop that matches, for as long as there is one."""
+    pending = list(body.loops)
+    queued = set(pending)
+    while pending:
+        position = heappop(pending)
+        queued.discard(position)
+        loop = body.loops.get(position)
+        if loop is None or loop.combine is not None:
             continue
-        found = match(_Chain(step, loop, writers, readers), (loop.func, loop.operands))
-        if found is None:
+        term = match(_Chain(body, loop), (loop.func, loop.operands))
+        if term is None:
             continue
-        step.loops[position] = replace(loop, func=found[0], operands=found[1])
-        step.loops = list(step.loops)
-        _drop_unread(step)
-        return True
-    return False
-
-
-def _uses(step: Step) -> tuple[dict[str, list[Loop]], Counter[str]]:
-    """The loops that write each tensor, and how many operands read it."""
-    writers: dict[str, list[Loop]] = {}
-    for loop in step.loops:
-        writers.setdefault(loop.write.tensor, []).append(loop)
-    return writers, Counter(r.tensor for loop in step.loops for r in loop.reads)
-
-
-def _drop_unread(step: Step) -> None:
-    while True:
-        _, readers = _uses(step)
-        dead = [n for n in step.temps if not readers[n]]
-        if not dead:
-            return
-        step.loops = [loop for loop in step.loops if loop.write.tensor not in dead]
-        for name in dead:
-            del step.temps[name]
+        for affected in body.replace(position, *term):
+            if affected not in queued:
+                queued.add(affected)
+                heappush(pending, affected)
 
 
 @dataclass(frozen=True)
 class _Chain:
     """What a loop computes, seen through the private values that only it reads."""
 
-    step: Step
+    body: _Body
     loop: Loop
-    writers: dict[str, list[Loop]]
-    readers: Counter[str]
 
     def term(self, operand: Operand) -> Term | None:
-        """How an operand is made, if it can go."""
-        if not isinstance(operand, Ref) or operand.fill is not None or operand.tensor not in self.step.temps:
+        """The function that computes an operand, if its loop can go."""
+        body = self.body
+        if not isinstance(operand, Ref) or operand.fill is not None or operand.tensor not in body.temps:
             return None
-        made = self.writers[operand.tensor]
-        plain = len(made) == 1 and made[0].combine is None and made[0].points == self.loop.points
-        if not plain or self.readers[operand.tensor] != 1 or self.step.temps[operand.tensor].dtype not in ABSORBED:
+        writers = [body.loops[position] for position in body.writers[operand.tensor]]
+        if len(writers) != 1 or body.read_count(operand.tensor) != 1:
+            return None
+        writer = writers[0]
+        if writer.combine is not None or writer.points != self.loop.points:
+            return None
+        if body.temps[operand.tensor].dtype not in ABSORBED:
             return None
         try:
-            values = invert(made[0].write, made[0].extents, operand.index, self.loop.extents)
+            values = invert(writer.write, writer.extents, operand.index, self.loop.extents)
         except (NotAffine, Retry):
             return None
-        return made[0].func, tuple(o.substitute(values) if isinstance(o, Ref) else o for o in made[0].operands)
+        return writer.func, tuple(o.substitute(values) if isinstance(o, Ref) else o for o in writer.operands)
 
     def call(self, operand: Operand, func: str) -> tuple[Operand, ...]:
         """The operands of ``func``, if that is how ``operand`` is made; else none."""
         found = self.term(operand)
         return found[1] if found is not None and found[0] == func else ()
 
-    def scaled(self, operand: Operand) -> tuple[float, float, Operand]:
+    def scaled(self, operand: Operand, depth: int = MAX_DEPTH) -> tuple[float, float, Operand]:
         """``operand`` as a*x+b: (a, b, x)."""
-        found = self.term(operand)
+        found = self.term(operand) if depth else None
         if found is not None and len(found[1]) == 2:
             func, (left, right) = found
             if isinstance(left, float) and func in ("add", "mul"):
                 left, right = right, left
             if isinstance(right, float):
-                a, b, x = self.scaled(left)
+                a, b, x = self.scaled(left, depth - 1)
                 if func in ("add", "sub"):
                     return a, b + (right if func == "add" else -right), x
                 if func in ("mul", "div") and _is_product(found):
@@ -119,22 +168,22 @@ class _Chain:
                     return a * factor, b * factor, x
         return 1.0, 0.0, operand
 
-    def factors(self, term: Term) -> tuple[float, list[Operand]]:
+    def factors(self, term: Term, depth: int = MAX_DEPTH) -> tuple[float, list[Operand]]:
         """A term as a number times operands that are no products."""
         func, operands = term
         left, right = operands
         if func == "div":
             assert isinstance(right, float)
-            number, found = self._factors(left)
+            number, found = self._factors(left, depth)
             return number / right, found
-        (a, some), (b, more) = self._factors(left), self._factors(right)
+        (a, some), (b, more) = self._factors(left, depth), self._factors(right, depth)
         return a * b, some + more
 
-    def _factors(self, operand: Operand) -> tuple[float, list[Operand]]:
+    def _factors(self, operand: Operand, depth: int) -> tuple[float, list[Operand]]:
         if isinstance(operand, float):
             return operand, []
-        found = self.term(operand)
-        return self.factors(found) if found is not None and _is_product(found) else (1.0, [operand])
+        found = self.term(operand) if depth else None
+        return self.factors(found, depth - 1) if found is not None and _is_product(found) else (1.0, [operand])
 
 
 def _is_product(term: Term) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..net.dataflow import Dataflow
 from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, Net, Operand, Ref, Step, renamed
 from ..relax.importer import copy_step
@@ -135,17 +136,18 @@ def widen_accumulators(net: Net) -> None:
 def _shared_statistics(net: Net) -> set[str]:
     """Tensors between operators that hold sums over rows, for element-wise use: they stay float32 too."""
     found: set[str] = set()
-    consumers = net.consumers()
+    flow = Dataflow(net.steps)
+    combined_tensors = {r.tensor for step in net.steps for loop in step.loops if loop.combine for r in loop.reads}
     for step in net.steps:
-        users = consumers.get(step.output, [])
+        users = flow.readers(step.output)
         vector = all(s.host is None and not s.matrix_loops for s in (step, *users))
-        combined = any(p.combine for s in users for p in s.loops for r in p.reads if r.tensor == step.output)
+        combined = step.output in combined_tensors
         if not vector or combined or not users or step.output in net.outputs:
             continue
-        known = set(found)
+        known = set[str]()
         for loop in step.loops:
             summed = loop.combine == "sum" and not loop.is_matrix
-            derived = bool(loop.reads) and all(r.tensor in known for r in loop.reads)
+            derived = bool(loop.reads) and all(r.tensor in known or r.tensor in found for r in loop.reads)
             if summed or (derived and not loop.combine):
                 known.add(loop.write.tensor)
         small = all(net.tensors[step.output].elements * 2 <= net.tensors[o].elements for s in users for o in s.outputs)
@@ -157,7 +159,7 @@ def _shared_statistics(net: Net) -> set[str]:
 def _wide_temps(step: Step, shared: set[str]) -> set[str]:
     """Temporaries that stay float32: accumulators, and what is computed from statistics alone."""
     wide: set[str] = set()
-    statistics: set[str] = set(shared)
+    statistics: set[str] = set()
     for loop in step.loops:
         name = loop.write.tensor
         if name not in step.temps:
@@ -166,7 +168,7 @@ def _wide_temps(step: Step, shared: set[str]) -> set[str]:
             wide.add(name)
             if not loop.is_matrix:
                 statistics.add(name)
-        elif loop.reads and all(r.tensor in statistics for r in loop.reads):
+        elif loop.reads and all(r.tensor in statistics or r.tensor in shared for r in loop.reads):
             wide.add(name)
             statistics.add(name)
     return wide

@@ -13,30 +13,37 @@ for example, count from the end where they are negative; the kernel that uses th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 
+from ..net.dataflow import Dataflow
 from ..net.net import Info, Loop, Net, Ref, Step
-from ..relax.host_kernel import as_host, can_join, compute_dtype, host_kernel, joined
+from ..relax.host_kernel import Allocation, Call, as_host, can_join, compute_dtype, host_kernel, joined
+
+Parts: TypeAlias = "Call | Allocation | tuple[Parts, ...]"
+"""What a kernel is joined of, nested in the way it was joined."""
 
 
 def send_to_host(net: Net, dtypes: Collection[str]) -> None:
     """Replace, in place, steps that write one of ``dtypes`` or compute with numbers too wide for an immediate."""
-    net.steps = [_converted(step, net, dtypes) for step in net.steps]
-    _merge_hosts(net, dtypes)
+    groups = [_Group(step, net, _reason(step, net, dtypes)) for step in net.steps]
+    net.steps = [group.step() for group in _merge(groups, net, dtypes)]
 
 
-def _converted(step: Step, net: Net, dtypes: Collection[str]) -> Step:
+def _reason(step: Step, net: Net, dtypes: Collection[str]) -> str | None:
+    """Why a step is computed on the host; ``None`` if an engine can do it."""
+    if step.host:
+        return step.host.reason
     infos = _infos(step, net)
     wide = sorted({infos[loop.write.tensor].dtype for loop in step.loops} & set(dtypes))
     if wide:
-        return _on_host(step, net, f"no engine computes {wide[0]}")
+        return f"no engine computes {wide[0]}"
     if any(_too_wide(loop, infos) for loop in step.loops):
-        return _on_host(step, net, "a whole number that no immediate holds")
-    return step
+        return "a whole number that no immediate holds"
+    return None
 
 
 def _infos(step: Step, net: Net) -> dict[str, Info]:
@@ -49,50 +56,105 @@ def _too_wide(loop: Loop, infos: Mapping[str, Info]) -> bool:
     return compute_dtype(loop, infos) == "int64" and any(float(np.float32(n)) != n for n in numbers)
 
 
-def _on_host(step: Step, net: Net, reason: str) -> Step:
-    host = as_host(host_kernel(step, _infos(step, net)), reason)
-    return Step(step.name, step.origin, step.unit, step.outputs, host=host, host_inputs=step.inputs)
+class _Group:
+    """A step, or steps that become one host kernel under the name of the last one.
+
+    ``reason`` says why it is computed on the host; it is ``None`` for a step that an engine can compute.
+    """
+
+    def __init__(self, step: Step, net: Net, reason: str | None) -> None:
+        self._step = step
+        self._infos = _infos(step, net)
+        self._tensors = net.tensors
+        self._parts: Parts | None = None
+        self._origins: list[tuple[str, ...]] = [step.origin]
+        self.inputs: dict[str, None] = dict.fromkeys(step.inputs)
+        self.reason = reason
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self._step.outputs
+
+    @property
+    def parts(self) -> Parts:
+        """The functions of the steps, as far as they were joined."""
+        if self._parts is None:
+            step = self._step
+            self._parts = Call(self._function(), (*(step.host_inputs or step.inputs), *step.outputs))
+        return self._parts
+
+    def _function(self) -> Any:
+        if self._step.host is None:
+            return host_kernel(self._step, self._infos)
+        module: Any = tvm.ir.load_json(self._step.host.tir)
+        return module["main"]
+
+    @property
+    def can_join(self) -> bool:
+        return not isinstance(self.parts, Call) or can_join(self.parts.function)
+
+    def absorb(self, first: _Group) -> None:
+        """Compute ``first``, whose outputs only this group reads, in front."""
+        outputs = set(first.outputs)
+        self.inputs = {name: None for name in self.inputs if name not in outputs} | first.inputs
+        begin = len(self.inputs) + len(self.outputs)
+        between = tuple(
+            Allocation(name, self._tensors[name], f"b{number}") for number, name in enumerate(first.outputs, begin)
+        )
+        self._parts = (first.parts, self.parts, between)
+        self._origins = [*first._origins, *self._origins]
+
+    def step(self) -> Step:
+        """The group as one step: a host kernel, or the step itself if an engine can compute it."""
+        step = self._step
+        if self.reason is None or (step.host and isinstance(self.parts, Call)):
+            return step
+        inputs = tuple(self.inputs)
+        if isinstance(self.parts, Call):
+            function = self.parts.function
+        else:
+            infos = {name: self._tensors[name] for name in (*inputs, *step.outputs)}
+            function = joined(_flat(self.parts), infos)
+        origin = tuple(dict.fromkeys(name for origin in self._origins for name in origin))
+        host = as_host(function, self.reason)
+        return Step(step.name, origin, step.unit, step.outputs, host=host, host_inputs=inputs)
 
 
-def _merge_hosts(net: Net, dtypes: Collection[str]) -> None:
+def _flat(parts: Parts) -> list[Call | Allocation]:
+    """The parts in order. They may be nested deeper than Python calls functions."""
+    flat: list[Call | Allocation] = []
+    pending = [parts]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, tuple):
+            pending += reversed(part)
+        else:
+            flat.append(part)
+    return flat
+
+
+def _merge(groups: list[_Group], net: Net, dtypes: Collection[str]) -> list[_Group]:
     """Let host kernels compute what they alone read, if it is computed on the host anyway or from ``dtypes`` alone."""
-    while True:
-        pair = _feeding(net, dtypes)
-        if pair is None:
-            return
-        first, second = pair
-        merged = _joined(first, second, net)
-        net.steps = [merged if s is second else s for s in net.steps if s is not first]
-
-
-def _feeding(net: Net, dtypes: Collection[str]) -> tuple[Step, Step] | None:
-    """A step, and the host kernel that can compute it."""
-    consumers = net.consumers()
-    for step in net.steps:
-        readers = {id(s): s for o in step.outputs for s in consumers.get(o, ())}
-        reader = next(iter(readers.values()), None)
-        if reader is None or len(readers) > 1 or any(o in net.outputs for o in step.outputs):
+    flow = Dataflow(groups)
+    outputs = frozenset(net.outputs)
+    pending = list(range(len(groups)))
+    while pending:
+        first = groups[heappop(pending)]
+        second = _reader(first, flow) if flow.contains(first) else None
+        if second is None or outputs.intersection(first.outputs):
             continue
-        wide = all(net.tensors[i].dtype in dtypes for i in step.inputs)
-        if reader.host and (step.host or wide) and all(can_join(_function(s, net)) for s in (step, reader)):
-            return step, reader
-    return None
+        wide = all(net.tensors[name].dtype in dtypes for name in first.inputs)
+        if second.reason is None or (first.reason is None and not wide) or not (first.can_join and second.can_join):
+            continue
+        producers = [p for p in map(flow.writer, first.inputs) if p is not None]
+        flow.contract(first, second)
+        second.absorb(first)
+        for group in (*producers, second):
+            heappush(pending, flow.position(group))
+    return flow.operations
 
 
-def _function(step: Step, net: Net) -> Any:
-    if step.host is None:
-        return host_kernel(step, _infos(step, net))
-    module: Any = tvm.ir.load_json(step.host.tir)
-    return module["main"]
-
-
-def _joined(first: Step, second: Step, net: Net) -> Step:
-    """Both steps in one kernel, under the name of the second and with its reason."""
-    assert second.host is not None
-    inputs = tuple(dict.fromkeys((*(i for i in second.inputs if i not in first.outputs), *first.inputs)))
-    infos = {n: net.tensors[n] for n in (*inputs, *second.outputs, *first.outputs)}
-    parameters = [(*(s.host_inputs or s.inputs), *s.outputs) for s in (first, second)]
-    function = joined([_function(s, net) for s in (first, second)], parameters, infos, first.outputs)
-    origin = tuple(dict.fromkeys((*first.origin, *second.origin)))
-    host = as_host(function, second.host.reason)
-    return replace(second, origin=origin, host=host, host_inputs=inputs)
+def _reader(group: _Group, flow: Dataflow[_Group]) -> _Group | None:
+    """The only group that reads any result of a group."""
+    readers = {flow.position(reader): reader for name in group.outputs for reader in flow.readers(name)}
+    return next(iter(readers.values())) if len(readers) == 1 else None

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..net.dataflow import Dataflow
 from ..net.linear import NotAffine, Retry
 from ..net.net import Loop, Net, Ref, Step
-from ..net.use_def import Readers
 from .fold_movement import invert
 
 
 def sum_products(net: Net) -> None:
     """Inline products into the sums that are their only consumers."""
-    readers = Readers(net)
+    flow = Dataflow(net.steps)
     for step in net.steps:
         product = step.loops[0] if len(step.loops) == 1 else None
         if product is None or product.func != "mul" or product.combine or len(product.reads) != 2:
             continue
-        users = readers.of(step.output)
+        users = flow.readers(step.output)
         if len(users) != 1 or users[0].host or step.output in net.outputs:
             continue
         try:
@@ -28,9 +28,9 @@ def sum_products(net: Net) -> None:
         except (NotAffine, Retry):
             continue
         users[0].origin = tuple(dict.fromkeys((*step.origin, *users[0].origin)))
-        readers.remove(step)
-        readers.changed(users[0])
-    readers.finish()
+        flow.remove(step)
+        flow.update(users[0])
+    net.steps = flow.operations
 
 
 def _inline(loop: Loop, step: Step, product: Loop) -> Loop:

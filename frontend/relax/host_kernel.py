@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -74,7 +75,7 @@ def _zero(expr: Expr) -> Expr:
 
 def host_kernel(step: Step, infos: Mapping[str, Info]) -> tirx.PrimFunc:
     """The loops of a step, one after the other, as a function of its inputs and its output."""
-    buffers = _buffers(infos)
+    buffers = {name: _buffer(info, f"b{position}") for position, (name, info) in enumerate(infos.items())}
     nests = [nest for loop in step.loops for nest in _nests(loop, buffers, infos)]
     parameters = [buffers[n] for n in (*step.inputs, step.output)]
     return _function(nests, parameters, [buffers[n] for n in step.temps])
@@ -92,36 +93,45 @@ def can_join(function: tirx.PrimFunc) -> bool:
     return isinstance(function.body, s_tir.SBlockRealize)
 
 
-def joined(
-    functions: Sequence[tirx.PrimFunc],
-    parameters: Sequence[Sequence[str]],
-    infos: Mapping[str, Info],
-    private: Collection[str],
-) -> tirx.PrimFunc:
-    """One function that does what several do, one after the other.
+@dataclass(frozen=True)
+class Call:
+    """A function of a :func:`joined` one, and the tensors that it takes as arguments."""
 
-    ``parameters`` names the tensors that each of them takes, ``infos`` describes them all. The ``private`` ones are
-    allocated; the others are the parameters of the result, in the order of ``infos``.
-    """
-    buffers = _buffers(infos)
+    function: tirx.PrimFunc
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A tensor that one call of a :func:`joined` function writes for another, in a buffer called ``name``."""
+
+    tensor: str
+    info: Info
+    name: str
+
+
+def joined(parts: Sequence[Call | Allocation], infos: Mapping[str, Info]) -> tirx.PrimFunc:
+    """One function that does what several do, one after the other; its parameters are the tensors of ``infos``."""
+    buffers = {name: _buffer(info, f"b{position}") for position, (name, info) in enumerate(infos.items())}
+    parameters = list(buffers.values())
+    buffers |= {p.tensor: _buffer(p.info, p.name) for p in parts if isinstance(p, Allocation)}
     bodies: list[Expr] = []
     temporaries: list[Expr] = []
-    for function, names in zip(functions, parameters, strict=True):
-        given = dict(zip(function.params, (buffers[n] for n in names), strict=True))
+    for part in parts:
+        if isinstance(part, Allocation):
+            temporaries.append(buffers[part.tensor])
+            continue
+        given = dict(zip(part.function.params, (buffers[n] for n in part.arguments), strict=True))
         root = tvm_ffi.structural_map(
-            function.body, (tirx.Var, lambda v, given=given: given.get(v, v)), order="post"
+            part.function.body, (tirx.Var, lambda v, given=given: given.get(v, v)), order="post"
         ).block
         bodies.append(root.body)
-        temporaries += root.alloc_buffers
-    temporaries += [buffers[n] for n in private]
-    return _function(bodies, [b for n, b in buffers.items() if n not in private], temporaries)
+        temporaries.extend(root.alloc_buffers)
+    return _function(bodies, parameters, temporaries)
 
 
-def _buffers(infos: Mapping[str, Info]) -> dict[str, Expr]:
-    return {
-        name: tirx.decl_buffer(info.shape or (1,), info.dtype, name=f"b{position}", layout=None)
-        for position, (name, info) in enumerate(infos.items())
-    }
+def _buffer(info: Info, name: str) -> Expr:
+    return tirx.decl_buffer(info.shape or (1,), info.dtype, name=name, layout=None)
 
 
 def _function(statements: list[Expr], parameters: list[Expr], temporaries: list[Expr]) -> tirx.PrimFunc:

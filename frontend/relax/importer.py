@@ -44,8 +44,9 @@ class _Importer:
             self.add(position, node)
         if not network.outputs:
             raise UsageError("the network has no outputs, so there is nothing to compute")
+        written = {name for step in net.steps for name in step.outputs}
         for name in network.outputs:
-            self.output(name)
+            self.output(name, written)
         return net
 
     def add(self, position: int, node: Node) -> None:
@@ -104,14 +105,14 @@ class _Importer:
             raise UnsupportedError(f"node {node.name!r}: {node.op_type} of constants: {error}") from error
         self.net.constants.update(zip(outputs, results, strict=True))
 
-    def output(self, name: str) -> None:
+    def output(self, name: str, written: set[str]) -> None:
         """Make sure that a step writes the tensor that the output port names."""
         net = self.net
         source = self.env[name]
         if 0 in net.tensors[source].shape:
             raise UnsupportedError(f"output {name!r} has no elements")
-        written = {o for s in net.steps for o in s.outputs}
-        if source in written and source not in net.outputs:
+        if source in written:
+            written.remove(source)  # Only one port takes the tensor itself.
             net.outputs.append(source)
             return
         target = fresh(f"{name}.output", net.tensors)

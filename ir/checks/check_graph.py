@@ -121,8 +121,10 @@ def check_op(op: Op, tensors: Mapping[str, Tensor]) -> None:
         written.add(target)
     unread = set(op.inputs) - read
     _require(not unread, f"operator {op.name} never reads its inputs {', '.join(sorted(unread))}")
-    for name in private:
-        writers = [s for s in op.stages if s.write.tensor == name]
+    writers_of: dict[str, list[Stage]] = {name: [] for name in (*(b.name for b in op.buffers), op.output)}
+    for stage in op.stages:
+        writers_of[stage.write.tensor].append(stage)
+    for name, writers in writers_of.items():
         _covered(writers, known[name], op.name)
         whole = len(writers) == 1 or all(s.combine is None for s in writers)
         _require(whole, f"operator {op.name} combines parts of {name}; each combination needs a buffer of its own")
