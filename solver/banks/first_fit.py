@@ -6,9 +6,10 @@ neighbours may not share addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 ROUNDS = 60
 """Orders that are tried where the first few do not fit."""
@@ -18,12 +19,12 @@ PLACEMENTS = 20_000
 
 @dataclass(frozen=True)
 class Item:
-    """``size`` units, wanted during ``first <= t < last`` and, unless that is negative, from ``again`` on."""
+    """``size`` units during ``first <= t < last`` and, if that is given, from ``again`` on."""
 
     size: int
     first: int
     last: int
-    again: int = -1
+    again: int | None = None
 
     @property
     def area(self) -> int:
@@ -32,10 +33,11 @@ class Item:
 
 def _spans(items: Sequence[Item]) -> list[tuple[int, int, int]]:
     """(first, last, item) for each time in a row that an item is wanted, in order of time."""
-    found = [(item.first, item.last, i) for i, item in enumerate(items)]
-    end = max((max(item.last, item.again + 1) for item in items), default=0)
-    found += [(item.again, end, i) for i, item in enumerate(items) if item.again >= 0]
-    return sorted(found, key=lambda span: span[0])
+    spans = [(item.first, item.last, i) for i, item in enumerate(items)]
+    again = [(item.again, i) for i, item in enumerate(items) if item.again is not None]
+    end = max((*(item.last for item in items), *(first + 1 for first, _ in again)), default=0)
+    spans += [(first, end, i) for first, i in again]
+    return sorted(spans, key=lambda span: span[0])
 
 
 def neighbours(items: Sequence[Item]) -> list[list[int]]:
@@ -68,41 +70,53 @@ def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
 
 def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
     """Each item in turn at the lowest address that is free during its whole life."""
-    at = [-1] * len(items)
-    sizes = [item.size for item in items]
+    ends: dict[int, tuple[int, int]] = {}
     for i in order:
-        low, size = 0, sizes[i]
-        for start, stop in sorted([(at[j], at[j] + sizes[j]) for j in near[i] if at[j] >= 0]):
-            if start - low >= size:
-                break
-            if stop > low:
-                low = stop
-        at[i] = low
-    return at
+        size = items[i].size
+        low = lowest_free(sorted([ends[j] for j in near[i] if j in ends]), size)
+        ends[i] = low, low + size
+    return [ends[i][0] for i in range(len(items))]
+
+
+def lowest_free(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The lowest address with room for ``size`` units beside what is taken: (begin, end) in order."""
+    low = 0
+    for start, stop in taken:
+        if start - low >= size:
+            break
+        if stop > low:
+            low = stop
+    return low
+
+
+def by_size(items: Sequence[Item]) -> list[int]:
+    """The larger first, of equals those that live longer: the order of TVM's memory planner."""
+    return sorted(range(len(items)), key=lambda i: (-items[i].size, items[i].first - items[i].last, i))
 
 
 def lowest_first(items: Sequence[Item], near: Sequence[Sequence[int]]) -> list[int]:
     """Always the item that can start lowest, the larger of equals; nothing is put below what is there."""
-    at = [-1] * len(items)
+    at: dict[int, int] = {}
     floor = [0] * len(items)
     # Floors only rise: an item is in the queue once for each that it had, and the lower ones are passed over.
     queue = [(0, -item.area, i) for i, item in enumerate(items)]
     heapify(queue)
     while queue:
         low, _, i = heappop(queue)
-        if at[i] >= 0 or low < floor[i]:
+        if i in at or low < floor[i]:
             continue
         at[i] = low
         top = low + items[i].size
         for j in near[i]:
             if floor[j] < top:
                 floor[j] = top
-                if at[j] < 0:
+                if j not in at:
                     heappush(queue, (top, -items[j].area, j))
-    return at
+    return [at[i] for i in range(len(items))]
 
 
 def peak(items: Sequence[Item], at: Sequence[int]) -> int:
+    """The highest end of all items, which lie ``at`` these addresses."""
     return max((a + item.size for a, item in zip(at, items, strict=True)), default=0)
 
 
@@ -116,7 +130,6 @@ def pack(items: Sequence[Item], enough: int, rounds: int | None = None) -> list[
         rounds = min(ROUNDS, PLACEMENTS // max(1, len(items)))
     near = neighbours(items)
     keys: list[Callable[[int], tuple[int, ...]]] = [
-        lambda i: (-items[i].size, items[i].first - items[i].last, i),
         lambda i: (-items[i].area, i),
         lambda i: (items[i].first - items[i].last, -items[i].size, i),
         lambda i: (-items[i].size * len(near[i]), i),
@@ -124,10 +137,9 @@ def pack(items: Sequence[Item], enough: int, rounds: int | None = None) -> list[
     ]
     best = lowest_first(items, near)
     best_order = sorted(range(len(items)), key=lambda i: (best[i], i))
-    for key in keys:
+    for order in chain([by_size(items)], (sorted(range(len(items)), key=key) for key in keys)):
         if peak(items, best) <= enough:
             return best
-        order = sorted(range(len(items)), key=key)
         at = first_fit(items, near, order)
         if peak(items, at) < peak(items, best):
             best, best_order = at, order

@@ -50,16 +50,16 @@ PAIRS = 60
 
 @dataclass(frozen=True)
 class Request:
-    """``bytes`` in the memory during ``live`` and, unless that is negative, from ``again`` on.
+    """``bytes`` in the memory during ``live`` and, if that is given, from ``again`` on.
 
-    ``name`` is for messages, ``at`` an address known to do (-1: none).
+    ``name`` is for messages, ``at`` an address from a valid placement of all requests, if one is known.
     """
 
     name: str
     bytes: int
     live: tuple[int, int]
-    at: int = -1
-    again: int = -1
+    at: int | None = None
+    again: int | None = None
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Placing:
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
         known = dict.fromkeys((again, of) for again in soon for of in (first, first & loaded))
-        for nexts in (tuple(known), ((-1, frozenset[str]()),)):
+        for nexts in (tuple(known), ((None, frozenset[str]()),)):
             for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
                 for groups in ways:
                     for again, of in nexts:
@@ -166,11 +166,11 @@ class Placing:
 @dataclass(frozen=True)
 class _Wish:
     """Groups of buffers that share an address, in order; the position ``again`` from which on the tensors ``first``,
-    that live from the first one on, live as well (-1: none); positions of which the buffers live one position
+    that live from the first one on, live as well, if any; positions of which the buffers live one position
     ``longer``; tensors that live from one position ``early``, or until one ``late``."""
 
     groups: list[list[LocalBuffer]]
-    again: int = -1
+    again: int | None = None
     first: frozenset[str] = frozenset()
     longer: frozenset[int] = frozenset()
     early: frozenset[str] = frozenset()
@@ -191,10 +191,12 @@ def _requests(wish: _Wish) -> tuple[Request, ...]:
     )
 
 
-def _again(group: list[LocalBuffer], wish: _Wish, last: int) -> int:
+def _again(group: list[LocalBuffer], wish: _Wish, last: int) -> int | None:
     """From where on there is room for the group as the next instance has it: not before this one is done with it."""
     free = group[-1].live[1]
-    return max(free, wish.again) if wish.again >= 0 and group[0].name in wish.first and free <= last else -1
+    if wish.again is None or group[0].name not in wish.first or free > last:
+        return None
+    return max(free, wish.again)
 
 
 def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:

@@ -5,7 +5,7 @@ The formulation is in :mod:`girih.solver.banks.model`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -57,17 +57,14 @@ def place(
     conflicts: tuple[tuple[int, int, float], ...] = (),
     budget: Budget,
     seed: int = 0,
-    hint: tuple[int, ...] | None = None,
 ) -> Placement | Overflow:
-    """Place the requests; ``conflicts`` are (i, j, weight), ``hint`` addresses known from before (-1: none).
-
-    Without a hint, the requests' own addresses are one.
-    """
+    """Place the requests; ``conflicts`` are (i, j, weight). Addresses that the requests have are kept if they are valid
+    and nothing is to be gained."""
     problem = _prepare(requests, memory, conflicts)
     load, clique = _largest(problem)
     if load > problem.capacity:
         return _overflow(problem, load, clique, True, None)
-    at = _hinted(problem, hint or tuple(r.at for r in requests)) or pack(problem.items, problem.capacity)
+    at = _known(problem) or pack(problem.items, problem.capacity)
     solution: Solution | None = None
     if peak(problem.items, at) > problem.capacity:
         found, solution = find(problem, budget, seed)
@@ -120,11 +117,11 @@ def _top(problem: BankProblem, at: Sequence[int]) -> tuple[int, ...]:
     return max((c for c in cliques(problem.items) if top in c), key=lambda c: sum(problem.items[i].size for i in c))
 
 
-def _hinted(problem: BankProblem, hint: tuple[int, ...]) -> list[int] | None:
-    """The hint in units, if it is complete and valid."""
-    if any(a < 0 or a % problem.unit for a in hint):
+def _known(problem: BankProblem) -> list[int] | None:
+    """The addresses that the requests have, in units, if they are complete and valid."""
+    at = [request.at // problem.unit for request in problem.requests if request.at is not None]
+    if len(at) < len(problem.requests) or any((request.at or 0) % problem.unit for request in problem.requests):
         return None
-    at = [a // problem.unit for a in hint]
     if peak(problem.items, at) > problem.capacity:
         return None
     for i, near in enumerate(neighbours(problem.items)):
@@ -134,35 +131,42 @@ def _hinted(problem: BankProblem, hint: tuple[int, ...]) -> list[int] | None:
 
 
 def _spread(problem: BankProblem) -> list[list[int]]:
-    """Packings that keep pairs apart by hand: each item at the free address that adds the least weight."""
+    """Greedy packings that keep pairs apart: each item at the free address that adds the least weight."""
     partners: dict[int, list[tuple[int, int]]] = {}
     for i, j, w in problem.pairs:
         partners.setdefault(i, []).append((j, w))
         partners.setdefault(j, []).append((i, w))
     near = neighbours(problem.items)
-    found: list[list[int]] = []
-    pull = {i: sum(w for _, w in pairs) for i, pairs in partners.items()}
+    weight = {i: sum(w for _, w in pairs) for i, pairs in partners.items()}
     orders = (
         sorted(range(len(near)), key=lambda i: (-problem.items[i].size, i)),
-        sorted(range(len(near)), key=lambda i: (-pull.get(i, 0), -problem.items[i].size, i)),
+        sorted(range(len(near)), key=lambda i: (-weight.get(i, 0), -problem.items[i].size, i)),
     )
-    for order in orders:
-        at = [-1] * len(near)
-        for i in order:
-            at[i] = _quietest(problem, near[i], partners.get(i, []), at, i)
-            if at[i] < 0:
-                break
-        if min(at, default=0) >= 0:
-            found.append(at)
-    return found
+    packings = (_spread_in_order(problem, near, partners, order) for order in orders)
+    return [packing for packing in packings if packing is not None]
+
+
+def _spread_in_order(
+    problem: BankProblem,
+    near: Sequence[Sequence[int]],
+    partners: Mapping[int, Sequence[tuple[int, int]]],
+    order: Sequence[int],
+) -> list[int] | None:
+    at: dict[int, int] = {}
+    for i in order:
+        address = _quietest(problem, near[i], partners.get(i, ()), at, i)
+        if address is None:
+            return None
+        at[i] = address
+    return [at[i] for i in range(len(order))]
 
 
 def _quietest(
-    problem: BankProblem, near: Sequence[int], partners: list[tuple[int, int]], at: Sequence[int], i: int
-) -> int:
-    """The free address for item ``i`` that shares banks with the least weight, lowest of equals; -1 if none."""
+    problem: BankProblem, near: Sequence[int], partners: Sequence[tuple[int, int]], at: Mapping[int, int], i: int
+) -> int | None:
+    """The free address for item ``i`` that shares banks with the least weight, lowest of equals; ``at``: the others."""
     size, bank = problem.items[i].size, problem.bank
-    taken = sorted((at[j], at[j] + problem.items[j].size) for j in near if at[j] >= 0)
+    taken = sorted((at[j], at[j] + problem.items[j].size) for j in near if j in at)
     starts = {0, *(stop for _, stop in taken), *range(0, problem.capacity, bank)}
 
     def free(a: int) -> bool:
@@ -173,10 +177,10 @@ def _quietest(
         return sum(
             w
             for j, w in partners
-            if at[j] >= 0 and at[j] // bank <= last and first <= (at[j] + max(1, problem.items[j].size) - 1) // bank
+            if j in at and at[j] // bank <= last and first <= (at[j] + max(1, problem.items[j].size) - 1) // bank
         )
 
-    return min((a for a in starts if free(a)), key=lambda a: (weight(a), a), default=-1)
+    return min((a for a in starts if free(a)), key=lambda a: (weight(a), a), default=None)
 
 
 def _placement(problem: BankProblem, at: Sequence[int], solution: Solution | None, load: int) -> Placement:

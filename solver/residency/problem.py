@@ -1,11 +1,12 @@
-"""What the shared memory is asked for: the data of the residency model, prepared as integers.
+"""The data of a residency problem, prepared as integers: what passes through the shared memory, and when.
 
-Slots are those of :mod:`girih.ir.plan`. Boxes are hulls over the cores of a step. A tensor that crosses segments falls
-into *pieces* that do not overlap: of a batch that is computed image by image, each image is a piece.
+Slots are those of :mod:`girih.ir.plan`: the time indices of the plan, one operator of one step each. Boxes are hulls
+over the cores of a step. A tensor that crosses segments is partitioned into blocks that do not overlap: of a batch that
+is computed image by image, each image is a block.
 
-Fetched: a box whose home is in main memory (a constant, an input, what the host made, or what was put there), needed
-in some slots. Kept: a piece that segments of the NPU make and read, which can stay in the shared memory for its life,
-or be stored when it is made and fetched when it is read.
+A :class:`FetchItem` is in main memory (a constant, an input, a result of the host, or what was stored there) and needed
+in some slots. An :class:`Intermediate` is a block that segments of the NPU write and read: it can be resident in the
+shared memory for its life, or be stored as it is written and fetched as it is read.
 """
 
 from __future__ import annotations
@@ -22,24 +23,37 @@ from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, leaving
 from ..cost.local_buffers import is_streamed, lives, round_up, stationary
 from ..switches import ALL_ON, Disabled
-from .tensor_partition import atoms, disjoint, divided, grouped, hull_of, sliced
-from .weight_chunks import Ring, Walk, Walks, chunks, first_use, ring
+from .tensor_partition import common_refinement, disjoint_hulls, finest_partition, hull_of, read_groups, slices
+from .weight_chunks import (
+    CircularBuffer,
+    StationaryWalk,
+    StationaryWalks,
+    circular_buffer,
+    first_use,
+    weight_chunks,
+)
 
-CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
 LARGEST_CHUNK = 1 << 20
-"""Bytes of a chunk of weights, what one fetch decision moves, by the number of uses that chunks may have; at most
-an eighth of the memory. Small chunks are easier to place, large ones make small models."""
-SMALLEST = 1 << 16
-"""Bytes of a part of a result that is worth a decision of its own."""
-SLICE = 1 << 18
-"""Bytes of data that are fetched by one decision, about: more is cut along the first dimension."""
-BUNDLE = 1 << 16
-"""Bytes of small constants that are fetched by one decision at most."""
+"""Bytes of the largest chunk of weights, which one fetch decision moves; at most an eighth of the shared memory, so
+that one can be fetched while several others are in use."""
+CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
+"""(uses, bytes): chunks have so many bytes while no more than so many uses come of it, and :data:`LARGEST_CHUNK`
+otherwise. Small chunks pack better, but the model grows with the uses; it solves whole networks up to some hundred."""
+SMALLEST_BLOCK = 1 << 16
+"""Bytes of the smallest block of an intermediate that is decided separately; a DMA of less is mostly latency."""
+LARGEST_SLICE = 1 << 18
+"""Bytes of activations that one fetch decision moves, about; more is sliced along the first dimension. The same as the
+smallest chunk of weights, for the same reason."""
+LARGEST_BUNDLE = SMALLEST_BLOCK
+"""Bytes of small constants that one fetch decision moves at most."""
+CIRCULAR_SHARES = (4, 16)
+"""Circular buffers are offered with chunks of the shared memory's capacity divided by these: two chunks then take half
+or an eighth of it."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A box of a tensor: ``bytes`` in the shared memory, and ``cycles`` of the main memory's link to move it."""
+class Block:
+    """A box of a tensor: ``bytes`` in the shared memory, and ``cycles`` of the link to main memory to move it."""
 
     tensor: str
     box: Box
@@ -49,73 +63,91 @@ class Part:
 
 @dataclass(frozen=True)
 class Use:
-    """A slot that needs the data; when it arrives, ``wait`` cycles of the slot's work are still to be done."""
+    """A slot that needs the data; when it arrives, ``remaining`` cycles of the slot's work are still to be done."""
 
     slot: int
-    wait: int
+    remaining: int
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """Parts that are fetched together, not before slot ``ready``.
+class FetchItem:
+    """Blocks that are fetched together, not before slot ``ready``.
 
-    ``piece``: the :class:`Kept` that this reads, if it was stored. ``stream``: the operand that rings may replace.
+    ``intermediate``: the number of the :class:`Intermediate` that this reads, if that was spilled. ``streamed``: the
+    operand that a circular buffer may bring instead.
     """
 
-    parts: tuple[Part, ...]
+    blocks: tuple[Block, ...]
     uses: tuple[Use, ...]
     ready: int = 0
-    piece: int | None = None
-    stream: str | None = None
+    intermediate: int | None = None
+    streamed: str | None = None
 
     @cached_property
     def bytes(self) -> int:
-        return sum(p.bytes for p in self.parts)
+        return sum(block.bytes for block in self.blocks)
 
     @cached_property
     def cycles(self) -> int:
-        return sum(p.cycles for p in self.parts)
+        return sum(block.cycles for block in self.blocks)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A piece that could be kept in ``live``; ``made``: what each producing slot adds.
+class Intermediate:
+    """A block that could be resident in the slots ``live`` (first, after the last); ``writes``: what each slot adds.
 
-    ``stored``: main memory needs it, too. ``may_stay`` is false if it is only there for main memory, or its stores
-    would each copy the whole.
+    ``stored``: main memory needs it, too. ``may_be_resident`` is false if only main memory needs it, or each of its
+    stores would copy the whole.
     """
 
-    part: Part
+    block: Block
     live: tuple[int, int]
-    made: tuple[tuple[int, Part], ...]
+    writes: tuple[tuple[int, Block], ...]
     stored: bool
-    may_stay: bool
+    may_be_resident: bool
 
 
 @dataclass(frozen=True)
-class Demand:
-    """The whole problem. ``cycles`` are of each slot's computation; ``rings``: by operand and slot."""
+class ResidencyProblem:
+    """The whole problem. ``cycles``: computation of each slot; ``capacity``: bytes of the shared memory; ``circular``:
+    by streamed operand and slot, the circular buffers on offer; ``rate``: bytes a cycle of the link to main memory;
+    ``main_tensors``: those that need an address in main memory whatever is decided."""
 
     cycles: tuple[int, ...]
     capacity: int
-    fetched: tuple[Fetched, ...]
-    kept: tuple[Kept, ...]
-    rings: dict[tuple[str, int], tuple[Ring, ...]]
+    items: tuple[FetchItem, ...]
+    intermediates: tuple[Intermediate, ...]
+    circular: dict[tuple[str, int], tuple[CircularBuffer, ...]]
     rate: float
-    homes: tuple[str, ...]
+    main_tensors: tuple[str, ...]
 
-    def ring_cycles(self, made: Ring) -> int:
-        """Cycles of the main memory's link for all fetches of a ring."""
-        return ceil(made.traffic / self.rate)
+    def circular_cycles(self, buffer: CircularBuffer) -> int:
+        """Cycles of the link to main memory for all fetches of a circular buffer."""
+        return ceil(buffer.traffic / self.rate)
+
+    def remaining(self, item: FetchItem, use: Use) -> int:
+        """Cycles of the slot's work that remain when the item, or the last chunk of its operand, is needed."""
+        return use.remaining if item.streamed is None else self._after_last_chunk[item.streamed, use.slot]
+
+    @cached_property
+    def _after_last_chunk(self) -> dict[tuple[str, int], int]:
+        """By streamed operand and slot."""
+        least: dict[tuple[str, int], int] = {}
+        for item in self.items:
+            if item.streamed is not None:
+                for use in item.uses:
+                    key = (item.streamed, use.slot)
+                    least[key] = min(least.get(key, use.remaining), use.remaining)
+        return least
 
 
 @dataclass
-class _Seen:
-    """What the steps read and write of one tensor."""
+class _Accesses:
+    """What the steps read and write of one tensor: slots, and boxes or walks of the stationary operand."""
 
     reads: list[tuple[int, Box]] = field(default_factory=list[tuple[int, Box]])
     writes: list[tuple[int, Box]] = field(default_factory=list[tuple[int, Box]])
-    streams: list[tuple[int, list[Walk]]] = field(default_factory=list[tuple[int, list[Walk]]])
+    streams: list[tuple[int, list[StationaryWalk]]] = field(default_factory=list[tuple[int, list[StationaryWalk]]])
     host_reads: list[int] = field(default_factory=list[int])
     host_writes: list[int] = field(default_factory=list[int])
 
@@ -128,65 +160,65 @@ def link_rate(machine: Machine) -> float:
     return min([*links, *([engine] if engine else [])])
 
 
-def demand(
+def residency_problem(
     graph: Graph, cells: Cells, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step],
     slot_cycles: Sequence[int], disabled: Disabled = ALL_ON,
-) -> Demand:  # fmt: skip
-    """Collect and cut everything that crosses segments; ``slot_cycles``: estimated computation of each slot."""
-    seen = _look(graph, cells, machine, segments, steps)
-    maker = _Maker(graph, machine, tuple(slot_cycles), _streamed(graph, seen), disabled)
-    for name, what in seen.items():
-        maker.take(name, what)
-    return maker.finish(seen)
+) -> ResidencyProblem:  # fmt: skip
+    """Collect and partition everything that crosses segments; ``slot_cycles``: estimated computation of each slot."""
+    accesses = _accesses(graph, cells, machine, segments, steps)
+    builder = _Builder(graph, machine, tuple(slot_cycles), _streamed_bytes(graph, accesses), disabled)
+    for name, tensor_accesses in accesses.items():
+        builder.add(name, tensor_accesses)
+    return builder.problem(accesses)
 
 
-def _look(
+def _accesses(
     graph: Graph, cells: Cells, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step]
-) -> dict[str, _Seen]:
-    """Walk over the steps; tensors in the order of the graph."""
-    seen = {t.name: _Seen() for t in graph.tensors}
-    walks = Walks(graph, cells)
+) -> dict[str, _Accesses]:
+    """By tensor, in the order of the graph."""
+    accesses = {t.name: _Accesses() for t in graph.tensors}
+    walks = StationaryWalks(graph, cells)
     base = 0
     for step in steps:
         segment = segments[step.segment]
         ops = tuple(graph.op[n] for n in segment.ops)
         if ops[0].host is not None:
             for name in dict.fromkeys(ops[0].inputs):
-                seen[name].host_reads.append(base)
+                accesses[name].host_reads.append(base)
             for name in ops[0].outputs:
-                seen[name].host_writes.append(base)
+                accesses[name].host_writes.append(base)
             base += 1
             continue
-        there = cells.row(segment, step.instance)
-        made = {op.output for op in ops}
+        row = cells.row(segment, step.instance)
+        written = {op.output for op in ops}
         for name, life in lives(graph, segment).items():
-            box = hull_of(c.tensors.get(name) for c in there)
-            if name not in made and box is not None and not is_streamed(graph, segment, name):
-                seen[name].reads.append((base + life.first, box))
-        out = {op.name for op in leaving(graph, ops)}
+            box = hull_of(c.tensors.get(name) for c in row)
+            if name not in written and box is not None and not is_streamed(graph, segment, name):
+                accesses[name].reads.append((base + life.first, box))
+        leaves = {op.name for op in leaving(graph, ops)}
         for position, op in enumerate(ops):
             name = stationary(graph, segment, op)
             if name is not None and is_streamed(graph, segment, name):
-                seen[name].streams.append((base + position, walks.of(segment, op, step.instance)))
-            box = hull_of(c.owned.get(op.output) for c in there) if op.name in out else None
+                accesses[name].streams.append((base + position, walks.of(segment, op, step.instance)))
+            box = hull_of(c.owned.get(op.output) for c in row) if op.name in leaves else None
             if box is not None:
-                seen[op.output].writes.append((base + position, box))
+                accesses[op.output].writes.append((base + position, box))
         base += len(ops)
-    return seen
+    return accesses
 
 
-def _streamed(graph: Graph, seen: dict[str, _Seen]) -> list[int]:
+def _streamed_bytes(graph: Graph, accesses: dict[str, _Accesses]) -> list[int]:
     """Bytes of each operand in each slot that streams it."""
-    found: list[int] = []
-    for name, what in seen.items():
-        for _, walks in what.streams:
+    sizes: list[int] = []
+    for name, of_tensor in accesses.items():
+        for _, walks in of_tensor.streams:
             need = hull_of(w.hull for w in walks)
-            found.append(0 if need is None else volume(need) * DTYPES[graph.tensor[name].dtype])
-    return found
+            sizes.append(0 if need is None else volume(need) * DTYPES[graph.tensor[name].dtype])
+    return sizes
 
 
-class _Maker:
-    """Turns what was seen of each tensor into decisions to be taken."""
+class _Builder:
+    """Turns the accesses to each tensor into items and intermediates."""
 
     def __init__(
         self, graph: Graph, machine: Machine, cycles: tuple[int, ...], streamed: list[int], disabled: Disabled
@@ -200,37 +232,37 @@ class _Maker:
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
         self.rate = link_rate(machine)
-        self.fetched: list[Fetched] = []
-        self.kept: list[Kept] = []
-        self.rings: dict[tuple[str, int], tuple[Ring, ...]] = {}
+        self.items: list[FetchItem] = []
+        self.intermediates: list[Intermediate] = []
+        self.circular: dict[tuple[str, int], tuple[CircularBuffer, ...]] = {}
 
-    def take(self, name: str, seen: _Seen) -> None:
-        if name in self.graph.constant_names or name in self.graph.input_tensors or seen.host_writes:
-            ready = max(seen.host_writes, default=-1) + 1
-            for box, slots in self._read(name, seen.reads):
-                self.fetched.append(Fetched((self.part(name, box),), self.uses(slots), ready))
-            if seen.streams:
-                self._stream(name, seen.streams)
-        elif seen.writes:
-            self._made(name, seen)
+    def add(self, name: str, accesses: _Accesses) -> None:
+        if name in self.graph.constant_names or name in self.graph.input_tensors or accesses.host_writes:
+            ready = max(accesses.host_writes, default=-1) + 1
+            for box, slots in self._read_blocks(name, accesses.reads):
+                self.items.append(FetchItem((self.block(name, box),), self.uses(slots), ready))
+            if accesses.streams:
+                self._add_streamed(name, accesses.streams)
+        elif accesses.writes:
+            self._add_intermediates(name, accesses)
 
-    def _read(self, name: str, reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
-        """Parts of what cores load, with the slots that need them: no more is there than is needed, and none twice."""
-        parts = atoms([box for _, box in reads]) if "load-parts" not in self.disabled else []
-        if not parts:
-            return grouped(reads)
-        most = SLICE // DTYPES[self.graph.tensor[name].dtype]
-        return [(part, [s for s, b in reads if overlap(b, part)]) for whole in parts for part in sliced(whole, most)]
+    def _read_blocks(self, name: str, reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:
+        """Boxes of what cores load, with the slots that need them; they do not overlap."""
+        boxes = common_refinement([box for _, box in reads]) if "load-parts" not in self.disabled else []
+        if not boxes:
+            return read_groups(reads)
+        most = LARGEST_SLICE // DTYPES[self.graph.tensor[name].dtype]
+        return [(box, [s for s, b in reads if overlap(b, box)]) for whole in boxes for box in slices(whole, most)]
 
-    def part(self, name: str, box: Box) -> Part:
+    def block(self, name: str, box: Box) -> Block:
         tensor = self.graph.tensor[name]
         size = volume(box) * DTYPES[tensor.dtype]
-        return Part(name, box, round_up(size, self.memory.alignment), self._transfer(tensor, box))
+        return Block(name, box, round_up(size, self.memory.alignment), self._link_cycles(tensor, box))
 
     def uses(self, slots: Iterable[int]) -> tuple[Use, ...]:
         return tuple(Use(s, self.cycles[s]) for s in sorted(set(slots)))
 
-    def _transfer(self, tensor: Tensor, box: Box) -> int:
+    def _link_cycles(self, tensor: Tensor, box: Box) -> int:
         """Cycles to move a box: whole bursts of each contiguous run."""
         run = DTYPES[tensor.dtype]
         for span, extent in zip(reversed(box), reversed(tensor.shape), strict=True):
@@ -243,79 +275,87 @@ class _Maker:
         issue = self.machine.engine_for("dma").issue
         return issue + ceil(runs * round_up(run, burst) / self.rate)
 
-    def _stream(self, name: str, streams: list[tuple[int, list[Walk]]]) -> None:
-        """Weights: chunks, and rings for slots whose share of them is large."""
+    def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
+        """Weights: chunks, and circular buffers for slots that read much of them."""
         tensor = self.graph.tensor[name]
-        for box in chunks(tensor, [w for _, walks in streams for w in walks], self.chunk):
+        for box in weight_chunks(tensor, [w for _, walks in streams for w in walks], self.chunk):
             shares = [(slot, first_use(walks, box)) for slot, walks in streams]
             uses = tuple(Use(s, ceil(self.cycles[s] * (1 - share))) for s, share in shares if share is not None)
             if uses:
-                self.fetched.append(Fetched((self.part(name, box),), uses, stream=name))
+                self.items.append(FetchItem((self.block(name, box),), uses, streamed=name))
         for slot, walks in streams if "weight-rings" not in self.disabled else ():
             need = hull_of(w.hull for w in walks)
             if need is None or volume(need) * DTYPES[tensor.dtype] <= self.limit:
                 continue
-            made = [ring(tensor, walks, self.memory.capacity // n, self.memory.alignment) for n in (4, 16)]
-            found = [r for r in made if r is not None and r.phases > 2 and r.bytes <= self.memory.capacity]
-            if found:
-                self.rings[name, slot] = tuple(dict.fromkeys(found))
+            capacity, alignment = self.memory.capacity, self.memory.alignment
+            offers = [circular_buffer(tensor, walks, capacity // share, alignment) for share in CIRCULAR_SHARES]
+            useful = [offer for offer in offers if offer is not None and offer.phases > 2 and offer.bytes <= capacity]
+            if useful:
+                self.circular[name, slot] = tuple(dict.fromkeys(useful))
 
-    def _made(self, name: str, seen: _Seen) -> None:
-        """A result: its parts (see :func:`divided`), or one piece for each group of writes and reads that overlap."""
-        must = name in self.graph.output_tensors or bool(seen.host_reads)
-        made, taken = ([box for _, box in of] for of in (seen.writes, seen.reads))
-        least = SMALLEST // DTYPES[self.graph.tensor[name].dtype]
-        whole = must or not taken or "result-parts" in self.disabled
-        fine = [] if whole else divided(made, taken, least)
-        boxes = fine or disjoint([*made, *taken])
+    def _add_intermediates(self, name: str, accesses: _Accesses) -> None:
+        """A result: its finest partition, or a block for each group of writes and reads that overlap."""
+        stored = name in self.graph.output_tensors or bool(accesses.host_reads)
+        written, read = ([box for _, box in of] for of in (accesses.writes, accesses.reads))
+        least = SMALLEST_BLOCK // DTYPES[self.graph.tensor[name].dtype]
+        whole = stored or not read or "result-parts" in self.disabled
+        finest = [] if whole else finest_partition(written, read, least)
+        boxes = finest or disjoint_hulls([*written, *read])
         for box in boxes:
-            writes = [(s, intersect(b, box)) for s, b in seen.writes if overlap(b, box)]
-            reads = [(s, intersect(b, box)) for s, b in seen.reads if overlap(b, box)]
+            writes = [(s, intersect(b, box)) for s, b in accesses.writes if overlap(b, box)]
+            reads = [(s, intersect(b, box)) for s, b in accesses.reads if overlap(b, box)]
             if not writes:
                 continue
             first, last = min(s for s, _ in writes), max(s for s, _ in (*writes, *reads))
-            piece = Kept(
-                self.part(name, box),
+            intermediate = Intermediate(
+                self.block(name, box),
                 (first, last + 1),
-                tuple((s, self.part(name, b)) for s, b in writes),
-                must,
-                bool(reads) and (not must or [b for _, b in writes] == [box]),
+                tuple((s, self.block(name, b)) for s, b in writes),
+                stored,
+                bool(reads) and (not stored or [b for _, b in writes] == [box]),
             )
-            self.kept.append(piece)
+            self.intermediates.append(intermediate)
             for need in dict.fromkeys(b for _, b in reads):
                 slots = [s for s, b in reads if b == need]
                 ready = 1 + max((s for s, b in writes if overlap(b, need)), default=-1)
-                item = Fetched((self.part(name, need),), self.uses(slots), ready, piece=len(self.kept) - 1)
-                self.fetched.append(item)
+                number = len(self.intermediates) - 1
+                self.items.append(FetchItem((self.block(name, need),), self.uses(slots), ready, intermediate=number))
 
-    def finish(self, seen: dict[str, _Seen]) -> Demand:
+    def problem(self, accesses: dict[str, _Accesses]) -> ResidencyProblem:
+        """The problem of all that was added."""
         ports = self.graph.input_tensors | self.graph.output_tensors
-        homes = tuple(
+        main_tensors = tuple(
             name
-            for name, s in seen.items()
+            for name, of_tensor in accesses.items()
             if name in ports
-            or s.host_reads
-            or s.host_writes
-            or (name in self.graph.constant_names and (s.reads or s.streams))
+            or of_tensor.host_reads
+            or of_tensor.host_writes
+            or (name in self.graph.constant_names and (of_tensor.reads or of_tensor.streams))
         )
-        return Demand(
-            self.cycles, self.memory.capacity, _bundled(self.fetched), tuple(self.kept), self.rings, self.rate, homes
+        return ResidencyProblem(
+            self.cycles,
+            self.memory.capacity,
+            _bundled(self.items),
+            tuple(self.intermediates),
+            self.circular,
+            self.rate,
+            main_tensors,
         )
 
 
-def _bundled(fetched: list[Fetched]) -> tuple[Fetched, ...]:
-    """Small parts that the same slots need become one decision; in the order of their first use."""
-    bundles: dict[tuple[tuple[Use, ...], int], list[Part]] = {}
-    found: list[Fetched] = []
-    for item in fetched:
-        if item.piece is not None or item.stream is not None or item.bytes > BUNDLE:
-            found.append(item)
+def _bundled(items: list[FetchItem]) -> tuple[FetchItem, ...]:
+    """Small blocks that the same slots need become one item; in the order of their first use."""
+    bundles: dict[tuple[tuple[Use, ...], int], list[Block]] = {}
+    result: list[FetchItem] = []
+    for item in items:
+        if item.intermediate is not None or item.streamed is not None or item.bytes > LARGEST_BUNDLE:
+            result.append(item)
             continue
-        held = bundles.setdefault((item.uses, item.ready), [])
-        if sum(p.bytes for p in held) + item.bytes > BUNDLE:
-            found.append(Fetched(tuple(held), item.uses, item.ready))
-            held.clear()
-        held.extend(item.parts)
-    found.extend(Fetched(tuple(parts), uses, ready) for (uses, ready), parts in bundles.items() if parts)
+        bundle = bundles.setdefault((item.uses, item.ready), [])
+        if sum(block.bytes for block in bundle) + item.bytes > LARGEST_BUNDLE:
+            result.append(FetchItem(tuple(bundle), item.uses, item.ready))
+            bundle.clear()
+        bundle.extend(item.blocks)
+    result.extend(FetchItem(tuple(blocks), uses, ready) for (uses, ready), blocks in bundles.items() if blocks)
     # Data before weights: local memory is loaded before the first tile; then in the order of the walk.
-    return tuple(sorted(found, key=lambda f: (f.uses[0].slot, f.stream is not None, -f.uses[0].wait)))
+    return tuple(sorted(result, key=lambda i: (i.uses[0].slot, i.streamed is not None, -i.uses[0].remaining)))

@@ -1,14 +1,14 @@
-"""Makes early fetches give way until everything has a place.
+"""Repair of a residency that cannot be packed: fetches are delayed until everything has an address.
 
 Residency counts bytes, and a memory that is full to the last byte can seldom be packed. A fetch that comes later than
-planned costs little, so a fetch whose planned life finds no free address is given the one that is free the longest
+planned costs little, so a fetch whose planned lifetime finds no free address is given the one that is free the longest
 before its use:
 
-    address   |-------- a: stays --------|            c is planned from here: |.....
+    address   |-------- a: resident -----|            c is planned from here: |.....
               |--- b: until here ---|                   and begins here: |--- c ---|   where b has left
 
-This is done by several orders, and the answer that costs least is taken. The last resort begins with the shortest
-lives of all (each fetch in the slot of its use), packed as well as can be, from which fetches move back in turn.
+This is done in several orders, and the answer that costs least is taken. The last resort begins with the shortest
+lifetimes of all (each fetch in the slot of its use), packed as well as can be, from which fetches move back in turn.
 """
 
 from __future__ import annotations
@@ -26,125 +26,131 @@ from ..cpsat.backend import Budget
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A request whose life may begin as late as ``latest``."""
+class MovableRequest:
+    """A request whose lifetime may begin as late as ``latest``."""
 
     request: Request
     latest: int
 
 
-Settled = tuple[Request, ...]
+Repaired = tuple[Request, ...]
 BLOCK = 64
-"""Addresses that are tried at once."""
+"""Addresses that are tried at once: enough that NumPy's overhead does not count, few enough to stop early."""
 
 
-def settle(
-    wishes: Sequence[Wish], memory: Memory, *, judge: Callable[[Settled], float], budget: Budget, seed: int = 0
-) -> Settled | None:
-    """The requests with lives that can be packed, and their addresses; ``None`` if not even the shortest can."""
-    puzzle = _Puzzle(wishes, memory)
-    found: list[Settled] = []
-    planned = pack(puzzle.wanted, puzzle.capacity)
-    if peak(puzzle.wanted, planned) <= puzzle.capacity:
-        return puzzle.answer(planned, [w.first for w in puzzle.wanted])
-    for order in puzzle.orders():
-        for high in (True, False):
-            answer = puzzle.place(order, high)
-            if answer is not None:
-                found.append(answer)
-    answer = puzzle.from_shortest(budget, seed)
-    if answer is not None:
-        found.append(answer)
-    return min(found, key=judge, default=None)
+def repair(
+    movable: Sequence[MovableRequest],
+    memory: Memory,
+    *,
+    cost: Callable[[Repaired], float],
+    budget: Budget,
+    seed: int = 0,
+) -> Repaired | None:
+    """The requests with lifetimes that can be packed, and their addresses, at the least ``cost`` that is found.
+
+    ``None`` if not even the shortest lifetimes can be packed.
+    """
+    packing = _Packing(movable, memory)
+    planned = pack(packing.planned, packing.capacity)
+    if peak(packing.planned, planned) <= packing.capacity:
+        return packing.repaired(planned, [item.first for item in packing.planned])
+    answers = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
+    answers.append(packing.from_shortest(budget, seed))
+    return min((answer for answer in answers if answer is not None), key=cost, default=None)
 
 
-class _Puzzle:
-    """The wishes in units of the memory's alignment; ``firm`` ones cannot begin later."""
+class _Packing:
+    """The requests in units of the memory's alignment: with their planned and with their shortest lifetimes."""
 
-    def __init__(self, wishes: Sequence[Wish], memory: Memory) -> None:
-        self.wishes = wishes
+    def __init__(self, movable: Sequence[MovableRequest], memory: Memory) -> None:
+        self.movable = movable
         self.memory = memory
         self.capacity = memory.capacity // memory.alignment
-        sizes = [-(-max(1, w.request.bytes) // memory.alignment) for w in wishes]
-        self.wanted = [Item(size, *w.request.live) for size, w in zip(sizes, wishes, strict=True)]
-        self.least = [Item(size, w.latest, w.request.live[1]) for size, w in zip(sizes, wishes, strict=True)]
-        self.near = [np.array(near, dtype=np.int64) for near in neighbours(self.wanted)]
+        sizes = [-(-max(1, m.request.bytes) // memory.alignment) for m in movable]
+        self.planned = [Item(size, *m.request.live) for size, m in zip(sizes, movable, strict=True)]
+        self.shortest = [Item(size, m.latest, m.request.live[1]) for size, m in zip(sizes, movable, strict=True)]
+        self.near = [np.array(near, dtype=np.int64) for near in neighbours(self.planned)]
         self.sizes = np.array(sizes, dtype=np.int64)
-        self.last = np.array([item.last for item in self.wanted], dtype=np.int64)
+        self.last = np.array([item.last for item in self.planned], dtype=np.int64)
 
     def orders(self) -> list[list[int]]:
         """In the order of use; and what lives long, or cannot begin later, before the rest."""
-        by_use = sorted(range(len(self.wishes)), key=lambda i: (self.least[i].first, -self.wanted[i].size, i))
-        long = sorted(by_use, key=lambda i: -self.least[i].area)
-        firm = [i for i in long if self.wanted[i] == self.least[i] and self.wanted[i].last - self.wanted[i].first > 1]
-        kept = [i for i in long if self.least[i].last - self.least[i].first > 1]
-        return [
-            by_use,
-            [*firm, *(i for i in by_use if i not in set(firm))],
-            [*kept, *(i for i in by_use if i not in set(kept))],
-        ]
+        by_use = sorted(range(len(self.movable)), key=lambda i: (self.shortest[i].first, -self.planned[i].size, i))
+        by_area = sorted(by_use, key=lambda i: -self.shortest[i].area)
+        long = [i for i in by_area if self.shortest[i].last - self.shortest[i].first > 1]
+        fixed = [i for i in long if self.planned[i] == self.shortest[i]]
+        return [by_use, *([*early, *(i for i in by_use if i not in set(early))] for early in (fixed, long))]
 
-    def place(self, order: Sequence[int], high: bool) -> Settled | None:
+    def place(self, order: Sequence[int], high: bool) -> Repaired | None:
         """Each in turn where it can begin earliest; those that live long from the top down if ``high``."""
-        at = np.full(len(order), -1)
-        first = np.array([item.first for item in self.least])
+        addresses = np.zeros(len(order), dtype=np.int64)
+        placed = np.zeros(len(order), dtype=np.bool_)
+        first = np.array([item.first for item in self.shortest])
         for i in order:
-            item = self.least[i]
-            near = self.near[i][at[self.near[i]] >= 0]
-            down = high and item.last - item.first > 1
-            first[i], at[i] = self.earliest(i, item, near, first, at, down)
-            if at[i] < 0:
+            item = self.shortest[i]
+            near = self.near[i][placed[self.near[i]]]
+            earliest = self._earliest(i, item, near, first, addresses, high and item.last - item.first > 1)
+            if earliest is None:
                 return None
-        return self.answer(at.tolist(), first.tolist())
+            first[i], addresses[i] = earliest
+            placed[i] = True
+        return self.repaired(addresses.tolist(), first.tolist())
 
-    def from_shortest(self, budget: Budget, seed: int) -> Settled | None:
-        """Pack the shortest lives; then each fetch moves back, among the others as they are."""
-        items = list(self.least)
-        at = pack(items, self.capacity)
-        if peak(items, at) > self.capacity:
-            requests = tuple(replace(w.request, live=(w.latest, w.request.live[1])) for w in self.wishes)
+    def from_shortest(self, budget: Budget, seed: int) -> Repaired | None:
+        """Pack the shortest lifetimes; then each fetch moves back, among the others as they are."""
+        items = self.shortest
+        packed = pack(items, self.capacity)
+        if peak(items, packed) > self.capacity:
+            requests = tuple(replace(m.request, live=(m.latest, m.request.live[1])) for m in self.movable)
             problem = BankProblem(requests, self.memory, self.memory.alignment, tuple(items), self.capacity, 0, ())
-            found, _ = find(problem, budget, seed)
-            if found is None:
+            answer, _ = find(problem, budget, seed)
+            if answer is None:
                 return None
-            at = found
-        first, places = np.array([item.first for item in items]), np.array(at)
-        for i in sorted(range(len(items)), key=lambda i: (items[i].first, self.wanted[i].first, i)):
-            if self.wanted[i].first < items[i].first:
-                first[i], places[i] = self.earliest(i, items[i], self.near[i], first, places, False)
-        return self.answer(places.tolist(), first.tolist())
+            packed = answer
+        first, addresses = np.array([item.first for item in items]), np.array(packed)
+        for i in sorted(range(len(items)), key=lambda i: (items[i].first, self.planned[i].first, i)):
+            if self.planned[i].first < items[i].first:
+                earliest = self._earliest(i, items[i], self.near[i], first, addresses, False)
+                # Its own place is free for its shortest lifetime.
+                assert earliest is not None
+                first[i], addresses[i] = earliest
+        return self.repaired(addresses.tolist(), first.tolist())
 
-    def earliest(self, i: int, least: Item, near: Int, first: Int, at: Int, down: bool) -> tuple[int, int]:
-        """See :func:`_earliest`: wish ``i`` beside those ``near``, which begin ``first`` and lie ``at``."""
-        low = at[near]
+    def _earliest(
+        self, i: int, shortest: Item, near: Int, first: Int, addresses: Int, down: bool
+    ) -> tuple[int, int] | None:
+        """See :func:`earliest`: request ``i`` beside those ``near``, which begin ``first`` and lie at ``addresses``."""
+        low = addresses[near]
         high = low + self.sizes[near]
-        return _earliest(self.wanted[i], least, first[near], self.last[near], low, high, self.capacity, down=down)
+        return earliest(self.planned[i], shortest, first[near], self.last[near], low, high, self.capacity, down=down)
 
-    def answer(self, at: Sequence[int], first: Sequence[int]) -> Settled:
+    def repaired(self, addresses: Sequence[int], first: Sequence[int]) -> Repaired:
+        """The requests that begin ``first``, at ``addresses`` in units."""
         return tuple(
-            replace(w.request, live=(begin, w.request.live[1]), at=a * self.memory.alignment)
-            for w, begin, a in zip(self.wishes, first, at, strict=True)
+            replace(m.request, live=(begin, m.request.live[1]), at=address * self.memory.alignment)
+            for m, begin, address in zip(self.movable, first, addresses, strict=True)
         )
 
 
-def _earliest(
-    wanted: Item, least: Item, first: Int, last: Int, low: Int, high: Int, capacity: int, *, down: bool
-) -> tuple[int, int]:
-    """The earliest begin for which there is an address, and the lowest such address (``down``: highest); -1 if none.
+def earliest(
+    planned: Item, shortest: Item, first: Int, last: Int, low: Int, high: Int, capacity: int, *, down: bool
+) -> tuple[int, int] | None:
+    """The earliest begin for which there is an address, and the lowest such address (``down``: highest).
 
     The others live from ``first`` to ``last``, at addresses from ``low`` to ``high``: one of each for every other.
+    ``None`` if there is no address even for the shortest lifetime.
     """
-    spots = np.unique(np.concatenate([[0, capacity - wanted.size], high, low - wanted.size]))
-    spots = spots[(spots >= 0) & (spots + wanted.size <= capacity)][:: -1 if down else 1]
-    there = (first < least.last) & (wanted.first < last)
-    low, high, last = low[there], high[there], last[there]
-    best = (least.first + 1, -1)
+    spots = np.unique(np.concatenate([[0, capacity - planned.size], high, low - planned.size]))
+    spots = spots[(spots >= 0) & (spots + planned.size <= capacity)][:: -1 if down else 1]
+    meet_in_time = (first < shortest.last) & (planned.first < last)
+    low, high, last = low[meet_in_time], high[meet_in_time], last[meet_in_time]
+    best: tuple[int, int] | None = None
     for block in np.split(spots, range(BLOCK, len(spots), BLOCK)):
-        meets = (low < block[:, None] + wanted.size) & (block[:, None] < high)
+        meets = (low < block[:, None] + planned.size) & (block[:, None] < high)
         # Of those in the way at an address, the one that stays the longest decides.
-        begins = np.where(meets, last, wanted.first).max(axis=1, initial=wanted.first)
-        if len(begins) and begins.min() < best[0]:
+        begins = np.where(meets, last, planned.first).max(axis=1, initial=planned.first)
+        if len(begins) and begins.min() < (shortest.first + 1 if best is None else best[0]):
             best = (int(begins.min()), int(block[begins.argmin()]))
-        if best[0] == wanted.first:
+        if best is not None and best[0] == planned.first:
             break
     return best

@@ -1,166 +1,189 @@
-"""From residency's decisions to shared buffers, and to what the banks are asked for."""
+"""From residency's decisions to shared buffers, and to what the bank model has to place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
+from ...ir.box import Box
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import SharedBuffer, Solved
 from ..banks.model import Request
 from ..cpsat.backend import Budget
-from .greedy import RINGED, STAYS, Decisions, Outcome, evaluate
-from .main_addresses import homes
-from .neighbourhood import Improved
-from .problem import Demand
-from .repair import Wish, settle
+from .decisions import Decisions, NoFetch, Source, Timing
+from .evaluation import evaluate
+from .main_allocation import allocate_main
+from .neighbourhood import Incumbent
+from .problem import ResidencyProblem
+from .repair import MovableRequest, repair
+
+Region = tuple[str, int, int, int]
+"""A region of a circular buffer: operand, slot, part, turn."""
 
 
 @dataclass(frozen=True)
-class Residence:
-    """Shared buffers in the order of the program, then homes in main memory, which have their addresses.
+class PlannedBuffer:
+    """A buffer of the shared memory without an address.
 
-    ``requests`` ask for the places in the shared memory, ``place_of`` says which of them each of its buffers takes:
-    two buffers of a ring take turns in one. ``outcome``: what the model expects (slot begins in cycles).
+    ``live``: first slot, and the one after the last. ``use``: the slot that it is there for, which a fetch may come as
+    late as. ``source``: the item and the use that it is fetched for. ``region``: of a circular buffer, where the chunk
+    takes its turn.
     """
 
-    buffers: tuple[SharedBuffer, ...]
+    tensor: str
+    box: Box
+    bytes: int
+    live: tuple[int, int]
+    use: int
+    fetch: bool = False
+    store: bool = False
+    phase: int = 0
+    source: tuple[int, int] | None = None
+    region: Region | None = None
+
+    def at(self, memory: str, address: int) -> SharedBuffer:
+        """The buffer at an address."""
+        return SharedBuffer(
+            self.tensor, self.box, memory, address, self.bytes, self.live, self.fetch, self.store, self.phase
+        )
+
+
+@dataclass(frozen=True)
+class Residency:
+    """``planned`` buffers of the shared ``memory`` in the order of the program, and those in ``main`` memory.
+
+    ``requests`` ask for places in the memory, ``request_of`` says which of them each buffer takes: chunks of a circular
+    buffer take turns in one. ``timing``: what the model expects.
+    """
+
+    memory: str
+    planned: tuple[PlannedBuffer, ...]
+    main: tuple[SharedBuffer, ...]
     requests: tuple[Request, ...]
-    place_of: tuple[int, ...]
+    request_of: tuple[int, ...]
     solved: Solved
-    outcome: Outcome
+    timing: Timing
     seconds: float = 0.0
     deterministic_seconds: float = 0.0
 
     def placed(self, addresses: Sequence[int]) -> tuple[SharedBuffer, ...]:
-        """The buffers at the ``addresses`` of the requests."""
-        number = len(self.place_of)
-        here = (replace(b, address=addresses[r]) for b, r in zip(self.buffers[:number], self.place_of, strict=True))
-        return (*here, *self.buffers[number:])
+        """All buffers, those of the shared memory at the ``addresses`` of the requests."""
+        shared = (p.at(self.memory, addresses[r]) for p, r in zip(self.planned, self.request_of, strict=True))
+        return (*shared, *self.main)
 
 
-@dataclass(frozen=True)
-class Spot:
-    """A buffer to be placed; ``use``: the slot that it is there for, which a fetch may come as late as.
-
-    ``source``: the item and the use that it is fetched for; ``region``: the turn-taking place of a ring's buffer.
-    """
-
-    buffer: SharedBuffer
-    use: int
-    source: tuple[int, int] | None = None
-    region: tuple[str, int, int, int] | None = None
-
-
-def residence(
-    graph: Graph, machine: Machine, wanted: Demand, answer: Improved, *, budget: Budget, seed: int
-) -> Residence:
-    """The buffers that follow from the decisions; fetches give way where the memory cannot be packed otherwise."""
+def residency(
+    graph: Graph, machine: Machine, problem: ResidencyProblem, answer: Incumbent, *, budget: Budget, seed: int
+) -> Residency:
+    """The buffers that follow from the decisions; fetches are delayed where the memory cannot be packed otherwise."""
     memory = machine.role("shared")
-    spots = list(occupied(wanted, answer.decisions, memory.name))
-    wishes, place_of = places(spots)
+    planned = list(planned_buffers(problem, answer.decisions))
+    movable, request_of = requests(planned)
     quarter = Budget(budget.seconds / 4, budget.limit / 4)
 
-    def judge(settled: Sequence[Request]) -> float:
-        there = [_moved(s, settled[r]) for s, r in zip(spots, place_of, strict=True)]
-        return evaluate(wanted, _put_off(answer.decisions, there)).objective
+    def cost(repaired: Sequence[Request]) -> float:
+        moved = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
+        return evaluate(problem, _delayed(answer.decisions, moved)).objective
 
-    settled = settle(wishes, memory, judge=judge, budget=quarter, seed=seed)
-    decided, requests = answer.decisions, tuple(w.request for w in wishes)
-    if settled is not None:
-        requests = settled
-        spots = [_moved(s, settled[r]) for s, r in zip(spots, place_of, strict=True)]
-        decided = _put_off(decided, spots)
-    outcome = evaluate(wanted, decided)
-    late = outcome.objective > answer.outcome.objective
-    order = sorted(range(len(spots)), key=lambda i: (spots[i].buffer.live[0], spots[i].use, i))
-    away = (p.part.tensor for p, stays in zip(wanted.kept, decided.stay, strict=True) if not stays)
-    return Residence(
-        (
-            *(spots[i].buffer for i in order),
-            *homes(graph, machine, (*wanted.homes, *away), len(wanted.cycles)),
-        ),
-        requests,
-        tuple(place_of[i] for i in order),
-        Solved(
-            "residency",
-            "feasible" if late and answer.status == "optimal" else answer.status,
-            float(outcome.objective),
-            answer.bound,
-            "cycles, weighted",
-        ),
-        outcome,
+    repaired = repair(movable, memory, cost=cost, budget=quarter, seed=seed)
+    decisions, placed = answer.decisions, tuple(m.request for m in movable)
+    if repaired is not None:
+        placed = repaired
+        planned = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
+        decisions = _delayed(decisions, planned)
+    timing = evaluate(problem, decisions)
+    delayed = timing.objective > answer.timing.objective
+    status = "feasible" if delayed and answer.status == "optimal" else answer.status
+    order = program_order(planned)
+    return Residency(
+        memory.name,
+        tuple(planned[i] for i in order),
+        main_buffers(graph, machine, problem, decisions),
+        placed,
+        tuple(request_of[i] for i in order),
+        Solved("residency", status, float(timing.objective), answer.bound, "cycles, weighted"),
+        timing,
         answer.seconds,
         answer.deterministic_seconds,
     )
 
 
-def occupied(wanted: Demand, decided: Decisions, memory: str) -> Iterator[Spot]:
-    for piece, stays in zip(wanted.kept, decided.stay, strict=True):
-        part = piece.part
-        if stays:
-            buffer = SharedBuffer(part.tensor, part.box, memory, -1, part.bytes, piece.live, False, piece.stored)
-            yield Spot(buffer, piece.live[0])
+def program_order(planned: Sequence[PlannedBuffer]) -> list[int]:
+    """The buffers in the order in which they begin; of several in one slot, in the order of their use."""
+    return sorted(range(len(planned)), key=lambda i: (planned[i].live[0], planned[i].use, i))
+
+
+def main_buffers(
+    graph: Graph, machine: Machine, problem: ResidencyProblem, decisions: Decisions
+) -> tuple[SharedBuffer, ...]:
+    """The buffers in main memory, that of each spilled intermediate included."""
+    tensors = zip(problem.intermediates, decisions.resident, strict=True)
+    spilled = (tensor.block.tensor for tensor, resident in tensors if not resident)
+    return allocate_main(graph, machine, (*problem.main_tensors, *spilled), len(problem.cycles))
+
+
+def planned_buffers(problem: ResidencyProblem, decisions: Decisions) -> Iterator[PlannedBuffer]:
+    """What the decisions put into the shared memory."""
+    for tensor, resident in zip(problem.intermediates, decisions.resident, strict=True):
+        if resident:
+            block = tensor.block
+            yield PlannedBuffer(block.tensor, block.box, block.bytes, tensor.live, tensor.live[0], store=tensor.stored)
         else:
-            for slot, made in piece.made:
-                live = (slot, slot + 1)
-                yield Spot(SharedBuffer(part.tensor, made.box, memory, -1, made.bytes, live, False, True), slot)
-    for i, (item, row) in enumerate(zip(wanted.fetched, decided.fetch, strict=True)):
-        uses = [
-            (k, use.slot, at)
-            for k, (use, at) in enumerate(zip(item.uses, row, strict=True))
-            if at not in (STAYS, RINGED)
-        ]
-        # A fetch and the uses that it is kept for are one buffer.
-        runs = [0]
-        for *_, at in uses:
-            runs.append(runs[-1] + (at >= 0))
-        for _, group in groupby(zip(runs[1:], uses, strict=True), key=lambda g: g[0]):
-            run = [use for _, use in group]
-            k, slot, at = run[0]
-            for part in item.parts:
-                live = (at, run[-1][1] + 1)
-                yield Spot(SharedBuffer(part.tensor, part.box, memory, -1, part.bytes, live, True), slot, (i, k))
-    for (tensor, slot), option in decided.ring.items():
-        for v in wanted.rings[tensor, slot][option].visits:
-            buffer = SharedBuffer(tensor, v.box, memory, -1, v.bytes, (slot, slot + 1), True, False, v.phase)
-            yield Spot(buffer, slot, None, (tensor, slot, v.part, v.phase % 2))
+            for slot, block in tensor.writes:
+                yield PlannedBuffer(block.tensor, block.box, block.bytes, (slot, slot + 1), slot, store=True)
+    for i, (item, row) in enumerate(zip(problem.items, decisions.source, strict=True)):
+        for k, first, last in _lifetimes(row):
+            live, use = (first, item.uses[last].slot + 1), item.uses[k].slot
+            for block in item.blocks:
+                yield PlannedBuffer(block.tensor, block.box, block.bytes, live, use, fetch=True, source=(i, k))
+    for (tensor, slot), option in decisions.circular.items():
+        for chunk in problem.circular[tensor, slot][option].chunks:
+            region = (tensor, slot, chunk.part, chunk.phase % 2)
+            live = (slot, slot + 1)
+            yield PlannedBuffer(
+                tensor, chunk.box, chunk.bytes, live, slot, fetch=True, phase=chunk.phase, region=region
+            )
 
 
-def places(spots: Sequence[Spot]) -> tuple[list[Wish], list[int]]:
-    """What to place, and which of it each spot takes."""
-    wishes: list[Wish] = []
-    place_of: list[int] = []
-    known: dict[tuple[str, int, int, int], int] = {}
-    for spot in spots:
-        buffer = spot.buffer
-        if spot.region is not None and spot.region in known:
-            place = known[spot.region]
-            before = wishes[place].request
-            wishes[place] = replace(wishes[place], request=replace(before, bytes=max(before.bytes, buffer.bytes)))
+def _lifetimes(row: Sequence[Source]) -> Iterator[tuple[int, int, int]]:
+    """(use, slot of its fetch, last use that it is retained for) of each fetch of an item."""
+    for k, source in enumerate(row):
+        if not isinstance(source, NoFetch):
+            last = k
+            while last + 1 < len(row) and row[last + 1] is NoFetch.RETAINED:
+                last += 1
+            yield k, source, last
+
+
+def requests(planned: Sequence[PlannedBuffer]) -> tuple[list[MovableRequest], list[int]]:
+    """What to place, and which of it each buffer takes."""
+    movable: list[MovableRequest] = []
+    request_of: list[int] = []
+    regions: dict[Region, int] = {}
+    for p in planned:
+        if p.region is not None and p.region in regions:
+            number = regions[p.region]
+            request = movable[number].request
+            request = replace(request, bytes=max(request.bytes, p.bytes))
+            movable[number] = replace(movable[number], request=request)
         else:
-            place = len(wishes)
-            name = buffer.tensor if spot.region is None else f"{buffer.tensor} (region {spot.region[3]})"
-            wishes.append(Wish(Request(name, buffer.bytes, buffer.live), spot.use))
-            if spot.region is not None:
-                known[spot.region] = place
-        place_of.append(place)
-    return wishes, place_of
+            number = len(movable)
+            name = p.tensor if p.region is None else f"{p.tensor} (region {p.region[3]})"
+            movable.append(MovableRequest(Request(name, p.bytes, p.live), p.use))
+            if p.region is not None:
+                regions[p.region] = number
+        request_of.append(number)
+    return movable, request_of
 
 
-def _moved(spot: Spot, request: Request) -> Spot:
-    return replace(spot, buffer=replace(spot.buffer, live=request.live))
-
-
-def _put_off(decided: Decisions, spots: Sequence[Spot]) -> Decisions:
+def _delayed(decisions: Decisions, planned: Sequence[PlannedBuffer]) -> Decisions:
     """The decisions with fetches in the slots that they were moved to."""
-    fetch = [list(row) for row in decided.fetch]
-    late: dict[tuple[int, int], int] = {}
-    for spot in spots:
-        if spot.source is not None:
-            late[spot.source] = max(late.get(spot.source, 0), spot.buffer.live[0])
-    for (i, k), at in late.items():
-        fetch[i][k] = at
-    return Decisions(decided.stay, tuple(tuple(row) for row in fetch), decided.ring)
+    source = [list(row) for row in decisions.source]
+    latest: dict[tuple[int, int], int] = {}
+    for p in planned:
+        if p.source is not None:
+            latest[p.source] = max(latest.get(p.source, 0), p.live[0])
+    for (i, k), slot in latest.items():
+        source[i][k] = slot
+    return Decisions(decisions.resident, tuple(tuple(row) for row in source), decisions.circular)

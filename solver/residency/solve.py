@@ -1,8 +1,8 @@
-"""Residency from end to end: the demand of a schedule, by hand, by the solver, and the shared buffers that follow."""
+"""Residency from end to end: the problem of a schedule, the greedy answers, the solver, and the shared buffers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,20 +16,30 @@ from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget
 from ..switches import ALL_ON, Disabled
-from .greedy import Decisions, Excess, Greedy, evaluate, offers
-from .neighbourhood import Improved, improve
-from .problem import Demand, demand
-from .shared_buffers import Residence, residence
+from .candidates import fetch_candidates
+from .decisions import Decisions
+from .evaluation import evaluate
+from .greedy import Excess, Greedy
+from .neighbourhood import Incumbent, improve
+from .problem import ResidencyProblem, residency_problem
+from .shared_buffers import Residency, residency
 
-__all__ = ["Cut", "Residence", "Shortage", "reside"]
+__all__ = ["Reservation", "Residency", "Shortage", "decide_residency"]
 
 FILL = 0.95
-"""The share of the memory that is given away where there is a choice: a full one cannot be packed."""
+"""The share of the memory that is given away where there is a choice: a full one can seldom be packed."""
+FAVOURS = (1, 3)
+"""How much more the greedy answers count a cycle saved on intermediates than one on other data."""
+HORIZONS = (1, 2, 8)
+"""The longest prefetch distances of the greedy answers: those within the model's (see :mod:`.candidates`)."""
+STEPS = 16
+"""Prefetch distances of a greedy answer: so many equal steps up to the longest. A step of the shortest is half of the
+model's finest."""
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Keep ``spare`` bytes of the shared memory free during ``live``: the banks could not be packed without."""
+class Reservation:
+    """``spare`` bytes of the shared memory stay free during ``live``: the banks could not be packed without."""
 
     live: tuple[int, int]
     spare: int
@@ -50,6 +60,7 @@ class Shortage:
     tensors: tuple[str, ...]
 
     def error(self) -> InfeasibleError:
+        """The shortage as a message."""
         return InfeasibleError(
             f"operator {self.op} needs {self.capacity + self.excess:,} bytes of the shared memory at once, "
             f"{self.excess:,} more than the {self.capacity:,} there is room for: {', '.join(self.tensors[:4])}; "
@@ -57,7 +68,7 @@ class Shortage:
         )
 
 
-def reside(
+def decide_residency(
     graph: Graph,
     cells: Cells,
     machine: Machine,
@@ -65,54 +76,56 @@ def reside(
     steps: Sequence[Step],
     *,
     slot_cycles: Sequence[int],
-    cuts: Sequence[Cut] = (),
+    reservations: Sequence[Reservation] = (),
     budget: Budget,
     seed: int = 0,
     everything_in_main: bool = False,
-    wanted: Demand | None = None,
+    problem: ResidencyProblem | None = None,
     disabled: Disabled = ALL_ON,
-    on_solution: Callable[[float, float], None] | None = None,
-) -> Residence | Shortage:
+) -> Residency | Shortage:
     """Decide what lives in the shared memory when.
 
-    ``slot_cycles``: estimated computation of each slot. ``everything_in_main``: nothing stays, nothing is fetched
-    before its slot. ``wanted``: the demand of these segments and steps, if it is known already.
+    ``slot_cycles``: estimated computation of each slot. ``everything_in_main``: nothing is resident, nothing is fetched
+    before its slot. ``problem``: that of these segments and steps, if it is known already.
     """
-    if wanted is None:
-        wanted = demand(graph, cells, machine, segments, steps, slot_cycles, disabled)
-    room = np.full(len(wanted.cycles), machine.role("shared").capacity, dtype=np.int64)
-    for cut in cuts:
-        room[cut.live[0] : cut.live[1]] -= cut.spare
-    hand = Greedy(wanted, room)
-    excess = hand.least()
+    if problem is None:
+        problem = residency_problem(graph, cells, machine, segments, steps, slot_cycles, disabled)
+    room = np.full(len(problem.cycles), machine.role("shared").capacity, dtype=np.int64)
+    for reservation in reservations:
+        room[reservation.live[0] : reservation.live[1]] -= reservation.spare
+    spilled = Greedy(problem, room)
+    excess = spilled.spill_all()
     if excess is not None:
         return _shortage(excess, segments, steps, int(room[excess.slot]))
-    room = np.maximum(room - hand.room, (room * FILL).astype(np.int64))
-    start = _by_hand(wanted, room, everything_in_main, disabled)
+    room = np.maximum(room - spilled.room, (room * FILL).astype(np.int64))
+    start = _greedy(problem, room, everything_in_main, disabled)
     if everything_in_main:
-        answer = Improved(start, evaluate(wanted, start), "fixed", float(evaluate(wanted, start).objective))
+        timing = evaluate(problem, start)
+        answer = Incumbent(start, timing, "fixed", float(timing.objective))
     else:
-        answer = improve(wanted, room, start, budget=budget, seed=seed, on_solution=on_solution, disabled=disabled)
-    return residence(graph, machine, wanted, answer, budget=budget, seed=seed)
+        answer = improve(problem, room, start, budget=budget, seed=seed, disabled=disabled)
+    return residency(graph, machine, problem, answer, budget=budget, seed=seed)
 
 
-def _by_hand(wanted: Demand, room: NDArray[np.int64], everything_in_main: bool, disabled: Disabled) -> Decisions:
+def _greedy(
+    problem: ResidencyProblem, room: NDArray[np.int64], everything_in_main: bool, disabled: Disabled
+) -> Decisions:
     """The best of several greedy answers."""
-    least = Greedy(wanted, room)
-    least.least()
+    spilled = Greedy(problem, room)
+    spilled.spill_all()
     if everything_in_main:
-        return least.decisions()
-    kept = {favour: least.copy() for favour in (1, 3)}
-    for favour, hand in kept.items():
-        hand.keeps(favour)
-    leads = {reach: offers(wanted, [reach * n / 16 for n in range(17)]) for reach in (1, 2, 8)}
+        return spilled.decisions()
+    retained = {favour: spilled.copy() for favour in FAVOURS}
+    for favour, greedy in retained.items():
+        greedy.retain(favour)
+    candidates = {h: fetch_candidates(problem, [h * n / STEPS for n in range(STEPS + 1)]) for h in HORIZONS}
     starts: list[Decisions] = []
-    variants = list(product(leads, (True, False), kept))
-    for reach, early, favour in variants[:1] if "greedy-variants" in disabled else variants:
-        hand = kept[favour].copy()
-        hand.leads(leads[reach], early)
-        starts.append(hand.decisions())
-    return min(starts, key=lambda d: evaluate(wanted, d).objective)
+    variants = list(product(candidates, (True, False), retained))
+    for horizon, early, favour in variants[:1] if "greedy-variants" in disabled else variants:
+        greedy = retained[favour].copy()
+        greedy.prefetch(candidates[horizon], early)
+        starts.append(greedy.decisions())
+    return min(starts, key=lambda decisions: evaluate(problem, decisions).objective)
 
 
 def _shortage(excess: Excess, segments: Sequence[Segment], steps: Sequence[Step], capacity: int) -> Shortage:

@@ -1,15 +1,15 @@
-"""Weights on their way to the matrix engine: where they may be cut, and rings for those that do not fit at once.
+"""Weights on their way to the matrix engine: where they may be cut, and circular buffers for those too large.
 
 A constant that is only ever the stationary operand of the matrix engine is read tile by tile, in the order of the
 tile walk. It may lie in several buffers (chunks) as long as each tile lies in one of them: so it is cut along one
 dimension, where no tile of any core crosses the cut.
 
-A *ring* holds only two chunks at a time for each part of the operand that cores read side by side:
+A *circular buffer* holds only two chunks at a time for each part of the operand that cores read side by side:
 
-    chunk      0   1   2   3   4        visits, in the order of the walk
+    chunk      0   1   2   3   4        in the order of the walk
     region     A   B   A   B   A        chunk 2 is fetched into A when the last tile of chunk 0 is done
 
-A chunk is a box of consecutive tiles of the walk. A ring works if no chunk is met twice, and all cores go from one
+A chunk is then a box of consecutive tiles of the walk. This works if no chunk is met twice, and all cores go from one
 chunk to the next at the same step of the walk.
 """
 
@@ -29,12 +29,13 @@ from ...ir.semantics.cell import Cells
 from ...ir.semantics.region import not_followed
 from ..cost.local_buffers import round_up
 
-MAX_VISITS = 400
-"""Chunks that a ring may fetch in one slot: more would only mean that the operator is tiled badly for it."""
+MOST_CHUNKS = 400
+"""Chunks that a circular buffer may fetch in one slot. Each becomes a buffer of the plan and a transfer; more
+would only mean that the operator is tiled badly for it."""
 
 
 @dataclass(frozen=True)
-class Walk:
+class StationaryWalk:
     """The tiles of the stationary operand that one core meets: run ``i`` of equal tiles begins at step ``start[i]``."""
 
     boxes: Boxes
@@ -47,8 +48,8 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Visit:
-    """One fetch of a ring: into region ``phase % 2`` of the part ``part``."""
+class ChunkFetch:
+    """One fetch into a circular buffer: region ``phase % 2`` of the part ``part``."""
 
     phase: int
     part: int
@@ -57,45 +58,45 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """All fetches of one operand in one slot, in order; ``bytes`` is for the regions, ``ahead`` of the first phase."""
+class CircularBuffer:
+    """All fetches of one operand in one slot, in order; ``bytes`` are those of the regions."""
 
-    visits: tuple[Visit, ...]
+    chunks: tuple[ChunkFetch, ...]
     bytes: int
 
     @property
     def traffic(self) -> int:
         """Bytes fetched."""
-        return sum(v.bytes for v in self.visits)
+        return sum(v.bytes for v in self.chunks)
 
     @property
-    def ahead(self) -> int:
+    def first_phase_bytes(self) -> int:
         """Bytes that must be there before the walk begins."""
-        return sum(v.bytes for v in self.visits if v.phase == 0)
+        return sum(v.bytes for v in self.chunks if v.phase == 0)
 
     @property
     def phases(self) -> int:
-        return max(v.phase for v in self.visits) + 1
+        return max(v.phase for v in self.chunks) + 1
 
 
-class Walks:
+class StationaryWalks:
     """The walks of all cores for an operator in an instance, computed on demand; equal operators share them."""
 
     def __init__(self, graph: Graph, cells: Cells) -> None:
         self.graph = graph
         self.cells = cells
-        self._known: dict[tuple[int, TileCut, Box], Walk] = {}
+        self._known: dict[tuple[int, TileCut, Box], StationaryWalk] = {}
         self._free: dict[int, frozenset[int]] = {}
 
-    def of(self, segment: Segment, op: Op, instance: int) -> list[Walk]:
+    def of(self, segment: Segment, op: Op, instance: int) -> list[StationaryWalk]:
         """One walk for each core that runs ``op``."""
-        found: list[Walk] = []
+        found: list[StationaryWalk] = []
         for cell in self.cells.row(segment, instance):
             if op.name in cell.ops:
                 found.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
         return found
 
-    def _walk(self, op: Op, tile: Tile, box: Box) -> Walk:
+    def _walk(self, op: Op, tile: Tile, box: Box) -> StationaryWalk:
         free = self._unrelated(op)
         # Where the operand does not follow, only the number of tiles counts: cores share their walks.
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
@@ -107,7 +108,7 @@ class Walks:
             fresh = np.ones(len(tiles), dtype=np.bool_)
             fresh[1:] = (tiles.spans[1:] != tiles.spans[:-1]).any(axis=(1, 2))
             runs = np.flatnonzero(fresh & tiles.present)
-            self._known[key] = Walk(tiles.select(runs), runs.astype(np.int64), len(tiles))
+            self._known[key] = StationaryWalk(tiles.select(runs), runs.astype(np.int64), len(tiles))
         return self._known[key]
 
     def _unrelated(self, op: Op) -> frozenset[int]:
@@ -120,7 +121,7 @@ class Walks:
         return self._free[number]
 
 
-def cuts(walks: Iterable[Walk], dim: int, whole: Span) -> list[int]:
+def cut_points(walks: Iterable[StationaryWalk], dim: int, whole: Span) -> list[int]:
     """Where dimension ``dim`` may be cut, both ends of ``whole`` included: nowhere inside of a tile."""
     spans = [np.unique(walk.boxes.spans[walk.boxes.present][:, dim], axis=0) for walk in walks]
     tiles = np.concatenate(spans)
@@ -132,7 +133,7 @@ def cuts(walks: Iterable[Walk], dim: int, whole: Span) -> list[int]:
     return [whole.lo, *(int(p) for p in middle), whole.hi]
 
 
-def chunked(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box]:
+def split_at(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box]:
     """``box`` cut along ``dim`` at some of the ``allowed`` places, into pieces of ``limit`` points where possible."""
     span = box[dim]
     row = volume(box) // max(1, span.size)
@@ -148,7 +149,7 @@ def chunked(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box]
     return pieces
 
 
-def chunks(tensor: Tensor, walks: Sequence[Walk], limit: int) -> list[Box]:
+def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int) -> list[Box]:
     """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best."""
     whole = _hull_of(walks)
     if whole is None:
@@ -156,11 +157,11 @@ def chunks(tensor: Tensor, walks: Sequence[Walk], limit: int) -> list[Box]:
     size = DTYPES[tensor.dtype]
     if volume(whole) * size <= limit:
         return [whole]
-    options = [chunked(whole, d, cuts(walks, d, whole[d]), limit // size) for d in range(len(whole))]
+    options = [split_at(whole, d, cut_points(walks, d, whole[d]), limit // size) for d in range(len(whole))]
     return min(options, key=lambda pieces: max(limit, max(volume(p) for p in pieces) * size))
 
 
-def first_use(walks: Sequence[Walk], box: Box) -> float | None:
+def first_use(walks: Sequence[StationaryWalk], box: Box) -> float | None:
     """The share of the walk, 0 to 1, that passes before a core needs a tile in ``box``; ``None`` if none does."""
     found: float | None = None
     for walk in walks:
@@ -173,8 +174,10 @@ def first_use(walks: Sequence[Walk], box: Box) -> float | None:
     return found
 
 
-def ring(tensor: Tensor, walks: Sequence[Walk], limit: int, alignment: int = 1) -> Ring | None:
-    """The ring with the fewest phases of at most ``limit`` bytes if possible; ``None`` if none works."""
+def circular_buffer(
+    tensor: Tensor, walks: Sequence[StationaryWalk], limit: int, alignment: int = 1
+) -> CircularBuffer | None:
+    """The circular buffer with the fewest phases of at most ``limit`` bytes if possible; ``None`` if none works."""
     size = DTYPES[tensor.dtype]
     parts = sorted({w.hull for w in walks if w.hull is not None})
     if not parts or any(overlap(a, b) for n, a in enumerate(parts) for b in parts[:n]):
@@ -186,33 +189,33 @@ def ring(tensor: Tensor, walks: Sequence[Walk], limit: int, alignment: int = 1) 
         if part is None:
             continue
         order, starts = _pieces(walk, limit // size // len(parts))
-        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MAX_VISITS:
+        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MOST_CHUNKS:
             return None
         timings.append(starts)
     if not _together(timings):
         return None
-    visits = sorted(
+    fetches = sorted(
         (
-            Visit(phase, parts.index(part), box, round_up(volume(box) * size, alignment))
+            ChunkFetch(phase, parts.index(part), box, round_up(volume(box) * size, alignment))
             for part, order in orders.items()
             for phase, box in enumerate(order)
         ),
         key=lambda v: (v.phase, v.part),
     )
     regions: dict[tuple[int, int], int] = {}
-    for v in visits:
+    for v in fetches:
         regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
-    return Ring(tuple(visits), sum(regions.values()))
+    return CircularBuffer(tuple(fetches), sum(regions.values()))
 
 
-def _hull_of(walks: Iterable[Walk]) -> Box | None:
+def _hull_of(walks: Iterable[StationaryWalk]) -> Box | None:
     whole: Box | None = None
     for walk in walks:
         whole = hull(whole, walk.hull)
     return whole
 
 
-def _pieces(walk: Walk, most: int) -> tuple[list[Box], Int]:
+def _pieces(walk: StationaryWalk, most: int) -> tuple[list[Box], Int]:
     """Consecutive tiles that make a box, of at most ``most`` points if possible, and the steps at which they begin.
 
     First tiles along the innermost loop are put together, then rows of them, and so on.

@@ -1,7 +1,7 @@
 """From tiled segments to a whole plan: pipeline, residency, banks, timeline, check. Or a refusal, for the models above.
 
 Each model below is asked with what the ones above have decided. A conflict between banks and residency is settled
-here, by cuts that reserve room (see :class:`~girih.solver.residency.solve.Cut`); everything else goes up.
+here, by reservations of room (see :class:`~girih.solver.residency.solve.Reservation`); everything else goes up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..cost.tile_walk import Walks
 from ..cpsat.backend import Budget
 from ..options import ModelRun
 from ..pipeline.solve import Pipelined, Pipelines, TooLarge
-from ..residency.problem import demand
-from ..residency.solve import Cut, Residence, Shortage, reside
+from ..residency.problem import residency_problem
+from ..residency.solve import Reservation, Residency, Shortage, decide_residency
 from ..switches import ALL_ON, Disabled
 from ..timeline.predict import Timeline, predict
 
@@ -198,26 +198,34 @@ class Realiser:
     ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Refusal:
         """What lives in the shared memory when, and where."""
         memory = self.machine.role("shared")
-        wanted = demand(self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled)
-        cuts: list[Cut] = []
+        problem = residency_problem(
+            self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled
+        )
+        reservations: list[Reservation] = []
         while True:
-            answer = reside(
+            answer = decide_residency(
                 self.graph, self.cells, self.machine, draft.segments, draft.steps,
-                slot_cycles=cycles, cuts=cuts, budget=asked.again if cuts else asked.residency, seed=self.seed,
-                everything_in_main=asked.layerwise, wanted=wanted, disabled=self.disabled,
+                slot_cycles=cycles, reservations=reservations,
+                budget=asked.again if reservations else asked.residency, seed=self.seed,
+                everything_in_main=asked.layerwise, problem=problem, disabled=self.disabled,
             )  # fmt: skip
             if isinstance(answer, Shortage):
                 return self._shortage(draft, answer)
-            self._run(answer.solved, answer.seconds, answer.deterministic_seconds, f"{len(answer.buffers)} buffers")
+            self._run(
+                answer.solved,
+                answer.seconds,
+                answer.deterministic_seconds,
+                f"{len(answer.planned) + len(answer.main)} buffers",
+            )
             placed = self.placing.place(answer.requests, memory, (), asked.shared)
             if not isinstance(placed, Overflow):
                 self._run(placed.solved, placed.seconds, placed.deterministic_seconds, "")
                 return answer.placed(placed.addresses), (answer.solved, placed.solved)
             self._run(placed.solved, placed.seconds, placed.deterministic_seconds, "cut: residency must leave room")
-            if len(cuts) == MOST_CUTS:
+            if len(reservations) == MOST_CUTS:
                 return self._unplaced(draft, answer, placed)
             spare = max(memory.capacity // 64, placed.excess)
-            cuts.append(Cut(placed.live, spare * (1 + len(cuts))))
+            reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
 
     def _shortage(self, draft: Plan, found: Shortage) -> Refusal:
         segment = draft.steps[found.step].segment
@@ -225,13 +233,13 @@ class Realiser:
             segment, found.op, "shared", found.capacity + found.excess, found.capacity, str(found.error())
         )  # fmt: skip
 
-    def _unplaced(self, draft: Plan, residence: Residence, found: Overflow) -> Refusal:
+    def _unplaced(self, draft: Plan, residency: Residency, found: Overflow) -> Refusal:
         step, op = draft.slots[found.live[0]]
         memory = self.machine.role("shared")
         return Refusal(
             draft.steps[step].segment, op, "shared", found.need, found.capacity,
             f"operator {op}: {', '.join(found.names[:4])} could not be packed into {memory.name}: {found.need:,} bytes "
-            f"of {found.capacity:,}, in {len(residence.requests)} buffers",
+            f"of {found.capacity:,}, in {len(residency.requests)} buffers",
         )  # fmt: skip
 
     def slot_cycles(self, draft: Plan) -> list[int]:

@@ -12,7 +12,7 @@ from girih.ir.semantics.cell import Cells, count
 from girih.solver.banks.solve import Overflow, Placement, Request, place
 from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cpsat.backend import Budget
-from girih.solver.residency.solve import Residence, Shortage, reside
+from girih.solver.residency.solve import Residency, Shortage, decide_residency
 from tests.support.graphs import Net
 
 BUDGET = Budget(5.0)
@@ -154,7 +154,7 @@ def rough_plan(
     cells = Cells(graph)
     segments = segments or rough_segments(graph, machine, group=group, instances=instances)
     steps = steps or in_order(segments)
-    answer = reside(
+    answer = decide_residency(
         graph,
         cells,
         machine,
@@ -169,7 +169,7 @@ def rough_plan(
     return plan_of(machine, segments, steps, placed_locals(graph, cells, machine, segments), shared_of(answer, machine))
 
 
-def shared_of(answer: Residence, machine: Machine) -> tuple[SharedBuffer, ...]:
+def shared_of(answer: Residency, machine: Machine) -> tuple[SharedBuffer, ...]:
     spots = place(answer.requests, machine.role("shared"), budget=BUDGET)
     assert not isinstance(spots, Overflow), spots
     return answer.placed(spots.addresses)

@@ -17,7 +17,7 @@ from ...cost.local_buffers import local_requests
 from ...cost.tile_walk import Walks
 from ...options import ModelRun
 from ...residency.greedy import Excess
-from ...residency.problem import demand
+from ...residency.problem import residency_problem
 from ...residency.solve import Shortage
 from ...subproblem.plan_builder import Realised, Refusal
 from ...subproblem.step_order import extremes, segment_by_segment
@@ -25,7 +25,7 @@ from ...timeline.predict import predict
 from .level import Level
 from .local_addresses import addresses
 from .segments import Segments
-from .spill import Settled, settle
+from .spill import Spilling, spill
 from .tile_size import Tiles, TooLarge
 
 AHEAD = 3
@@ -72,16 +72,16 @@ class Heuristics:
         local = self._local(segments)
         if isinstance(local, Refusal):
             return local
-        best: tuple[tuple[Step, ...], Settled, Solved] | None = None
+        best: tuple[tuple[Step, ...], Spilling, Solved] | None = None
         for steps in extremes(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
             began = time.perf_counter()
-            settled = self._shared(segments, steps)
-            if isinstance(settled, Refusal):
-                return settled
-            solved = Solved("residency", "fixed", float(settled.traffic), None, "cycles of main memory")
-            self._ran(solved, began, f"{settled.spilled} tensors spilled")
-            if best is None or settled.traffic < best[1].traffic:
-                best = steps, settled, solved
+            shared = self._shared(segments, steps)
+            if isinstance(shared, Refusal):
+                return shared
+            solved = Solved("residency", "fixed", float(shared.traffic), None, "cycles of main memory")
+            self._ran(solved, began, f"{shared.spilled} tensors spilled")
+            if best is None or shared.traffic < best[1].traffic:
+                best = steps, shared, solved
         assert best is not None
         return self._realised(segments, best[0], local, best[1], (grouped, tiled, best[2]))
 
@@ -122,17 +122,17 @@ class Heuristics:
             found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
         return found
 
-    def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Settled | Refusal:
+    def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Refusal:
         """What lives in the shared memory when, for one order."""
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
-        wanted = demand(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
-        settled = settle(self.graph, self.machine, wanted, AHEAD if self.level.overlap else 0)
-        if not isinstance(settled, Excess):
-            return settled
-        step, op = slots[settled.slot]
-        room = wanted.capacity
-        shortage = Shortage(settled.slot, step, op, settled.bytes, room, settled.tensors)
-        return Refusal(steps[step].segment, op, "shared", room + settled.bytes, room, str(shortage.error()))
+        problem = residency_problem(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
+        answer = spill(self.graph, self.machine, problem, AHEAD if self.level.overlap else 0)
+        if not isinstance(answer, Excess):
+            return answer
+        step, op = slots[answer.slot]
+        room = problem.capacity
+        shortage = Shortage(answer.slot, step, op, answer.bytes, room, answer.tensors)
+        return Refusal(steps[step].segment, op, "shared", room + answer.bytes, room, str(shortage.error()))
 
     def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Refusal:
         memory = self.machine.role(role)
@@ -143,12 +143,12 @@ class Heuristics:
         return Refusal(segment, op, role, need, memory.capacity, message)
 
     def _realised(
-        self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], settled: Settled,
+        self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], shared: Spilling,
         solved: tuple[Solved, ...],
     ) -> Realised:  # fmt: skip
         plan = Plan(
             self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, steps,
-            local, settled.buffers, not self.level.overlap, 0, 0, "", (), solved,
+            local, shared.buffers, not self.level.overlap, 0, 0, "", (), solved,
         )  # fmt: skip
         timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....ir.machine import Memory
 from ....ir.plan import LocalBuffer
+from ...banks.first_fit import Item, by_size, first_fit, neighbours, peak
 from ...cost.local_buffers import in_place_groups
-from .fit import Item, first_fit
 
 
 def addresses(buffers: Sequence[LocalBuffer], before: Mapping[str, str], memory: Memory) -> list[int] | int:
@@ -18,11 +18,11 @@ def addresses(buffers: Sequence[LocalBuffer], before: Mapping[str, str], memory:
     top = 0
     for groups in _groups(buffers, before):
         items = [Item(max(b.bytes for b in g), g[0].live[0], g[-1].live[1]) for g in groups]
-        at = first_fit(items)
-        top = max((a + item.size for a, item in zip(at, items, strict=True)), default=0)
+        at = first_fit(items, neighbours(items), by_size(items))
+        top = peak(items, at)
         if top <= memory.capacity:
-            of = {id(b): a for a, group in zip(at, groups, strict=True) for b in group}
-            return [of[id(b)] for b in buffers]
+            address_of = {id(b): a for a, group in zip(at, groups, strict=True) for b in group}
+            return [address_of[id(b)] for b in buffers]
     return top
 
 

@@ -2,12 +2,12 @@
 
 A result or a constant stays from its first use to its last. Where that is more than the memory holds, the tensor of
 the longest life among those in the way goes to main memory (Zhao et al.: the longest, not the largest): a result is
-stored as it is made and fetched for each use, a constant is fetched for each use. Addresses are given by first fit, in
-the order of the program; where none is free, one more is spilled. In the end the fetches move ahead of their use, as
+stored as it is written and fetched for each use, a constant is fetched for each use. Addresses are given by first fit,
+in the order of the program; where none is free, one more is spilled. In the end the fetches move ahead of their use, as
 far as their layer's small buffer has room.
 
 Spilling ends: when nothing stays, each slot has its own buffers alone. Constants that are too large for even that
-pass through rings, as in any other strategy (:meth:`girih.solver.residency.greedy.Greedy.least`).
+pass through circular buffers, as in any other strategy (:meth:`girih.solver.residency.greedy.Greedy.spill_all`).
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....ir.graph import Graph
 from ....ir.machine import Machine, Memory
 from ....ir.plan import SharedBuffer
+from ...banks.first_fit import Item, by_size, first_fit, lowest_free, neighbours
 from ...cost.local_buffers import round_up
-from ...residency.greedy import KEPT, RINGED, STAYS, Decisions, Excess, Greedy, evaluate
-from ...residency.main_addresses import homes
-from ...residency.problem import Demand, Fetched
-from ...residency.shared_buffers import Spot, occupied, places
-from .fit import Item, first_fit, lowest
+from ...residency.decisions import Decisions, NoFetch, Source
+from ...residency.evaluation import evaluate
+from ...residency.greedy import Excess, Greedy
+from ...residency.problem import FetchItem, ResidencyProblem
+from ...residency.shared_buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 
 Span = tuple[int, int, int]
 """First slot, the slot after the last, bytes."""
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Buffers of shared and main memory; ``traffic``: cycles of the link between them; ``spilled``: how many."""
+class Spilling:
+    """Buffers of shared and main memory; ``traffic``: cycles of the link between them; ``spilled``: how often."""
 
     buffers: tuple[SharedBuffer, ...]
     traffic: int
@@ -41,157 +43,160 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class _Tenant:
-    """A result (a piece of the demand) or an item of it that may stay; what it occupies if it does and if not."""
+class _Candidate:
+    """An intermediate or an item, by number, that may stay; what it occupies if it does, and if it is spilled."""
 
-    piece: int | None
+    intermediate: int | None
     item: int | None
-    stays: tuple[Span, ...]
+    resident: tuple[Span, ...]
     spilled: tuple[Span, ...]
 
     @property
     def life(self) -> int:
-        return max(b for _, b, _ in self.stays) - min(a for a, _, _ in self.stays)
+        return max(b for _, b, _ in self.resident) - min(a for a, _, _ in self.resident)
 
     def blocks(self, first: int, last: int) -> bool:
         """Whether it lives beyond single slots somewhere in ``first .. last``."""
-        return any(b - a > 1 and a < last and first < b for a, b, _ in self.stays)
+        return any(b - a > 1 and a < last and first < b for a, b, _ in self.resident)
+
+    def change(self, slots: int) -> NDArray[np.int64]:
+        """By slot, how many bytes more it takes if it stays."""
+        change = np.zeros(slots, dtype=np.int64)
+        for sign, spans in ((1, self.resident), (-1, self.spilled)):
+            for first, last, size in spans:
+                change[first:last] += sign * size
+        return change
 
 
-def settle(graph: Graph, machine: Machine, wanted: Demand, ahead: int) -> Settled | Excess:
+def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int) -> Spilling | Excess:
     """The buffers; or the slot that does not fit, whatever is spilled. ``ahead``: slots between fetch and use."""
     memory = machine.role("shared")
-    slots = len(wanted.cycles)
-    hand = Greedy(wanted, np.full(slots, memory.capacity, dtype=np.int64))
-    excess = hand.least()
+    greedy = Greedy(problem, np.full(len(problem.cycles), memory.capacity, dtype=np.int64))
+    excess = greedy.spill_all()
     if excess is not None:
         return excess
-    spilling = _Spilling(wanted, hand.decisions(), memory)
-    spilling.by_bytes(hand.room)
-    there, at = spilling.by_address()
-    buffers = [replace(spot.buffer, address=a) for spot, a in zip(there, at, strict=True)]
+    search = _Search(problem, greedy.decisions(), memory)
+    search.by_bytes(greedy.room)
+    planned, addresses = search.by_address()
     if ahead:
-        buffers = _moved_ahead(wanted, there, buffers, memory, ahead)
-    decided = spilling.decisions()
-    away = (p.part.tensor for p, stays in zip(wanted.kept, decided.stay, strict=True) if not stays)
-    order = sorted(range(len(there)), key=lambda i: (buffers[i].live[0], there[i].use, i))
-    return Settled(
-        (*(buffers[i] for i in order), *homes(graph, machine, (*wanted.homes, *away), slots)),
-        evaluate(wanted, decided).traffic,
-        spilling.spilled,
+        planned, addresses = _moved_ahead(problem, planned, addresses, memory, ahead)
+    decisions = search.decisions()
+    shared = (planned[i].at(memory.name, addresses[i]) for i in program_order(planned))
+    return Spilling(
+        (*shared, *main_buffers(graph, machine, problem, decisions)),
+        evaluate(problem, decisions).traffic,
+        search.spilled,
     )
 
 
-class _Spilling:
-    """Who stays. ``least``: the decisions with which nothing does."""
+class _Search:
+    """Who stays. ``everything_spilled``: the decisions with which nothing does."""
 
-    def __init__(self, wanted: Demand, least: Decisions, memory: Memory) -> None:
-        self.wanted = wanted
-        self.least = least
+    def __init__(self, problem: ResidencyProblem, everything_spilled: Decisions, memory: Memory) -> None:
+        self.problem = problem
+        self.everything_spilled = everything_spilled
         self.memory = memory
-        self.tenants = list(self._tenants())
+        self.residents = list(self._candidates())
         self.spilled = 0
 
-    def _tenants(self) -> Iterator[_Tenant]:
-        readers: dict[int, list[int]] = {}
-        for i, item in enumerate(self.wanted.fetched):
-            if item.piece is not None and self.wanted.kept[item.piece].may_stay:
-                readers.setdefault(item.piece, []).append(i)
+    def _candidates(self) -> Iterator[_Candidate]:
+        readers: dict[int, list[FetchItem]] = {}
+        for i, item in enumerate(self.problem.items):
+            if item.intermediate is not None and self.problem.intermediates[item.intermediate].may_be_resident:
+                readers.setdefault(item.intermediate, []).append(item)
             elif len(item.uses) > 1:
-                tenant = _Tenant(None, i, self._runs(item, self._row(i, True)), self._runs(item, self._row(i, False)))
-                if tenant.stays != tenant.spilled:
-                    yield tenant
-        for p, piece in enumerate(self.wanted.kept):
-            if piece.may_stay:
-                items = [self.wanted.fetched[i] for i in readers.get(p, [])]
-                made = [(slot, slot + 1, part.bytes) for slot, part in piece.made]
-                read = [(use.slot, use.slot + 1, item.bytes) for item in items for use in item.uses]
-                yield _Tenant(p, None, ((*piece.live, piece.part.bytes),), (*made, *read))
+                resident, spilled = (_spans(item, self._sources(i, stays)) for stays in (True, False))
+                if resident != spilled:
+                    yield _Candidate(None, i, resident, spilled)
+        for p, tensor in enumerate(self.problem.intermediates):
+            if tensor.may_be_resident:
+                writes = [(slot, slot + 1, block.bytes) for slot, block in tensor.writes]
+                reads = [(use.slot, use.slot + 1, item.bytes) for item in readers.get(p, []) for use in item.uses]
+                yield _Candidate(p, None, ((*tensor.live, tensor.block.bytes),), (*writes, *reads))
 
-    def _row(self, i: int, stays: bool) -> tuple[int, ...]:
+    def _sources(self, i: int, stays: bool) -> tuple[Source, ...]:
         """How the uses of an item are served, if it stays between them or not."""
-        row: list[int] = []
-        for at in self.least.fetch[i]:
-            row.append(KEPT if stays and at != RINGED and row and row[-1] != RINGED else at)
-        return tuple(row)
-
-    def _runs(self, item: Fetched, row: Sequence[int]) -> tuple[Span, ...]:
-        found: list[Span] = []
-        for use, at in zip(item.uses, row, strict=True):
-            if at == KEPT:
-                found[-1] = (found[-1][0], use.slot + 1, item.bytes)
-            elif at != RINGED:
-                found.append((use.slot, use.slot + 1, item.bytes))
-        return tuple(found)
+        sources: list[Source] = []
+        for source in self.everything_spilled.source[i]:
+            retained = stays and sources and NoFetch.CIRCULAR not in (source, sources[-1])
+            sources.append(NoFetch.RETAINED if retained else source)
+        return tuple(sources)
 
     def decisions(self) -> Decisions:
         """Fetches in the slots of their uses."""
-        pieces = {t.piece for t in self.tenants}
-        items = {t.item for t in self.tenants}
-        rows = (
-            (STAYS,) * len(item.uses) if item.piece is not None and item.piece in pieces else self._row(i, i in items)
-            for i, item in enumerate(self.wanted.fetched)
+        resident = {r.intermediate for r in self.residents}
+        retained = {r.item for r in self.residents}
+        sources = (
+            (NoFetch.RESIDENT,) * len(item.uses)
+            if item.intermediate is not None and item.intermediate in resident
+            else self._sources(i, i in retained)
+            for i, item in enumerate(self.problem.items)
         )
-        return Decisions(tuple(p in pieces for p in range(len(self.wanted.kept))), tuple(rows), self.least.ring)
+        intermediates = range(len(self.problem.intermediates))
+        return Decisions(tuple(p in resident for p in intermediates), tuple(sources), self.everything_spilled.circular)
 
-    def _spill(self, tenants: Sequence[_Tenant]) -> _Tenant:
+    def _spill(self, candidates: Sequence[_Candidate]) -> _Candidate:
         """The one of the longest life leaves; the larger of equals, then the first."""
-        leaves = max(tenants, key=lambda t: (t.life, max(size for _, _, size in t.stays)))
-        self.tenants.remove(leaves)
+        leaves = max(candidates, key=lambda c: (c.life, max(size for _, _, size in c.resident)))
+        self.residents.remove(leaves)
         self.spilled += 1
         return leaves
 
-    def by_bytes(self, room: np.ndarray) -> None:
+    def by_bytes(self, room: NDArray[np.int64]) -> None:
         """Spill until each slot has room in bytes; ``room``: what is left of it when nothing stays."""
-        left = room.astype(np.int64)
-        for tenant in self.tenants:
-            left -= _change(tenant, len(left))
-        for slot in range(len(left)):
+        slots = len(room)
+        left = room.copy()
+        for candidate in self.residents:
+            left -= candidate.change(slots)
+        for slot in range(slots):
             while left[slot] < 0:
-                left += _change(self._spill([t for t in self.tenants if _change(t, len(left))[slot] > 0]), len(left))
+                left += self._spill([r for r in self.residents if r.change(slots)[slot] > 0]).change(slots)
 
-    def by_address(self) -> tuple[list[Spot], list[int]]:
+    def by_address(self) -> tuple[list[PlannedBuffer], list[int]]:
         """Spill until first fit finds an address for everything; what lies in the memory, and where."""
         while True:
-            there = list(occupied(self.wanted, self.decisions(), self.memory.name))
-            wished, place_of = places(there)
-            items = [Item(round_up(w.request.bytes, self.memory.alignment), *w.request.live) for w in wished]
-            at = first_fit(items)
+            planned = list(planned_buffers(self.problem, self.decisions()))
+            movable, request_of = requests(planned)
+            items = [Item(round_up(m.request.bytes, self.memory.alignment), *m.request.live) for m in movable]
+            at = first_fit(items, neighbours(items), by_size(items))
             over = [item for a, item in zip(at, items, strict=True) if a + item.size > self.memory.capacity]
             if not over:
-                return there, [at[p] for p in place_of]
+                return planned, [at[r] for r in request_of]
             early = min(over, key=lambda item: item.first)
-            self._spill([t for t in self.tenants if t.blocks(early.first, early.last)])
+            self._spill([r for r in self.residents if r.blocks(early.first, early.last)])
 
 
-def _change(tenant: _Tenant, slots: int) -> np.ndarray:
-    """By slot, how many bytes more a tenant takes if it stays."""
-    change = np.zeros(slots, dtype=np.int64)
-    for sign, spans in ((1, tenant.stays), (-1, tenant.spilled)):
-        for first, last, size in spans:
-            change[first:last] += sign * size
-    return change
+def _spans(item: FetchItem, sources: Sequence[Source]) -> tuple[Span, ...]:
+    """What an item occupies: a fetch and the uses that it is retained for are one span."""
+    spans: list[Span] = []
+    for use, source in zip(item.uses, sources, strict=True):
+        if source is NoFetch.RETAINED:
+            spans[-1] = (spans[-1][0], use.slot + 1, item.bytes)
+        elif source is not NoFetch.CIRCULAR:
+            spans.append((use.slot, use.slot + 1, item.bytes))
+    return tuple(spans)
 
 
 def _moved_ahead(
-    wanted: Demand, there: Sequence[Spot], buffers: Sequence[SharedBuffer], memory: Memory, ahead: int
-) -> list[SharedBuffer]:
+    problem: ResidencyProblem, planned: Sequence[PlannedBuffer], addresses: Sequence[int], memory: Memory, ahead: int
+) -> tuple[list[PlannedBuffer], list[int]]:
     """Each fetch as early as its place or another one is free, in the order of use, at most ``ahead`` slots."""
-    first = np.array([b.live[0] for b in buffers])
-    last = np.array([b.live[1] for b in buffers])
-    low = np.array([b.address for b in buffers])
-    high = low + np.array([round_up(b.bytes, memory.alignment) for b in buffers])
-    for i in sorted(range(len(there)), key=lambda i: (there[i].use, i)):
-        source = there[i].source
+    first = np.array([p.live[0] for p in planned])
+    last = np.array([p.live[1] for p in planned])
+    low = np.array(addresses)
+    high = low + np.array([round_up(p.bytes, memory.alignment) for p in planned])
+    for i in sorted(range(len(planned)), key=lambda i: (planned[i].use, i)):
+        source = planned[i].source
         if source is None:
             continue
-        item, use = wanted.fetched[source[0]], source[1]
-        before = item.uses[use - 1].slot + 1 if use else 0
+        item, use = problem.items[source[0]], source[1]
+        after_previous = item.uses[use - 1].slot + 1 if use else 0
         size = int(high[i] - low[i])
-        for begin in range(max(item.ready, before, int(first[i]) - ahead, 0), int(first[i])):
+        for begin in range(max(item.ready, after_previous, int(first[i]) - ahead, 0), int(first[i])):
             near = np.flatnonzero((first < last[i]) & (last > begin))
-            address = lowest(sorted((int(low[j]), int(high[j])) for j in near if j != i), size)
+            address = lowest_free(sorted((int(low[j]), int(high[j])) for j in near if j != i), size)
             if address + size <= memory.capacity:
                 first[i], low[i], high[i] = begin, address, address + size
                 break
-    return [replace(b, address=int(a), live=(int(f), b.live[1])) for b, a, f in zip(buffers, low, first, strict=True)]
+    moved = [replace(p, live=(int(f), p.live[1])) for p, f in zip(planned, first, strict=True)]
+    return moved, [int(address) for address in low]

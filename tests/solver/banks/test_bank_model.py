@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
 
 from girih.ir.machine import Memory
 from girih.solver.banks import first_fit as packing
-from girih.solver.banks.first_fit import PLACEMENTS, ROUNDS, Item, cliques, neighbours, pack, peak
+from girih.solver.banks.first_fit import (
+    PLACEMENTS,
+    ROUNDS,
+    Item,
+    by_size,
+    cliques,
+    first_fit,
+    neighbours,
+    pack,
+    peak,
+)
 from girih.solver.banks.solve import Overflow, Placement, Request, place
 from girih.solver.cpsat.backend import Budget
 
@@ -124,15 +135,19 @@ def test_shortfall_names_those_who_do_not_fit() -> None:
     assert answer.proven and answer.solved.status == "infeasible"
 
 
-def test_alignment_and_hint() -> None:
+def test_alignment_and_known_addresses() -> None:
     requests = (Request("a", 33, (0, 2)), Request("b", 32, (0, 2)), Request("c", 1, (1, 2)))
     where = memory(256, alignment=32)
     answer = place(requests, where, budget=BUDGET)
     assert isinstance(answer, Placement)
     check(requests, where, answer)
-    kept = place(requests, where, budget=BUDGET, hint=(128, 0, 64))
+
+    def at(*addresses: int) -> tuple[Request, ...]:
+        return tuple(replace(r, at=a) for r, a in zip(requests, addresses, strict=True))
+
+    kept = place(at(128, 0, 64), where, budget=BUDGET)
     assert isinstance(kept, Placement) and kept.addresses == (128, 0, 64)
-    invalid = place(requests, where, budget=BUDGET, hint=(0, 32, 64))
+    invalid = place(at(0, 32, 64), where, budget=BUDGET)
     assert isinstance(invalid, Placement)
     check(requests, where, invalid)
 
@@ -193,3 +208,8 @@ def test_many_items_are_packed_in_fewer_rounds(monkeypatch: pytest.MonkeyPatch) 
     assert len(rounds) == 5 + PLACEMENTS // 500 < 5 + ROUNDS
     for i, near in enumerate(neighbours(items)):
         assert all(at[i] + items[i].size <= at[j] or at[j] + items[j].size <= at[i] for j in near)
+
+
+def test_first_fit_by_size_puts_the_larger_lower() -> None:
+    items = [Item(10, 0, 2), Item(30, 0, 1), Item(30, 1, 3), Item(5, 2, 3)]
+    assert first_fit(items, neighbours(items), by_size(items)) == [30, 0, 0, 30]

@@ -22,15 +22,14 @@ from girih.ir.semantics.cell import Cells, count
 from girih.models import build
 from girih.solver import plan
 from girih.solver.baselines.graphturbo.binding import bind
-from girih.solver.baselines.graphturbo.fit import Item, first_fit
 from girih.solver.baselines.graphturbo.group import group
 from girih.solver.baselines.graphturbo.level import LEVELS
-from girih.solver.baselines.graphturbo.spill import Settled, settle
+from girih.solver.baselines.graphturbo.spill import Spilling, spill
 from girih.solver.baselines.graphturbo.split import SplitInfo, Splitter
 from girih.solver.baselines.graphturbo.tile_size import Tiles, TooLarge
 from girih.solver.cpsat import backend as cp
 from girih.solver.options import Options
-from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use
+from girih.solver.residency.problem import Block, FetchItem, Intermediate, ResidencyProblem, Use
 from girih.solver.subproblem import time_budget as rounds
 from tests.support import graphs
 from tests.support.numpy_check import check, inputs_of
@@ -195,32 +194,29 @@ def test_tiles_are_the_largest_divisors_that_fit(
     assert (tile.sizes, tile.reduce, tile.depth, tile.weight_depth) == (sizes, (reduce,), 2, 2)
 
 
-def test_first_fit_puts_the_larger_lower() -> None:
-    items = [Item(10, 0, 2), Item(30, 0, 1), Item(30, 1, 3), Item(5, 2, 3)]
-    assert first_fit(items) == [30, 0, 0, 30]
-
-
 # Spilling.
 
 
-def demand(*lives: tuple[int, int, int], constants: tuple[tuple[int, int], ...] = (), slots: int = 4) -> Demand:
-    """Results of (bytes, slot that makes it, slot that reads it) and constants of (bytes, slot that reads it)."""
-    kept: list[Kept] = []
-    fetched: list[Fetched] = []
-    for n, (size, made, read) in enumerate(lives):
-        part = Part(f"conv{n}", (), size, size)
-        kept.append(Kept(part, (made, read + 1), ((made, part),), False, True))
-        fetched.append(Fetched((part,), (Use(read, 1),), made + 1, piece=n))
+def residency_problem(
+    *lives: tuple[int, int, int], constants: tuple[tuple[int, int], ...] = (), slots: int = 4
+) -> ResidencyProblem:
+    """Results of (bytes, slot that writes it, slot that reads it) and constants of (bytes, slot that reads it)."""
+    intermediates: list[Intermediate] = []
+    items: list[FetchItem] = []
+    for n, (size, write, read) in enumerate(lives):
+        block = Block(f"conv{n}", (), size, size)
+        intermediates.append(Intermediate(block, (write, read + 1), ((write, block),), False, True))
+        items.append(FetchItem((block,), (Use(read, 1),), write + 1, intermediate=n))
     for n, (size, read) in enumerate(constants):
-        fetched.append(Fetched((Part(f"conv{n}.w", (), size, size),), (Use(read, 1),)))
-    return Demand((1,) * slots, 0, tuple(fetched), tuple(kept), {}, 1.0, ())
+        items.append(FetchItem((Block(f"conv{n}.w", (), size, size),), (Use(read, 1),)))
+    return ResidencyProblem((1,) * slots, 0, tuple(items), tuple(intermediates), {}, 1.0, ())
 
 
-def settled(wanted: Demand, room: int, ahead: int = 0) -> list[SharedBuffer]:
+def spilled(problem: ResidencyProblem, room: int, ahead: int = 0) -> list[SharedBuffer]:
     graph, machine = graphs.chain(4), with_memory(load_machine("stcp920"), shared=room)
-    found = settle(graph, machine, wanted, ahead)
-    assert isinstance(found, Settled)
-    here = [b for b in found.buffers if b.memory == machine.role("shared").name]
+    answer = spill(graph, machine, problem, ahead)
+    assert isinstance(answer, Spilling)
+    here = [b for b in answer.buffers if b.memory == machine.role("shared").name]
     for i, a in enumerate(here):
         assert a.address + a.bytes <= room
         for b in here[i + 1 :]:
@@ -230,14 +226,14 @@ def settled(wanted: Demand, room: int, ahead: int = 0) -> list[SharedBuffer]:
 
 
 def test_what_fits_stays() -> None:
-    here = settled(demand((64, 0, 3), (128, 1, 2), (128, 2, 3)), 320)
+    here = spilled(residency_problem((64, 0, 3), (128, 1, 2), (128, 2, 3)), 320)
     assert [(b.tensor, b.live, b.store, b.fetch) for b in here] == [
         ("conv0", (0, 4), False, False), ("conv1", (1, 3), False, False), ("conv2", (2, 4), False, False),
     ]  # fmt: skip
 
 
 def test_the_longest_life_is_spilled_not_the_largest() -> None:
-    here = settled(demand((64, 0, 3), (128, 1, 2), (128, 2, 3)), 256)
+    here = spilled(residency_problem((64, 0, 3), (128, 1, 2), (128, 2, 3)), 256)
     assert [(b.tensor, b.live, b.store, b.fetch) for b in here] == [
         ("conv0", (0, 1), True, False), ("conv1", (1, 3), False, False), ("conv2", (2, 4), False, False),
         ("conv0", (3, 4), False, True),
@@ -245,11 +241,11 @@ def test_the_longest_life_is_spilled_not_the_largest() -> None:
 
 
 def test_constants_move_ahead_where_there_is_room() -> None:
-    wanted = demand((128, 0, 3), constants=((128, 3), (64, 3)))
-    assert [b.live for b in settled(wanted, 320) if b.fetch] == [(3, 4), (3, 4)]
-    assert [b.live for b in settled(wanted, 320, ahead=2) if b.fetch] == [(1, 4), (1, 4)]
-    busy = demand((128, 0, 3), (128, 1, 2), constants=((128, 3), (64, 3)))
-    assert [b.live for b in settled(busy, 320, ahead=2) if b.fetch] == [(1, 4), (3, 4)]
+    problem = residency_problem((128, 0, 3), constants=((128, 3), (64, 3)))
+    assert [b.live for b in spilled(problem, 320) if b.fetch] == [(3, 4), (3, 4)]
+    assert [b.live for b in spilled(problem, 320, ahead=2) if b.fetch] == [(1, 4), (1, 4)]
+    busy = residency_problem((128, 0, 3), (128, 1, 2), constants=((128, 3), (64, 3)))
+    assert [b.live for b in spilled(busy, 320, ahead=2) if b.fetch] == [(1, 4), (3, 4)]
 
 
 # Whole plans.

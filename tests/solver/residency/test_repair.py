@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from girih.solver.banks.first_fit import Item, first_fit, neighbours
-from girih.solver.residency.repair import _earliest
+from girih.solver.residency.repair import earliest
 
 CAPACITY = 12
 
@@ -24,7 +24,7 @@ def drawn(random: Random) -> Item:
     return Item(random.randint(1, 5), first, first + random.randint(1, 5))
 
 
-def test_the_earliest_begin_and_its_outermost_address() -> None:
+def test_theearliest_begin_and_its_outermost_address() -> None:
     random = Random(0)
     nowhere = 0
     for _ in range(400):
@@ -41,12 +41,12 @@ def test_the_earliest_begin_and_its_outermost_address() -> None:
             for at in range(CAPACITY - least.size + 1)
             if free(Item(least.size, begin, least.last), at, others)
         ]
-        low = min(options, default=(least.first + 1, -1))
-        high = min(options, key=lambda o: (o[0], -o[1]), default=(least.first + 1, -1))
-        told = [(o.first, o.last, at, at + o.size) for o, at in others]
-        lives = np.array(told, dtype=np.int64).reshape(len(told), 4).T
-        assert _earliest(wanted, least, *lives, CAPACITY, down=False) == low
-        assert _earliest(wanted, least, *lives, CAPACITY, down=True) == high
+        low = min(options, default=None)
+        high = min(options, key=lambda o: (o[0], -o[1]), default=None)
+        spans = [(o.first, o.last, at, at + o.size) for o, at in others]
+        lives = np.array(spans, dtype=np.int64).reshape(len(spans), 4).T
+        assert earliest(wanted, least, *lives, CAPACITY, down=False) == low
+        assert earliest(wanted, least, *lives, CAPACITY, down=True) == high
         nowhere += not options
     assert 0 < nowhere < 400
 

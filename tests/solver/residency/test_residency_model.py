@@ -20,13 +20,31 @@ from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
-from girih.solver.residency.greedy import KEPT, RINGED, STAYS, Decisions, Greedy, Offers, bound, evaluate
+from girih.solver.residency.candidates import FetchCandidates
+from girih.solver.residency.decisions import Decisions, NoFetch, Source
+from girih.solver.residency.evaluation import effects, evaluate, held_bytes, link_load, lower_bound
+from girih.solver.residency.greedy import Greedy
 from girih.solver.residency.model import ResidencyModel
 from girih.solver.residency.neighbourhood import improve
-from girih.solver.residency.problem import Demand, Fetched, Kept, Part, Use, demand
-from girih.solver.residency.solution import decisions, hint
-from girih.solver.residency.solve import Cut, Residence, Shortage, reside
-from girih.solver.residency.weight_chunks import Ring, Visit, Walk, chunked, cuts, first_use, ring
+from girih.solver.residency.problem import (
+    Block,
+    FetchItem,
+    Intermediate,
+    ResidencyProblem,
+    Use,
+    residency_problem,
+)
+from girih.solver.residency.solve import Reservation, Residency, Shortage, decide_residency
+from girih.solver.residency.weight_chunks import (
+    ChunkFetch,
+    CircularBuffer,
+    StationaryWalk,
+    circular_buffer,
+    cut_points,
+    first_use,
+    split_at,
+)
+from girih.solver.residency.window import Window, window
 from tests.support.graphs import attention, chain, residual, with_host
 from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
 
@@ -35,22 +53,22 @@ TINY = load_machine("tiny")
 BUDGET = Budget(20.0)
 
 
-def anywhere(d: Demand) -> Offers:
+def anywhere(d: ResidencyProblem) -> FetchCandidates:
     """All slots in which a fetch can be issued."""
 
     def choose(i: int, k: int) -> list[int]:
-        item = d.fetched[i]
+        item = d.items[i]
         return list(range(max(item.ready, item.uses[k - 1].slot + 1 if k else 0), item.uses[k].slot + 1))
 
     return choose
 
 
-def part(name: str, size: int, cycles: int) -> Part:
-    return Part(name, (Span(0, size),), size, cycles)
+def block(name: str, size: int, cycles: int) -> Block:
+    return Block(name, (Span(0, size),), size, cycles)
 
 
-def some(rng: random.Random) -> tuple[Demand, np.ndarray]:
-    """A demand with a kept piece, a streamed operand with a ring, and two other items, over five slots."""
+def some(rng: random.Random) -> tuple[ResidencyProblem, np.ndarray]:
+    """A problem with an intermediate, a streamed operand with a circular buffer, and two other items, over five slots."""
     slots = 5
     cycles = tuple(rng.randint(2, 20) for _ in range(slots))
 
@@ -58,68 +76,84 @@ def some(rng: random.Random) -> tuple[Demand, np.ndarray]:
         chosen = sorted(rng.sample(range(first, slots), count))
         return tuple(Use(s, rng.randint(1, cycles[s])) for s in chosen)
 
-    made = rng.randrange(2)
-    last = rng.randint(made + 1, slots - 1)
-    piece = Kept(
-        part("p", 4, rng.randint(3, 12)),
-        (made, last + 1),
-        ((made, part("p", 4, rng.randint(3, 12))),),
+    write = rng.randrange(2)
+    last = rng.randint(write + 1, slots - 1)
+    intermediate = Intermediate(
+        block("p", 4, rng.randint(3, 12)),
+        (write, last + 1),
+        ((write, block("p", 4, rng.randint(3, 12))),),
         rng.random() < 0.3,
         rng.random() < 0.8,
     )
     streamed = uses(2)
-    fetched = (
-        Fetched((part("a", rng.randint(1, 4), rng.randint(3, 15)),), uses(rng.randint(1, 2))),
-        Fetched((part("w", 3, rng.randint(3, 12)),), streamed, stream="w"),
-        Fetched((part("w", 3, rng.randint(3, 12)),), streamed, stream="w"),
-        Fetched((part("p", 4, rng.randint(3, 12)),), (Use(last, cycles[last]),), made + 1, piece=0),
+    items = (
+        FetchItem((block("a", rng.randint(1, 4), rng.randint(3, 15)),), uses(rng.randint(1, 2))),
+        FetchItem((block("w", 3, rng.randint(3, 12)),), streamed, streamed="w"),
+        FetchItem((block("w", 3, rng.randint(3, 12)),), streamed, streamed="w"),
+        FetchItem((block("p", 4, rng.randint(3, 12)),), (Use(last, cycles[last]),), write + 1, intermediate=0),
     )
-    visits = tuple(Visit(p, 0, (Span(0, 2),), 2) for p in range(3))
-    rings = {("w", use.slot): (Ring(visits, 4),) for use in streamed if rng.random() < 0.7}
-    found = Demand(cycles, 9, fetched, (piece,), rings, rng.choice([0.5, 1.0]), ())
-    return found, np.full(slots, rng.randint(7, 12), dtype=np.int64)
+    chunks = tuple(ChunkFetch(p, 0, (Span(0, 2),), 2) for p in range(3))
+    circular = {("w", use.slot): (CircularBuffer(chunks, 4),) for use in streamed if rng.random() < 0.7}
+    problem = ResidencyProblem(cycles, 9, items, (intermediate,), circular, rng.choice([0.5, 1.0]), ())
+    return problem, np.full(slots, rng.randint(7, 12), dtype=np.int64)
 
 
-def every_decision(d: Demand) -> Iterator[Decisions]:
+def every_decision(d: ResidencyProblem) -> Iterator[Decisions]:
     """All decisions, whether they fit or not."""
-    ring_keys = list(d.rings)
-    for stay in product(*([False, True] if p.may_stay else [False] for p in d.kept)):
-        for chosen in product([None, 0], repeat=len(ring_keys)):
-            ringed = {key: o for key, o in zip(ring_keys, chosen, strict=True) if o is not None}
-            rows: list[list[tuple[int, ...]]] = []
-            for item in d.fetched:
-                options: list[list[int]] = []
+    operands = list(d.circular)
+    for resident in product(*([False, True] if p.may_be_resident else [False] for p in d.intermediates)):
+        for chosen in product([None, 0], repeat=len(operands)):
+            circular = {key: o for key, o in zip(operands, chosen, strict=True) if o is not None}
+            rows: list[list[tuple[Source, ...]]] = []
+            for item in d.items:
+                options: list[list[Source]] = []
                 for k, use in enumerate(item.uses):
-                    if item.piece is not None and stay[item.piece]:
-                        options.append([STAYS])
-                    elif (item.stream, use.slot) in ringed:
-                        options.append([RINGED])
+                    if item.intermediate is not None and resident[item.intermediate]:
+                        options.append([NoFetch.RESIDENT])
+                    elif (item.streamed, use.slot) in circular:
+                        options.append([NoFetch.CIRCULAR])
                     else:
                         before = item.uses[k - 1].slot if k else -1
-                        there = k > 0 and (item.stream, before) not in ringed
+                        there = k > 0 and (item.streamed, before) not in circular
                         first = max(item.ready, before + 1)
-                        options.append([*range(first, use.slot + 1), *([KEPT] if there else [])])
+                        options.append([*range(first, use.slot + 1), *([NoFetch.RETAINED] if there else [])])
                 rows.append(list(product(*options)))
-            for fetch in product(*rows):
-                yield Decisions(tuple(stay), tuple(fetch), ringed)
+            for source in product(*rows):
+                yield Decisions(tuple(resident), tuple(source), circular)
 
 
-def usage(d: Demand, decided: Decisions) -> np.ndarray:
+def usage(d: ResidencyProblem, decided: Decisions) -> np.ndarray:
     """Bytes held in each slot, by definition."""
     held = np.zeros(len(d.cycles), dtype=np.int64)
-    for piece, stays in zip(d.kept, decided.stay, strict=True):
-        if stays:
-            held[piece.live[0] : piece.live[1]] += piece.part.bytes
+    for tensor, resident in zip(d.intermediates, decided.resident, strict=True):
+        if resident:
+            held[tensor.live[0] : tensor.live[1]] += tensor.block.bytes
         else:
-            for slot, p in piece.made:
+            for slot, p in tensor.writes:
                 held[slot] += p.bytes
-    for item, row in zip(d.fetched, decided.fetch, strict=True):
+    for item, row in zip(d.items, decided.source, strict=True):
         for k, (use, at) in enumerate(zip(item.uses, row, strict=True)):
-            if at >= KEPT:
-                held[(at if at >= 0 else item.uses[k - 1].slot + 1) : use.slot + 1] += item.bytes
-    for key, option in decided.ring.items():
-        held[key[1]] += d.rings[key][option].bytes
+            if at is NoFetch.RETAINED:
+                held[item.uses[k - 1].slot + 1 : use.slot + 1] += item.bytes
+            elif not isinstance(at, NoFetch):
+                held[at : use.slot + 1] += item.bytes
+    for key, option in decided.circular.items():
+        held[key[1]] += d.circular[key][option].bytes
     return held
+
+
+def everything(d: ResidencyProblem, room: np.ndarray) -> Window:
+    """The window of all slots, from the decisions that spill everything, whether they fit or not."""
+    start = Greedy(d, room).decisions()
+    return window(d, room, anywhere(d), start, evaluate(d, start), range(len(d.cycles)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_effects_add_up_to_what_is_held_and_moved(seed: int) -> None:
+    d, room = some(random.Random(seed))
+    for decided in every_decision(d):
+        assert (held_bytes(len(room), effects(d, decided)) == usage(d, decided)).all()
+        assert link_load(len(room), effects(d, decided)).sum() == evaluate(d, decided).traffic
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -127,40 +161,40 @@ def test_optimum_is_that_of_enumeration(seed: int) -> None:
     d, room = some(random.Random(seed))
     fitting = [x for x in every_decision(d) if (usage(d, x) <= room).all()]
     best = min((evaluate(d, x).objective for x in fitting), default=None)
-    built = ResidencyModel(d, room, anywhere(d), 10_000)
+    built = ResidencyModel(everything(d, room), 10_000)
     answer = solve(built.model, budget=BUDGET)
     if best is None:
         assert answer.status == "infeasible"
-        assert Greedy(d, room).least() is not None
+        assert Greedy(d, room).spill_all() is not None
         return
     assert answer.status == "optimal" and answer.objective == best
-    found = decisions(built, answer)
+    found = built.decisions(answer)
     assert evaluate(d, found).objective == best and (usage(d, found) <= room).all()
-    assert bound(d) <= best
+    assert lower_bound(d) <= best
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_by_hand_fits_and_is_a_valid_hint(seed: int) -> None:
+def test_greedy_fits_and_is_a_valid_hint(seed: int) -> None:
     d, room = some(random.Random(seed))
     for early in (True, False):
         hand = Greedy(d, room)
-        excess = hand.least()
+        excess = hand.spill_all()
         if excess is not None:
             assert excess.bytes > 0
             continue
-        hand.keeps()
-        hand.leads(anywhere(d), early)
+        hand.retain()
+        hand.prefetch(anywhere(d), early)
         start = hand.decisions()
         assert (usage(d, start) <= room).all()
         assert (room - usage(d, start) == hand.room).all()
         heard: list[float] = []
-        built = ResidencyModel(d, room, anywhere(d), evaluate(d, start).end)
-        hint(built, start, evaluate(d, start))
+        built = ResidencyModel(everything(d, room), evaluate(d, start).end)
+        built.hint(start, evaluate(d, start))
         answer = solve(built.model, budget=BUDGET, on_solution=lambda o, _, heard=heard: heard.append(o))
         assert answer.found and heard[0] <= evaluate(d, start).objective
         better = improve(d, room, start, budget=BUDGET, seed=0)
         assert answer.objective is not None
-        assert answer.objective <= better.outcome.objective <= evaluate(d, start).objective
+        assert answer.objective <= better.timing.objective <= evaluate(d, start).objective
 
 
 def test_windows_only_improve() -> None:
@@ -168,17 +202,17 @@ def test_windows_only_improve() -> None:
     cells = Cells(graph)
     segments = rough_segments(graph, STCP, group=1, instances=4)
     steps = in_order(segments)
-    d = demand(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
+    d = residency_problem(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
     room = np.full(len(d.cycles), 100_000, dtype=np.int64)
     hand = Greedy(d, room)
-    assert hand.least() is None
+    assert hand.spill_all() is None
     start = hand.decisions()
-    assert sum(len(i.uses) for i in d.fetched) > 150, "more than one window"
+    assert sum(len(i.uses) for i in d.items) > 150, "more than one window"
     first, second = (improve(d, room, start, budget=Budget(60.0, 0.5), seed=3) for _ in range(2))
     assert first.decisions == second.decisions, "deterministic"
-    assert first.outcome.objective < evaluate(d, start).objective
+    assert first.timing.objective < evaluate(d, start).objective
     assert (usage(d, first.decisions) <= room).all()
-    assert first.bound <= first.outcome.objective
+    assert first.bound <= first.timing.objective
 
 
 @pytest.mark.parametrize("machine", [STCP, TINY], ids=lambda m: m.name)
@@ -206,32 +240,34 @@ def test_depth_first_keeps_only_the_images_at_work() -> None:
     assert all(b.box[0].size == 1 and not b.fetch and not b.store for b in pieces)
 
 
-def test_cut_leaves_room() -> None:
+def test_reservation_leaves_room() -> None:
     graph = residual(2, size=16)
     cells = Cells(graph)
     segments = rough_segments(graph, STCP, group=1)
     steps = in_order(segments)
     cycles = rough_cycles(graph, segments, steps, cells)
 
-    def ask(*cut: Cut) -> Residence | Shortage:
-        return reside(graph, cells, STCP, segments, steps, slot_cycles=cycles, cuts=cut, budget=BUDGET)
+    def ask(*reserved: Reservation) -> Residency | Shortage:
+        return decide_residency(
+            graph, cells, STCP, segments, steps, slot_cycles=cycles, reservations=reserved, budget=BUDGET
+        )
 
     capacity = STCP.role("shared").capacity
     free = ask()
-    assert isinstance(free, Residence)
-    tight = ask(Cut((0, len(cycles)), capacity - 76_000))
-    assert isinstance(tight, Residence)
+    assert isinstance(free, Residency)
+    tight = ask(Reservation((0, len(cycles)), capacity - 76_000))
+    assert isinstance(tight, Residency)
     load = np.zeros(len(cycles), dtype=np.int64)
     for request in tight.requests:
         load[request.live[0] : request.live[1]] += request.bytes
-    assert load.max() <= 76_000 and tight.outcome.objective > free.outcome.objective
-    short = ask(Cut((2, 3), capacity - 1000))
+    assert load.max() <= 76_000 and tight.timing.objective > free.timing.objective
+    short = ask(Reservation((2, 3), capacity - 1000))
     assert isinstance(short, Shortage) and (short.slot, short.op) == (2, "b0")
     assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
     assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
 
 
-def test_weights_larger_than_the_memory_go_round_in_a_ring() -> None:
+def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None:
     graph, segment = wide()
     assert graph.tensor["fc.w"].bytes > 3 * TINY.role("shared").capacity
     plan = rough_plan(graph, TINY, (segment,), (Step(0, 0),))
@@ -242,30 +278,30 @@ def test_weights_larger_than_the_memory_go_round_in_a_ring() -> None:
     assert sum(b.box[1].size for b in chunks) == 512, "each column once"
 
 
-def test_ring_needs_the_loop_over_chunks_outside() -> None:
+def test_circular_buffer_needs_the_loop_over_chunks_outside() -> None:
     graph, segment = wide()
     inner = replace(segment.tiles[0], sizes=(1, 16), order=(0, 1))
     cells = Cells(graph)
     bad = replace(segment, tiles=(inner,))
-    answer = reside(graph, cells, TINY, (bad,), (Step(0, 0),), slot_cycles=[1000], budget=BUDGET)
+    answer = decide_residency(graph, cells, TINY, (bad,), (Step(0, 0),), slot_cycles=[1000], budget=BUDGET)
     assert isinstance(answer, Shortage) and answer.tensors[0] == "fc.w"
 
 
-def walk(*spans: tuple[int, int], start: list[int] | None = None) -> Walk:
+def walk(*spans: tuple[int, int], start: list[int] | None = None) -> StationaryWalk:
     boxes: Boxes = stack([(Span(0, 4), Span(*s)) for s in spans], 2)
     begins = np.array(start or list(range(len(spans))), dtype=np.int64)
-    return Walk(boxes, begins, int(begins[-1]) + 1)
+    return StationaryWalk(boxes, begins, int(begins[-1]) + 1)
 
 
 def test_cuts_are_where_no_tile_crosses() -> None:
     walks = [walk((0, 4), (4, 8), (8, 12)), walk((0, 6), (6, 12))]
-    assert cuts(walks[:1], 1, Span(0, 12)) == [0, 4, 8, 12]
-    assert cuts(walks, 1, Span(0, 12)) == [0, 12]
-    assert cuts(walks[:1], 0, Span(0, 4)) == [0, 4]
+    assert cut_points(walks[:1], 1, Span(0, 12)) == [0, 4, 8, 12]
+    assert cut_points(walks, 1, Span(0, 12)) == [0, 12]
+    assert cut_points(walks[:1], 0, Span(0, 4)) == [0, 4]
     box = (Span(0, 4), Span(0, 12))
-    assert [c[1] for c in chunked(box, 1, [0, 4, 8, 12], 32)] == [Span(0, 8), Span(8, 12)]
-    assert [c[1] for c in chunked(box, 1, [0, 4, 8, 12], 8)] == [Span(0, 4), Span(4, 8), Span(8, 12)]
-    assert chunked(box, 1, [0, 12], 8) == [box]
+    assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 32)] == [Span(0, 8), Span(8, 12)]
+    assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 8)] == [Span(0, 4), Span(4, 8), Span(8, 12)]
+    assert split_at(box, 1, [0, 12], 8) == [box]
 
 
 def test_first_use() -> None:
@@ -274,17 +310,17 @@ def test_first_use() -> None:
     assert first_use([there], (Span(0, 4), Span(12, 16))) is None
 
 
-def test_ring_of_cores_side_by_side() -> None:
+def test_circular_buffer_of_cores_side_by_side() -> None:
     tensor = Tensor("w", (4, 12), "int8")
     left, right = walk((0, 2), (2, 4), (4, 6)), walk((6, 8), (8, 10), (10, 12))
-    made = ring(tensor, [left, right], 16)
+    made = circular_buffer(tensor, [left, right], 16)
     assert made is not None and (made.phases, made.bytes, made.traffic) == (3, 32, 48)
-    assert [(v.phase, v.part) for v in made.visits] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert [v.box[1] for v in made.visits][:2] == [Span(0, 2), Span(6, 8)]
-    again = ring(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
-    assert again is None or again.phases == 1, "a chunk that is needed again cannot be in a ring"
+    assert [(v.phase, v.part) for v in made.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [v.box[1] for v in made.chunks][:2] == [Span(0, 2), Span(6, 8)]
+    again = circular_buffer(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
+    assert again is None or again.phases == 1, "a chunk that is needed again cannot be in a circular buffer"
     late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
-    skewed = ring(tensor, [left, late], 8)
+    skewed = circular_buffer(tensor, [left, late], 8)
     assert skewed is None or skewed.phases == 1, "cores must go on together"
 
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, volume
-from girih.solver.residency.tensor_partition import MOST_ATOMS, MOST_PARTS, atoms, divided, sliced
+from girih.solver.residency.tensor_partition import (
+    MOST_BLOCKS,
+    MOST_READ_BOXES,
+    common_refinement,
+    finest_partition,
+    slices,
+)
 
 SHAPE = (6, 8)
 
@@ -25,9 +31,9 @@ def test_parts_are_what_is_made_and_taken_at_once(
 ) -> None:
     writes, reads = cut(made_dim, made), cut(read_dim, read)
     # Several readers may need the same.
-    found = divided(writes, [*reads, *reads], least)
+    found = finest_partition(writes, [*reads, *reads], least)
     both = [intersect(w, r) for w in writes for r in reads if overlap(w, r)]
-    ways = [way for way in (both, reads, writes) if len(way) <= MOST_PARTS and min(map(volume, way)) >= least]
+    ways = [way for way in (both, reads, writes) if len(way) <= MOST_BLOCKS and min(map(volume, way)) >= least]
     assert len(found) == max(map(len, ways), default=0)
     if found:
         assert found in ways
@@ -38,12 +44,12 @@ def test_parts_are_what_is_made_and_taken_at_once(
 def test_what_does_not_divide_is_whole() -> None:
     rows = cut(0, 3)
     halo = [(Span(0, 3), Span(0, 8)), (Span(2, 6), Span(0, 8))]
-    assert divided(rows, halo, 1) == []
-    assert divided(halo, rows, 1) == []
+    assert finest_partition(rows, halo, 1) == []
+    assert finest_partition(halo, rows, 1) == []
     # A part that nobody reads would lie nowhere.
-    assert divided(rows, rows[:2], 1) == []
-    assert divided(rows, [(Span(i, i + 1), Span(j, j + 1)) for i in range(6) for j in range(8)], 1) == []
-    assert MOST_PARTS < 48
+    assert finest_partition(rows, rows[:2], 1) == []
+    assert finest_partition(rows, [(Span(i, i + 1), Span(j, j + 1)) for i in range(6) for j in range(8)], 1) == []
+    assert MOST_BLOCKS < 48
 
 
 BOXES = st.tuples(*(st.tuples(st.integers(0, e - 1), st.integers(1, e)) for e in SHAPE)).map(
@@ -53,7 +59,7 @@ BOXES = st.tuples(*(st.tuples(st.integers(0, e - 1), st.integers(1, e)) for e in
 
 @given(st.lists(BOXES, min_size=1, max_size=4))
 def test_atoms_make_up_each_box(reads: list[Box]) -> None:
-    found = atoms(reads)
+    found = common_refinement(reads)
     assert len(set(found)) == len(found)
     assert not any(overlap(a, b) for a, b in combinations(found, 2))
     for box in reads:
@@ -65,14 +71,14 @@ def test_atoms_make_up_each_box(reads: list[Box]) -> None:
 
 def test_halos_are_parts_of_their_own() -> None:
     top, bottom = (Span(0, 4), Span(0, 8)), (Span(3, 6), Span(0, 8))
-    assert atoms([top, bottom, top]) == [(Span(a, b), Span(0, 8)) for a, b in ((0, 3), (3, 4), (4, 6))]
-    many = [(Span(i, i + 1), Span(0, 8)) for i in range(MOST_ATOMS + 1)]
-    assert len(atoms(many[:-1])) == MOST_ATOMS and atoms(many) == []
+    assert common_refinement([top, bottom, top]) == [(Span(a, b), Span(0, 8)) for a, b in ((0, 3), (3, 4), (4, 6))]
+    many = [(Span(i, i + 1), Span(0, 8)) for i in range(MOST_READ_BOXES + 1)]
+    assert len(common_refinement(many[:-1])) == MOST_READ_BOXES and common_refinement(many) == []
 
 
 @given(BOXES, st.integers(1, 50))
 def test_slices_are_small_enough(box: Box, most: int) -> None:
-    found = sliced(box, most)
+    found = slices(box, most)
     assert sum(map(volume, found)) == volume(box)
     assert not any(overlap(a, b) for a, b in combinations(found, 2))
     assert all(volume(part) <= most or part[0].size == 1 for part in found)
