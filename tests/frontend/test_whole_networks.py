@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 import onnx
 import pytest
@@ -25,6 +26,7 @@ TOLERANCE = {"as-is": 1e-5, "fp16": 8e-3}
 """Well below what the outputs for two inputs differ by (2.5e-2 at least, tests/models): to ignore the input is an error."""
 
 
+@lru_cache(maxsize=1)
 def network(name: str) -> onnx.ModelProto:
     return light(name.removeprefix("light/")) if name.startswith("light/") else models.build(name)
 
