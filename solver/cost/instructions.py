@@ -15,7 +15,7 @@ from math import ceil, prod
 from ...ir.box import Box, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
-from ...ir.isa.matrix_selection import matrix_form
+from ...ir.isa.matrix_selection import matrix_cycles
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import burst_bytes, contiguous_runs
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
@@ -178,8 +178,7 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: Layout, dtype:
     dimensions = _dimensions(left, points, layout) if left.tensor in layout else ()
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
-    form = matrix_form(engine, dtype, extents, strides, dimensions, {a for d in leaving for a in d.loops})
-    return Run(form.instructions, form.busy, engine.latency)
+    return Run(*matrix_cycles(engine, dtype, extents, strides, {a for d in leaving for a in d.loops}), engine.latency)
 
 
 @dataclass(frozen=True)
