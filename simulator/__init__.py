@@ -61,20 +61,20 @@ def simulate(
     _check(program, machine)
     if data:
         check_inputs(program, inputs)
-    found = Violations(program)
-    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), found)
+    violations = Violations(program)
+    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), violations)
     if data:
         check_host_memory(program, machine, prepared, sanitize=sanitize)
     timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
-    report_deadlocks(program, prepared.tasks, timeline, found)
+    report_deadlocks(program, prepared.tasks, timeline, violations)
     outputs: dict[str, np.ndarray] = {}
     if data:
-        execution = Execution(program, machine, prepared, found, sanitize=sanitize)
+        execution = Execution(program, machine, prepared, violations, sanitize=sanitize)
         execution.load(constants, inputs)
         execution.run(timeline.order, host)
         outputs = execution.outputs()
         if sanitize:
-            Races(program, machine, prepared, found).check(timeline.order)
+            Races(program, machine, prepared, violations).check(timeline.order)
     templates, ended = what_ended(program, machine, prepared, timeline)
     start = tuple(np.array(times, np.int64) for times in timeline.start)
     seconds = timeline.cycles / machine.frequency
@@ -88,8 +88,8 @@ def simulate(
         npu=npu_share(program.ops),
         busy=busy_cycles(program, ended),
         counters=count(machine, prepared.banks, timeline, templates, ended),
-        violation_count=found.count,
-        violations=found.records(start, timeline.cycles),
+        violation_count=violations.count,
+        violations=violations.records(start, timeline.cycles),
     )
     end = tuple(np.array(times, np.int64) for times in timeline.end)
     waits = [
@@ -103,11 +103,11 @@ def simulate(
 
 def _check(program: Program, machine: Machine) -> None:
     """The program is for this machine."""
-    mine = sha256(machine)
-    if program.machine_sha256 and program.machine_sha256 != mine:
+    digest = sha256(machine)
+    if program.machine_sha256 and program.machine_sha256 != digest:
         raise UsageError(
             f"the program is for another machine, {program.machine} (SHA-256 {program.machine_sha256[:12]}), than this "
-            f"{machine.name} ({mine[:12]}); compile the model for it"
+            f"{machine.name} ({digest[:12]}); compile the model for it"
         )
     if not 1 <= program.replicas <= machine.clusters:
         raise UsageError(f"the program is for {program.replicas} clusters, and {machine.name} has {machine.clusters}")

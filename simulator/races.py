@@ -128,11 +128,11 @@ def _contended(accesses: Sequence[Sequence[_Access]]) -> list[list[_Access]]:
 class Races:
     """Finds races among the instructions that ran."""
 
-    def __init__(self, program: Program, machine: Machine, prepared: Prepared, found: Violations) -> None:
+    def __init__(self, program: Program, machine: Machine, prepared: Prepared, violations: Violations) -> None:
         self._program = program
         self._machine = machine
         self._prepared = prepared
-        self._found = found
+        self._violations = violations
         self._main = machine.memories.index(machine.role("main"))
         self._next = [0] * len(program.queues)
         # Of each queue: the instructions at which its vector changed, and the vectors from there on.
@@ -218,4 +218,4 @@ class Races:
             if (a.place, a.operand.writes) == (access.place, wrote)
             and a.base + a.operand.low <= met.address < a.base + a.operand.high
         )
-        self._found.add("race", queue, index, met.address, message, (met.queue, met.index, begin))
+        self._violations.add("race", queue, index, met.address, message, (met.queue, met.index, begin))

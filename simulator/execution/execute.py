@@ -13,7 +13,7 @@ from ...ir.machine import Machine
 from ...ir.program import HostKernel, Placed, Program, ProgramPort
 from ..tasks.places import Place
 from ..tasks.tasks import Prepared, operand_cores
-from ..tasks.templates import Template
+from ..tasks.templates import InstructionTemplate
 from ..tasks.violations import Violations
 from .blas import single_threaded
 from .memory import Located, MainStore, Store, dense
@@ -29,13 +29,13 @@ class Execution:
     """The memories of one cluster, for all replicas at once, and what can be done with them."""
 
     def __init__(
-        self, program: Program, machine: Machine, prepared: Prepared, found: Violations, *, sanitize: bool
+        self, program: Program, machine: Machine, prepared: Prepared, violations: Violations, *, sanitize: bool
     ) -> None:
         """Without ``sanitize`` nobody remembers what was written."""
         self._program = program
         self._machine = machine
         self._prepared = prepared
-        self._found = found
+        self._violations = violations
         role = machine.role("main")
         self._main_number = machine.memories.index(role)
         used = dict(prepared.used)
@@ -76,20 +76,20 @@ class Execution:
                 elif self._prepared.templates[queue][index].row.kind == "host":
                     self._call_host(queue, index, host)
                 else:
-                    complaints = self._found.count
+                    complaints = self._violations.count
                     action = self._execute(queue, index)
-                    if action is not None and index != first[1] and complaints == self._found.count:
+                    if action is not None and index != first[1] and complaints == self._violations.count:
                         again[first] = action
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The output ports, for the whole batch."""
-        found: dict[str, np.ndarray] = {}
+        outputs: dict[str, np.ndarray] = {}
         for port in self._program.outputs:
             tensor = _port_tensor(port)
             array = self._read(tensor, -1, 0, f"the output {port.name}")
             with np.errstate(all="ignore"):
-                found[port.name] = join(port, array)
-        return found
+                outputs[port.name] = join(port, array)
+        return outputs
 
     def _execute(self, queue: int, index: int) -> Callable[[], None] | None:
         """Execute one instruction; returns what does the same again, where nothing has to be looked up or checked.
@@ -144,7 +144,7 @@ class Execution:
             return True
         name = instruction.row.operands[-1].name
         message = f"{name} holds the index {low if low < 0 else high}, and there are {entries} entries"
-        self._found.add("bounds", queue, index, int(field(instruction, f"{name}.base")), message)
+        self._violations.add("bounds", queue, index, int(field(instruction, f"{name}.base")), message)
         return False
 
     def _check_written(self, operand: Located, queue: int, index: int) -> None:
@@ -152,7 +152,7 @@ class Execution:
             name = self._machine.memories[operand.at.memory].name
             address = operand.base + operand.at.start
             message = f"reads bytes of {operand.at.name} in {name} from {address:#x} on that nothing wrote"
-            self._found.add("uninitialised", queue, index, address, message)
+            self._violations.add("uninitialised", queue, index, address, message)
 
     def _call_host(self, queue: int, index: int, host: RunHost | None) -> None:
         kernel = self._program.kernels[int(self._program.streams[queue][index].values[0])]
@@ -174,11 +174,11 @@ class Execution:
         """(replicas, *shape) of a tensor in main memory."""
         at = dense(placed, self._main_number)
         if at.low < at.high and not self._main.is_written(at, 0):
-            self._found.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {what}")
+            self._violations.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {what}")
         return self._main.view(at, 0).reshape(self._program.replicas, *placed.shape)
 
 
-def _apply(template: Template, targets: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> None:
+def _apply(template: InstructionTemplate, targets: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> None:
     if len(targets) > 1:
         # A broadcast to its own core as well reads before it writes.
         sources = [source.copy() for source in sources]

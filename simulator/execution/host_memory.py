@@ -14,7 +14,7 @@ from ...ir.machine import Machine
 from ...ir.program import Program
 from ..tasks.places import Place
 from ..tasks.tasks import Prepared, operand_cores
-from ..tasks.templates import Template
+from ..tasks.templates import InstructionTemplate
 
 _INSTRUCTION, _ACCESSES = 300, 700
 """Bytes that an instruction takes in lists of times and order, and what the sanitizer keeps of it; measured."""
@@ -38,13 +38,15 @@ def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: 
     main = machine.memories.index(machine.role("main"))
     touched = {p: max(0, size - constants) if p[0] == main else size for p, size in prepared.used.items()}
     total = sum(touched.values()) * program.replicas + program.instructions * _INSTRUCTION
-    of_queue = [{id(t): t for t in templates if not t.problems}.values() for templates in prepared.templates]
-    total += program.replicas * max((_temporary(t) for mine in of_queue for t in mine), default=0)
+    templates_by_queue = [{id(t): t for t in templates if not t.problems}.values() for templates in prepared.templates]
+    total += program.replicas * max((_temporary(t) for templates in templates_by_queue for t in templates), default=0)
     if sanitize:
-        granule = min((o.itemsize for mine in of_queue for t in mine for o in t.operands), default=1)
+        granule = min(
+            (o.itemsize for templates in templates_by_queue for t in templates for o in t.operands), default=1
+        )
         seen: set[tuple[Place, int, bool]] = set()
-        for number, (queue, mine) in enumerate(zip(program.queues, of_queue, strict=True)):
-            for template in mine:
+        for number, (queue, templates) in enumerate(zip(program.queues, templates_by_queue, strict=True)):
+            for template in templates:
                 for at in template.operands:
                     cores = operand_cores(machine, queue, template.instruction, at)
                     seen |= {((at.memory, core), number, at.writes) for core in cores}
@@ -54,7 +56,7 @@ def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: 
     return total
 
 
-def _temporary(template: Template) -> int:
+def _temporary(template: InstructionTemplate) -> int:
     """Bytes of the wide copies that an instruction is computed with, for one replica."""
     row, values = template.row, template.instruction.values
     map_ = 0
@@ -72,20 +74,20 @@ def _temporary(template: Template) -> int:
 
 def available() -> int | None:
     """Bytes that a process may still take, as far as the system and its container say; ``None`` where they do not."""
-    found: list[int] = []
+    limits: list[int] = []
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
-            found.append(int(line.split()[1]) * 1024)
-    if not found and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            limits.append(int(line.split()[1]) * 1024)
+    if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for limit, usage in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
-        most, now = "".join(_lines(limit)), "".join(_lines(usage))
-        if most.isdigit() and now.isdigit():
-            found.append(max(0, int(most) - int(now)))
-    return min(found, default=None)
+        most, used = "".join(_lines(limit)), "".join(_lines(usage))
+        if most.isdigit() and used.isdigit():
+            limits.append(max(0, int(most) - int(used)))
+    return min(limits, default=None)
 
 
 def _lines(path: str) -> list[str]:

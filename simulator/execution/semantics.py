@@ -12,16 +12,16 @@ import numpy as np
 
 from ...ir.isa.footprint import WINDOW, Taps, taps
 from ...ir.isa.row import Row
-from ..tasks.templates import Template
+from ..tasks.templates import InstructionTemplate
 from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
 
 
-def _fields(template: Template, *names: str) -> list[int]:
+def _fields(template: InstructionTemplate, *names: str) -> list[int]:
     return [int(template.instruction.values[template.row.position[name]]) for name in names]
 
 
-def _computes_integers(template: Template, sources: tuple[Array, ...], immediates: list[float]) -> bool:
+def _computes_integers(template: InstructionTemplate, sources: tuple[Array, ...], immediates: list[float]) -> bool:
     return all(s.dtype.kind in "iub" for s in sources) and all(float(i).is_integer() for i in immediates)
 
 
@@ -29,7 +29,7 @@ def _number(immediate: float, integer: bool) -> np.generic:
     return np.int64(immediate) if integer else np.float32(immediate)
 
 
-def element(template: Template, dst: Array, *sources: Array) -> None:
+def element(template: InstructionTemplate, dst: Array, *sources: Array) -> None:
     """dst = func(...): the vectors and the immediates in the order that the mnemonic's suffix gives."""
     form = template.row.mnemonic.rpartition(".")[2]
     immediates = [float(v) for v in template.instruction.values[3 : 3 + form.count("s")]]
@@ -40,23 +40,23 @@ def element(template: Template, dst: Array, *sources: Array) -> None:
     store(dst, (INTEGER if integers else FLOAT)[template.row.func](*arguments))
 
 
-def fill(template: Template, dst: Array) -> None:
+def fill(template: InstructionTemplate, dst: Array) -> None:
     store(dst, np.asarray(template.instruction.values[template.row.position["imm0"]], np.float32))
 
 
-def accumulate(template: Template, dst: Array, a: Array) -> None:
+def accumulate(template: InstructionTemplate, dst: Array, a: Array) -> None:
     load = to_integer if _computes_integers(template, (dst, a), []) else to_float
     store(dst, COMBINE[template.row.func](load(dst), load(a)))
 
 
-def multiply_accumulate(template: Template, dst: Array, a: Array, *b: Array) -> None:
+def multiply_accumulate(template: InstructionTemplate, dst: Array, a: Array, *b: Array) -> None:
     immediates = [] if b else [float(template.instruction.values[3])]
     integers = _computes_integers(template, (dst, a, *b), immediates)
     load = to_integer if integers else to_float
     store(dst, load(dst) + load(a) * (load(b[0]) if b else _number(immediates[0], integers)))
 
 
-def reduce(template: Template, dst: Array, a: Array) -> None:
+def reduce(template: InstructionTemplate, dst: Array, a: Array) -> None:
     integers = _computes_integers(template, (a,), [])
     combine = COMBINE[template.row.func]
     result = combine.reduce((to_integer if integers else _exact)(a), axis=-1)
@@ -65,7 +65,7 @@ def reduce(template: Template, dst: Array, a: Array) -> None:
     store(dst, result)
 
 
-def dot(template: Template, dst: Array, a: Array, b: Array) -> None:
+def dot(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> None:
     integers = _computes_integers(template, (a, b), [])
     load = to_integer if integers else _exact
     result = np.einsum("...k,...k->...", load(a), load(b))
@@ -74,13 +74,13 @@ def dot(template: Template, dst: Array, a: Array, b: Array) -> None:
     store(dst, result)
 
 
-def place(template: Template, dst: Array, a: Array) -> None:
+def place(template: InstructionTemplate, dst: Array, a: Array) -> None:
     """The first place of the extreme; NumPy, too, takes a NaN for it."""
     find = {"max": np.argmax, "min": np.argmin}[template.row.func]
     store(dst, find((to_integer if _computes_integers(template, (a,), []) else to_float)(a), axis=-1))
 
 
-def scan(template: Template, dst: Array, a: Array) -> None:
+def scan(template: InstructionTemplate, dst: Array, a: Array) -> None:
     integers = _computes_integers(template, (a,), [])
     store(dst, np.cumsum((to_integer if integers else _exact)(a), axis=-1))
 
@@ -90,7 +90,9 @@ def _exact(array: Array) -> Array:
     return (widened(array) if array.dtype == np.float16 else array).astype(np.float64)
 
 
-def _product(template: Template, dst: Array, a: Array, b: Array, integers: bool, bias: tuple[Array, ...]) -> None:
+def _product(
+    template: InstructionTemplate, dst: Array, a: Array, b: Array, integers: bool, bias: tuple[Array, ...]
+) -> None:
     """dst (+)= a @ b (+ bias), summed in float64 and rounded once; without what is negative if wanted."""
     result = np.matmul(a, b)
     if integers:
@@ -111,12 +113,12 @@ def _matrix_load(a: Array, b: Array) -> tuple[Array, Array, bool]:
     return _exact(a), _exact(b), a.dtype.kind in "iu" and b.dtype.kind in "iu"
 
 
-def matmul(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> None:
+def matmul(template: InstructionTemplate, dst: Array, a: Array, b: Array, *bias: Array) -> None:
     left, right, integers = _matrix_load(a, b)
     _product(template, dst, left, right, integers, bias)
 
 
-def conv(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> None:
+def conv(template: InstructionTemplate, dst: Array, a: Array, b: Array, *bias: Array) -> None:
     """Every window becomes a row; what lies outside is zero."""
     oh, ow, n, kh, kw, ci = _fields(template, "oh", "ow", "n", "kh", "kw", "ci")
     image, right, integers = _matrix_load(a, b)
@@ -124,7 +126,7 @@ def conv(template: Template, dst: Array, a: Array, b: Array, *bias: Array) -> No
     _product(template, dst, left, right.reshape(len(image), kh * kw * ci, n), integers, bias)
 
 
-def _windows(template: Template, image: Array, outside: float) -> Array:
+def _windows(template: InstructionTemplate, image: Array, outside: float) -> Array:
     """(replicas, oh, ow, kh, kw, channels) of a feature map, which holds the positions in bounds alone."""
     rows, columns = (taps(*_fields(template, *names)) for names in WINDOW)
     whole = _padded(image, rows, columns, outside)
@@ -147,7 +149,7 @@ def _padded(image: Array, rows: Taps, columns: Taps, outside: float) -> Array:
     return whole
 
 
-def pool(template: Template, dst: Array, a: Array) -> None:
+def pool(template: InstructionTemplate, dst: Array, a: Array) -> None:
     func = template.row.func
     integers = func != "avg" and _computes_integers(template, (a,), [])
     load = to_integer if integers else _exact
@@ -163,7 +165,7 @@ def pool(template: Template, dst: Array, a: Array) -> None:
     store(dst, np.where(inside, result, 0))
 
 
-def depthwise(template: Template, dst: Array, a: Array, b: Array) -> None:
+def depthwise(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> None:
     integers = _computes_integers(template, (a, b), [])
     load = to_integer if integers else _exact
     # Not by a product with zeros: what is outside does not take part, even where b is infinite.
@@ -175,13 +177,13 @@ def depthwise(template: Template, dst: Array, a: Array, b: Array) -> None:
     store(dst, result)
 
 
-def gather(template: Template, dst: Array, table: Array, indices: Array) -> None:
+def gather(template: InstructionTemplate, dst: Array, table: Array, indices: Array) -> None:
     axis, at = picked(template.row, indices)
     found = np.take_along_axis(table, at, axis)
     (store if template.row.kind == "vector" else _move)(dst, found)
 
 
-def scatter(template: Template, dst: Array, source: Array, indices: Array) -> None:
+def scatter(template: InstructionTemplate, dst: Array, source: Array, indices: Array) -> None:
     axis, at = picked(template.row, indices)
     if template.row.kind != "vector":
         dst, source = _bits(dst), _bits(source).copy()
@@ -213,7 +215,7 @@ def picked(row: Row, indices: Array) -> tuple[int, Array]:
     return axis + 1, at[..., None] if at.ndim == 3 else at
 
 
-def copy(template: Template, dst: Array, src: Array) -> None:
+def copy(template: InstructionTemplate, dst: Array, src: Array) -> None:
     _move(dst, src.swapaxes(2, 3) if template.row.operands[0].dims != template.row.operands[1].dims else src)
 
 

@@ -30,7 +30,7 @@ def waits_of(instruction: Instruction, resolved: tuple[Wait, ...] | None) -> tup
     return ((int(queue), int(count)),)
 
 
-def resolve(program: Program, found: Violations) -> dict[tuple[int, int], tuple[Wait, ...]]:
+def resolve(program: Program, violations: Violations) -> dict[tuple[int, int], tuple[Wait, ...]]:
     """The waits of each post, take and barrier (queue, index), :data:`NEVER` where nothing can satisfy it.
 
     Two queues that post one token, or take it, are reported: which of them came first would depend on time.
@@ -54,7 +54,7 @@ def resolve(program: Program, found: Violations) -> dict[tuple[int, int], tuple[
         elif owners.setdefault((instruction.mnemonic, number), queue) != queue:
             other = owners[instruction.mnemonic, number]
             message = f"token {number} is also for queue {other} to {instruction.mnemonic}; use another token"
-            found.add("operand", queue, index, 0, message)
+            violations.add("operand", queue, index, 0, message)
     waits: dict[tuple[int, int], tuple[Wait, ...]] = {}
     turns.clear()
     for queue, index, instruction, number in places:

@@ -11,7 +11,7 @@ from ...ir.program import Program, Queue
 from ...ir.trace import ViolationKind
 from .places import Banks, Place, Shares, places
 from .sync import Wait, resolve, waits_of
-from .templates import Template, Templates, identity
+from .templates import InstructionTemplate, InstructionTemplates, identity
 from .violations import Violations
 
 
@@ -40,25 +40,27 @@ class Prepared:
     ``broken`` holds (q, i) of instructions that cannot be executed; ``used`` is the extent of each place in bytes.
     """
 
-    def __init__(self, program: Program, machine: Machine, kernel_bytes: tuple[int, ...], found: Violations) -> None:
+    def __init__(
+        self, program: Program, machine: Machine, kernel_bytes: tuple[int, ...], violations: Violations
+    ) -> None:
         self._machine = machine
-        self._found = found
+        self._violations = violations
         self._known: dict[tuple[object, ...], Task] = {}
-        self._twins: dict[tuple[object, ...], tuple[Template, Task, int]] = {}
+        self._same_elsewhere: dict[tuple[object, ...], tuple[InstructionTemplate, Task, int]] = {}
         self._moved: dict[tuple[int, int], Task] = {}
         self.banks = Banks.of(machine)
         self.used: dict[Place, int] = dict.fromkeys(places(machine), 0)
         self.broken: set[tuple[int, int]] = set()
         self.tasks: list[list[Task]] = []
-        self.templates: list[list[Template]] = []
+        self.templates: list[list[InstructionTemplate]] = []
         self.first: list[list[int]] = []
-        resolved = resolve(program, found)
-        templates = Templates(machine, kernel_bytes)
+        resolved = resolve(program, violations)
+        templates = InstructionTemplates(machine, kernel_bytes)
         for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
             engine = machine.engine[queue.engine]
             # Most instructions of a queue repeat another one, address for address.
             known: dict[tuple[object, ...], int] = {}
-            own: list[Template] = []
+            own: list[InstructionTemplate] = []
             tasks: list[Task] = []
             first: list[int] = []
             for index, instruction in enumerate(stream):
@@ -70,8 +72,8 @@ class Prepared:
                     same = known.get(key, index)
                     if same < index:
                         template, task = own[same], tasks[same]
-                    elif (twin := self._twins.get((engine.name, *key))) is not None:
-                        template, task = twin[0], self._elsewhere(queue, instruction, *twin)
+                    elif (elsewhere := self._same_elsewhere.get((engine.name, *key))) is not None:
+                        template, task = elsewhere[0], self._on_other_core(queue, instruction, *elsewhere)
                         known[key] = index
                     else:
                         template = templates.of(engine, instruction)
@@ -80,7 +82,7 @@ class Prepared:
                         if (number, index) not in self.broken:
                             known[key] = index
                             if queue.core is not None and template.row.kind != "broadcast":
-                                self._twins[engine.name, *key] = template, task, queue.core
+                                self._same_elsewhere[engine.name, *key] = template, task, queue.core
                 own.append(template)
                 tasks.append(task)
                 first.append(same)
@@ -88,7 +90,9 @@ class Prepared:
             self.tasks.append(tasks)
             self.first.append(first)
 
-    def _task(self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: Template) -> Task:
+    def _task(
+        self, queue: Queue, where: tuple[int, int], instruction: Instruction, template: InstructionTemplate
+    ) -> Task:
         for kind, message in template.problems:
             self._report(kind, where, 0, message)
         shares: list[tuple[Shares, ...]] = []
@@ -100,7 +104,9 @@ class Prepared:
             task = self._known[key] = _make_task(template, shares)
         return task
 
-    def _elsewhere(self, queue: Queue, instruction: Instruction, template: Template, task: Task, core: int) -> Task:
+    def _on_other_core(
+        self, queue: Queue, instruction: Instruction, template: InstructionTemplate, task: Task, core: int
+    ) -> Task:
         """The task of an instruction of ``core`` that ``queue``, of another core, has as well."""
         assert queue.core is not None
         for operand, at in zip(template.operands, template.bases, strict=True):
@@ -123,7 +129,7 @@ class Prepared:
         queue: Queue,
         where: tuple[int, int],
         instruction: Instruction,
-        template: Template,
+        template: InstructionTemplate,
         operand: Strided,
         base: int,
     ) -> tuple[Shares, ...]:
@@ -152,7 +158,7 @@ class Prepared:
 
     def _report(self, kind: ViolationKind, where: tuple[int, int], address: int, message: str) -> None:
         self.broken.add(where)
-        self._found.add(kind, *where, address, message)
+        self._violations.add(kind, *where, address, message)
 
 
 def operand_cores(machine: Machine, queue: Queue, instruction: Instruction, operand: Strided) -> tuple[int, ...]:
@@ -166,7 +172,7 @@ def operand_cores(machine: Machine, queue: Queue, instruction: Instruction, oper
     return (queue.core,)
 
 
-def _make_task(template: Template, shares: list[tuple[Shares, ...]]) -> Task:
+def _make_task(template: InstructionTemplate, shares: list[tuple[Shares, ...]]) -> Task:
     """Spread each operand's traffic over the banks that hold it. A transfer's work is the bytes on its busiest link."""
     cost = template.cost
     work, cap = float(cost.body), 1.0

@@ -32,7 +32,7 @@ def identity(instruction: Instruction) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
+class InstructionTemplate:
     """``instruction`` has base addresses 0, and ``operands`` are where they would be then.
 
     ``bases`` are the positions of the operands' base addresses in an instruction's values. ``problems`` are
@@ -55,22 +55,24 @@ class Template:
         return any(self.instruction.values[self.row.position[name]] == 0 for name in extents)
 
 
-class Templates:
+class InstructionTemplates:
     """All templates of a program; equal ones are one object. ``sync``: those of synchronisation, by mnemonic."""
 
     def __init__(self, machine: Machine, kernel_bytes: tuple[int, ...]) -> None:
         """``kernel_bytes``: what each host kernel moves."""
         self._machine = machine
         self._kernel_bytes = kernel_bytes
-        self._known: dict[tuple[object, ...], Template] = {}
+        self._known: dict[tuple[object, ...], InstructionTemplate] = {}
         self._bases: dict[str, tuple[int, ...]] = {}
         self.sync = {
-            row.mnemonic: Template(row, machine.engines[0], make(row.mnemonic, 0, {}), Cost(0, 0, 0), (), (), ())
+            row.mnemonic: InstructionTemplate(
+                row, machine.engines[0], make(row.mnemonic, 0, {}), Cost(0, 0, 0), (), (), ()
+            )
             for row in ROWS.values()
             if row.kind == "sync"
         }
 
-    def of(self, engine: Engine, instruction: Instruction) -> Template:
+    def of(self, engine: Engine, instruction: Instruction) -> InstructionTemplate:
         """The template of an instruction that is no synchronisation."""
         mnemonic = instruction.mnemonic
         bases = self._bases.get(mnemonic)
@@ -90,7 +92,7 @@ class Templates:
 
 def _make(
     machine: Machine, engine: Engine, bare: Instruction, bases: tuple[int, ...], kernel_bytes: tuple[int, ...]
-) -> Template:
+) -> InstructionTemplate:
     problems = list(_problems(machine, engine, bare, kernel_bytes))
     kinds = {kind for kind, _ in problems}
     operands = () if "operand" in kinds else footprint(bare)
@@ -104,7 +106,7 @@ def _make(
             cost = instruction_cost(machine, engine, bare, kernel_bytes)
         except UnsupportedError as error:
             problems.append(("operand", str(error)))
-    return Template(bare.row, engine, bare, cost, operands, bases if operands else (), tuple(problems))
+    return InstructionTemplate(bare.row, engine, bare, cost, operands, bases if operands else (), tuple(problems))
 
 
 def _problems(

@@ -76,8 +76,8 @@ class Clock:
         while events:
             now = events[0][0]
             while events and events[0][0] == now:
-                _, queue, made = heappop(events)
-                if made == version[queue]:
+                _, queue, scheduled = heappop(events)
+                if scheduled == version[queue]:
                     self._step(queue, now)
             self._set_rates(now)
         cycles = max([0, *(retired[-1] for retired in self._retired if retired)])

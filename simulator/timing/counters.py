@@ -16,7 +16,7 @@ from ...ir.machine import Machine
 from ...ir.program import Program
 from ..tasks.places import Banks
 from ..tasks.tasks import Prepared
-from ..tasks.templates import Template
+from ..tasks.templates import InstructionTemplate
 from .clock import Timeline
 
 _CLUSTER = -1
@@ -53,7 +53,7 @@ class Ended:
 
 def what_ended(
     program: Program, machine: Machine, prepared: Prepared, timeline: Timeline
-) -> tuple[list[Template], list[Ended]]:
+) -> tuple[list[InstructionTemplate], list[Ended]]:
     """All templates of a program, and what ended in each queue."""
     templates = list({id(t): t for stream in prepared.templates for t in stream}.values())
     number = {id(template): n for n, template in enumerate(templates)}
@@ -78,7 +78,11 @@ def busy_cycles(program: Program, queues: Sequence[Ended]) -> dict[str, int]:
 
 
 def count(
-    machine: Machine, banks: Banks, timeline: Timeline, templates: Sequence[Template], queues: Sequence[Ended]
+    machine: Machine,
+    banks: Banks,
+    timeline: Timeline,
+    templates: Sequence[InstructionTemplate],
+    queues: Sequence[Ended],
 ) -> Counters:
     """All counters; every core has the same names."""
     rows: dict[int, dict[str, int]] = {}
@@ -126,7 +130,9 @@ def _side_by_side(groups: Sequence[Sequence[Spans]]) -> tuple[np.ndarray, np.nda
     return np.diff(moments), np.cumsum(running, axis=1)[:, :-1] > 0
 
 
-def _work(machine: Machine, templates: Sequence[Template], queues: Sequence[Ended], owner: int) -> dict[str, int]:
+def _work(
+    machine: Machine, templates: Sequence[InstructionTemplate], queues: Sequence[Ended], owner: int
+) -> dict[str, int]:
     """What was moved and computed; what the engines of the machine could have done besides is 0."""
     row: Counter[str] = Counter(dict.fromkeys(_possible(machine, "cluster" if owner == _CLUSTER else "core"), 0))
     for queue in queues:
@@ -159,7 +165,7 @@ def _possible(machine: Machine, scope: str) -> Iterator[str]:
     yield from (f"{link.name}_link_byte" for link in machine.links)
 
 
-def _each(machine: Machine, template: Template) -> Iterator[tuple[str, int]]:
+def _each(machine: Machine, template: InstructionTemplate) -> Iterator[tuple[str, int]]:
     """What one instruction adds to counters, besides its cycles."""
     row, cost = template.row, template.cost
     if path := _path_of(machine, template):
@@ -174,7 +180,7 @@ def _each(machine: Machine, template: Template) -> Iterator[tuple[str, int]]:
         yield f"{machine.links[number].name}_link_byte", crossed
 
 
-def _path_of(machine: Machine, template: Template) -> str | None:
+def _path_of(machine: Machine, template: InstructionTemplate) -> str | None:
     """The way that a transfer takes; ``None`` for what is no transfer."""
     if template.row.kind not in ("copy", "broadcast", "dma") or not template.operands:
         return None
