@@ -23,8 +23,8 @@ from ...ir.box import Box, hull, part
 from ...ir.graph import Graph
 from ...ir.plan import Plan, Segment, Split
 from ...ir.semantics.cell import Cells, count
+from ..segmentation.batched_cells import MOST_SPLITS
 from ..segmentation.candidates import Candidates
-from ..segmentation.cell_arrays import MOST_SPLITS
 from ..segmentation.splits import MOST_INSTANCES, Cut, core_splits, instance_splits
 
 OFTEN = 3

@@ -28,8 +28,8 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.semantics.cell import leaving
 from ..switches import ALL_ON, Disabled
-from .cell_arrays import CORNERS, Rows, all_cells, representatives, rows
-from .fusion_runs import Crossing, Growth, Run
+from .batched_cells import CORNERS, Rows, all_cells, representatives, rows
+from .fusion_candidates import Crossing, Growth, Run
 from .split_cost import Costs
 from .splits import MOST_IN_TWO, MOST_INSTANCES, Cut, cuts
 

@@ -21,8 +21,8 @@ from girih.ir.semantics.in_place import replaced
 from girih.solver.baselines.layerwise import layerwise_segments
 from girih.solver.cost.local_buffers import data_buffers, round_up
 from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.segmentation.batched_cells import all_cells, representatives, rows, shares
 from girih.solver.segmentation.candidates import Candidates, Column
-from girih.solver.segmentation.cell_arrays import all_cells, representatives, rows, shares
 from girih.solver.segmentation.inter_segment import Residence, activations, items, least_moved
 from girih.solver.segmentation.model import build
 from girih.solver.segmentation.problem import Problem

@@ -17,7 +17,7 @@ from ...ir.graph import DTYPES
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many
 from ...ir.semantics.cell import followed_dims, leaving
 from ...ir.semantics.in_place import replaced
-from .cell_arrays import CORNERS, Rows, shares
+from .batched_cells import CORNERS, Rows, shares
 from .engine_overlap import duration
 from .split_cost import Costs, OpUnderCuts
 
