@@ -92,11 +92,11 @@ def op_boxes_many(op: Op, tensors: Mapping[str, Tensor], targets: Boxes) -> tupl
         there = _points_for(stage, wanted)
         points.append(there)
         written = _accessed(stage.write, there, shapes[stage.write.tensor])
-        boxes[stage.write.tensor] = _hull(wanted, written)
+        boxes[stage.write.tensor] = hull_many(wanted, written)
         for read in stage.reads:
             need = _accessed(read, there, shapes[read.tensor])
             known = boxes.get(read.tensor)
-            boxes[read.tensor] = need if known is None else _hull(known, need)
+            boxes[read.tensor] = need if known is None else hull_many(known, need)
     return points[::-1], boxes
 
 
@@ -181,7 +181,8 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
     return Boxes(points, present & _non_empty(points))
 
 
-def _hull(a: Boxes, b: Boxes) -> Boxes:
+def hull_many(a: Boxes, b: Boxes) -> Boxes:
+    """The array twin of :func:`girih.ir.box.hull`."""
     spans = np.empty_like(a.spans)
     np.minimum(a.spans[:, :, 0], b.spans[:, :, 0], out=spans[:, :, 0])
     np.maximum(a.spans[:, :, 1], b.spans[:, :, 1], out=spans[:, :, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from .concat_aliasing import Inside
 
 
 def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """The inputs that the result of ``op`` may overwrite as it is made, in the order of the inputs.
+    """The inputs that the result of ``op`` may overwrite as it is computed, in the order of the inputs.
 
     They have the shape and the size of the result, and each element is read only on the way to the element of the
     result with the same index, by stages that combine nothing. So whatever part of the operator runs before the rest,
@@ -18,48 +19,61 @@ def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
     """
     result = tensors[op.output]
     size = DTYPES[result.dtype]
-    alike = [
+    same_size = [
         name
         for name in dict.fromkeys(op.inputs)
         if tensors[name].shape == result.shape and DTYPES[tensors[name].dtype] == size
     ]
-    if not alike:
+    if not same_size:
         return ()
-    writers: dict[str, list[Stage]] = {}
-    for stage in op.stages:
-        writers.setdefault(stage.write.tensor, []).append(stage)
+    elementwise = _elementwise_stages(op, result.shape)
+    unsafe = {
+        read.tensor
+        for stage in op.stages
+        for read in stage.reads
+        if not (stage in elementwise and read == replace(stage.write, tensor=read.tensor))
+    }
+    return tuple(name for name in same_size if name not in unsafe)
+
+
+def _elementwise_stages(op: Op, shape: tuple[int, ...]) -> list[Stage]:
+    """The stages that compute, for an element of the result, only what has the same index."""
+    writers = Counter(stage.write.tensor for stage in op.stages)
     private = {b.name: b for b in op.buffers}
-    aligned: list[Stage] = []
-    waiting = [op.output]
-    while waiting:
-        name = waiting.pop()
-        made = writers.get(name, [])
-        if len(made) != 1 or made[0].combine is not None:
-            continue
-        aligned.append(made[0])
-        waiting += [
-            r.tensor
-            for r in dict.fromkeys(made[0].reads)
-            if r.index == made[0].write.index and r.tensor in private and private[r.tensor].shape == result.shape
-        ]
-    safe = [(r.tensor, s in aligned and r == replace(s.write, tensor=r.tensor)) for s in op.stages for r in s.reads]
-    return tuple(name for name in alike if all(good for tensor, good in safe if tensor == name))
+    aligned = {op.output}
+    stages: list[Stage] = []
+    # Backwards: the readers of a private buffer come after what writes it.
+    for stage in reversed(op.stages):
+        if stage.write.tensor in aligned and writers[stage.write.tensor] == 1 and stage.combine is None:
+            stages.append(stage)
+            aligned |= {
+                read.tensor
+                for read in stage.reads
+                if read.index == stage.write.index and read.tensor in private and private[read.tensor].shape == shape
+            }
+    return stages
 
 
-def replaced(graph: Graph, ops: Sequence[Op], parts: Mapping[str, Inside] | None = None) -> dict[str, str]:
-    """For the results of a run of operators, in order: the input that each may replace, whose last reader makes it.
+def replaced(graph: Graph, ops: Sequence[Op], aliases: Mapping[str, Inside] | None = None) -> dict[str, str]:
+    """For the results of a run of operators, in order: the input that each may replace, of which it is the last reader.
 
-    That operator reads what it writes, so the part of the input that a cell has contains that of the result. A
-    concatenation and its ``parts``, which lie inside it (see :mod:`girih.ir.semantics.concat_aliasing`), have a place
-    already.
+    The operator reads what it writes, so the part of the input that a cell has contains that of the result. A
+    concatenation and the ``aliases`` of it (see :mod:`girih.ir.semantics.concat_aliasing`) have a place already.
     """
-    placed = {name for part, where in (parts or {}).items() for name in (part, where.whole)}
-    last = {name: op.name for op in ops for name in op.inputs}
-    found: dict[str, str] = {}
+    placed = {name for alias, place in (aliases or {}).items() for name in (alias, place.whole)}
+    last_reader = {name: op.name for op in ops for name in op.inputs}
+    replaces: dict[str, str] = {}
     for op in ops:
         if op.host is not None or op.output in placed:
             continue
-        dying = [n for n in replaceable(op, graph.tensor) if last[n] == op.name and n not in placed]
+        dying = [n for n in replaceable(op, graph.tensor) if last_reader[n] == op.name and n not in placed]
         if dying:
-            found[op.output] = dying[0]
-    return found
+            replaces[op.output] = dying[0]
+    return replaces
+
+
+def root_of(name: str, parents: Mapping[str, str]) -> str:
+    """The end of the chain from ``name`` to its parent, to the parent of that, and so on: ``name`` if it has none."""
+    while name in parents:
+        name = parents[name]
+    return name

@@ -9,7 +9,8 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ..cost.operator import Rates
-from ..segmentation.candidates import Candidates, Column
+from ..segmentation.candidates import Candidates
+from ..segmentation.column_cost import Column
 from ..segmentation.solve import segments_of
 
 
@@ -22,11 +23,13 @@ def layerwise_segments(graph: Graph, machine: Machine, *, margin: int = 0) -> tu
     rate = Rates.of(machine).main
 
     def time(column: Column) -> float:
-        moved = column.weights + column.again + column.instances * sum(size for _, size in column.steps)
+        moved = (
+            column.weight_bytes + column.refetched_bytes + column.instances * sum(size for _, size in column.footprints)
+        )
         return column.cycles + moved / rate
 
     chosen: list[Column] = []
     for last in range(len(graph.ops)):
         options = sorted(made.ending(last), key=time)
-        chosen.append(next((c for c in options if made.exact_peak(c) <= made.capacity), options[0]))
+        chosen.append(next((c for c in options if made.exact_local_bytes(c) <= made.capacity), options[0]))
     return segments_of(chosen, graph)

@@ -38,7 +38,7 @@ from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
 from ..options import Listener, Options, Planned
 from ..segmentation.candidates import Candidates
-from ..segmentation.solve import ColumnCut, Segmentation, segment
+from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import Realised, Refusal
 from ..subproblem.subproblem import Below
 from ..subproblem.time_budget import (
@@ -111,7 +111,7 @@ class _Loop:
         self.options = options
         self.record = record
         self.below = Below(graph, machine, options, record, lower_bound(graph, machine))
-        self.cuts: list[ColumnCut] = []
+        self.cuts: list[BendersCut] = []
         self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
         self._candidates = Candidates(graph, machine, disabled=options.disabled)
@@ -214,7 +214,7 @@ class _Loop:
     def _segmentation(self, now: Round) -> Segmentation:
         made = segment(
             self.graph, self.machine, cuts=tuple(self.cuts), budget=budget(now.segmentation),
-            seed=self.options.seed, candidates=self._candidates, exposed=now.exposed,
+            seed=self.options.seed, candidates=self._candidates, overlap_penalty=now.exposed,
         )  # fmt: skip
         note = f"{len(made.segments)} segments" + (f", {len(self.cuts)} cuts" if self.cuts else "")
         self.below.log(
@@ -227,7 +227,7 @@ class _Loop:
         if self._shrunk(refusal):
             self.record.cut("tiling", f"smaller tiles: {refusal.message}")
             return
-        self.cuts.append(ColumnCut(made.ops, made.instances, made.cores, None, refusal.message))
+        self.cuts.append(BendersCut(made.ops, made.instances, made.cores))
         self.record.cut("segmentation", f"{made.ops[0]} .. {made.ops[-1]} not like this: {refusal.message}")
 
     def _shrunk(self, refusal: Refusal) -> bool:
@@ -284,7 +284,7 @@ class _Loop:
             attempt.segmentation.columns, attempt.segmentation.segments, attempt.realised.segment_cycles, strict=True
         ):
             if cycles > DEARER * column.cycles:
-                self.cuts.append(ColumnCut(made.ops, made.instances, made.cores, cycles, "dearer than promised"))
+                self.cuts.append(BendersCut(made.ops, made.instances, made.cores, cycles))
                 what = f"{made.ops[0]} .. {made.ops[-1]} takes {cycles:,} cycles, not {column.cycles:,}"
                 dearer.append((cycles / max(1, column.cycles), what))
         if dearer:

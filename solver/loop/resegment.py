@@ -25,7 +25,7 @@ from ...ir.plan import Plan, Segment, Split
 from ...ir.semantics.cell import Cells, count
 from ..segmentation.batched_cells import MOST_SPLITS
 from ..segmentation.candidates import Candidates
-from ..segmentation.splits import MOST_INSTANCES, Cut, core_splits, instance_splits
+from ..segmentation.splits import MOST_INSTANCES, SegmentSplit, core_splits, instance_splits
 
 OFTEN = 3
 """Times that a row of segments makes a pattern."""
@@ -142,13 +142,13 @@ def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -
     found: list[Segment] = []
     for segment in segments:
         most = count(segment.instances)
-        cut: Cut | None = None
+        cut: SegmentSplit | None = None
         if most > 1:
             shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
             fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
-            ways = tuple(Cut(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
+            ways = tuple(SegmentSplit(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
             column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], ways)
-            cut = column.cut if column is not None else None
+            cut = column.split if column is not None else None
         found.append(segment if cut is None else replace(segment, instances=cut.instances))
     return tuple(found)
 
@@ -181,13 +181,13 @@ def _like(graph: Graph, cells: Cells, tensor: str, segment: Segment, reader: Seg
 
 def _cheapest(
     graph: Graph, candidates: Candidates, segment: Segment, place: dict[str, int], like: tuple[Split, ...]
-) -> Cut | None:
+) -> SegmentSplit | None:
     """The cheapest way to cut a segment first like its reader, then on."""
     shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
-    ways: list[Cut] = []
+    ways: list[SegmentSplit] = []
     for cores in core_splits(shape, candidates.machine.cores):
         for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
             if len((*like, *more)) <= MOST_SPLITS and _possible(shape, (*like, *more, *cores)):
-                ways.append(Cut((*like, *more), cores))
+                ways.append(SegmentSplit((*like, *more), cores))
     found = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(ways))
-    return found.cut if found is not None else None
+    return found.split if found is not None else None

@@ -15,18 +15,18 @@ import numpy as np
 
 from ...ir.box import full, part
 from ...ir.semantics.box_arrays import Boxes, Int
-from .splits import Cut, Splits
+from .splits import SegmentSplit, Splits
 
 MOST_SPLITS = 2
 """Of instances, or of cores, in the cuts that rows are made of."""
 SLOTS = 2 * MOST_SPLITS
 """Splits of a cut: two for the instances, then two for the cores."""
 
-Digits = tuple[int, ...]
+Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchedCells:
     """``dims[c, s]`` and ``parts[c, s]``: the splits of cut c (dimension -1: none). ``digits[r, s]``: row r's part.
 
     ``cut[r]`` is the cut of a row and ``first[c]`` the first row of a cut.
@@ -34,33 +34,33 @@ class Rows:
 
     dims: Int
     parts: Int
-    digits: Int
-    cut: Int
-    first: Int
+    coordinates: Int
+    split_of: Int
+    first_cell: Int
 
-    def most(self, values: Int) -> Int:
+    def largest(self, values: Int) -> Int:
         """For each cut, the largest value among its rows."""
-        return np.maximum.reduceat(values, self.first)
+        return np.maximum.reduceat(values, self.first_cell)
 
-    def select(self, cuts: Int) -> tuple[Rows, Int]:
+    def select(self, splits: Int) -> tuple[BatchedCells, Int]:
         """The rows of some cuts (indices, ascending), and their indices among the rows before."""
-        counts = np.diff(np.append(self.first, len(self.cut)))
-        kept = np.flatnonzero(np.isin(self.cut, cuts))
-        sizes = counts[cuts]
+        counts = np.diff(np.append(self.first_cell, len(self.split_of)))
+        kept = np.flatnonzero(np.isin(self.split_of, splits))
+        sizes = counts[splits]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        numbers = np.repeat(np.arange(len(cuts), dtype=np.int64), sizes)
-        return Rows(self.dims[cuts], self.parts[cuts], self.digits[kept], numbers, first), kept
+        numbers = np.repeat(np.arange(len(splits), dtype=np.int64), sizes)
+        return BatchedCells(self.dims[splits], self.parts[splits], self.coordinates[kept], numbers, first), kept
 
 
-def rows(cuts: Sequence[Cut], digits: Sequence[Sequence[Digits]]) -> Rows:
+def batched_cells(splits: Sequence[SegmentSplit], coordinates: Sequence[Sequence[Coordinates]]) -> BatchedCells:
     """The rows with these ``digits`` of each cut."""
-    slots = [(*_padded(c.instances), *_padded(c.cores)) for c in cuts]
-    counts = np.array([len(d) for d in digits], dtype=np.int64)
-    return Rows(
+    slots = [(*_padded(c.instances), *_padded(c.cores)) for c in splits]
+    counts = np.array([len(d) for d in coordinates], dtype=np.int64)
+    return BatchedCells(
         np.array([[dim for dim, _ in s] for s in slots], dtype=np.int64).reshape(-1, SLOTS),
         np.array([[parts for _, parts in s] for s in slots], dtype=np.int64).reshape(-1, SLOTS),
-        np.array([d for of_cut in digits for d in of_cut], dtype=np.int64).reshape(-1, SLOTS),
-        np.repeat(np.arange(len(cuts), dtype=np.int64), counts),
+        np.array([d for of_cut in coordinates for d in of_cut], dtype=np.int64).reshape(-1, SLOTS),
+        np.repeat(np.arange(len(splits), dtype=np.int64), counts),
         np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64),
     )
 
@@ -70,11 +70,11 @@ def _padded(splits: Splits) -> list[tuple[int, int]]:
     return [*[(-1, 1)] * (MOST_SPLITS - len(splits)), *((s.dim, s.parts) for s in splits)]
 
 
-CORNERS = 3
+CORNER_CELLS = 3
 """The first rows of :func:`representatives` are cores 0, the last along the inner split, and the last of all."""
 
 
-def representatives(cut: Cut, shape: tuple[int, ...]) -> list[Digits]:
+def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Coordinates]:
     """A large instance on cores at the corners and on a large core, and the first and the last cell of all.
 
     Large means the largest part of each dimension (they differ by one), as near to the middle as there is one; of two
@@ -83,7 +83,7 @@ def representatives(cut: Cut, shape: tuple[int, ...]) -> list[Digits]:
     """
     extents = list(shape)
     large: list[int] = []
-    slots = [*_padded(cut.instances), *_padded(cut.cores)]
+    slots = [*_padded(split.instances), *_padded(split.cores)]
     for dim, parts in slots:
         extent = extents[dim] if dim >= 0 else 1
         sizes = [part(extent, parts, i).size for i in range(parts)]
@@ -96,24 +96,28 @@ def representatives(cut: Cut, shape: tuple[int, ...]) -> list[Digits]:
     return [*((large[0], large[1], *core) for core in cores), (0, 0, 0, 0), last]
 
 
-def all_cells(cut: Cut) -> list[Digits]:
+def all_cells(split: SegmentSplit) -> list[Coordinates]:
     """Every cell."""
-    slots = [*_padded(cut.instances), *_padded(cut.cores)]
+    slots = [*_padded(split.instances), *_padded(split.cores)]
     return list(product(*(range(parts) for _, parts in slots)))
 
 
-def shares(rows: Rows, shape: tuple[int, ...], follow: Mapping[int, int | None]) -> Boxes:
+def owned_boxes(cells: BatchedCells, shape: tuple[int, ...], followed: Mapping[int, int | None]) -> Boxes:
     """The array twin of :func:`girih.ir.semantics.cell.share`: the share of each row in a result of ``shape``."""
-    count = len(rows.cut)
+    count = len(cells.split_of)
     spans = np.tile(np.array(full(shape), dtype=np.int64).reshape(1, len(shape), 2), (count, 1, 1))
     present = np.ones(count, dtype=np.bool_)
     for slot in range(SLOTS):
-        dims, parts, digit = rows.dims[rows.cut, slot], rows.parts[rows.cut, slot], rows.digits[:, slot]
+        dims, parts, digit = (
+            cells.dims[cells.split_of, slot],
+            cells.parts[cells.split_of, slot],
+            cells.coordinates[:, slot],
+        )
         for leader_dim in np.unique(dims).tolist():
             if leader_dim < 0:
                 continue
             mine = dims == leader_dim
-            dim = follow.get(leader_dim)
+            dim = followed.get(leader_dim)
             if dim is None:
                 present &= ~(mine & (digit > 0))
                 continue

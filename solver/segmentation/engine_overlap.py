@@ -19,12 +19,12 @@ import numpy as np
 
 from ...ir.semantics.box_arrays import Bool, Int
 
-PARTS = 4
+STREAMED_PARTS = 4
 """An operator is passed on in so many parts."""
 
 
 @dataclass(frozen=True)
-class Link:
+class OperatorTiming:
     """One operator, for each cut: cycles ``alone``, busy cycles of the two engines, and whether it streams.
 
     ``sources``: positions in the chain of the operators whose results it reads.
@@ -37,25 +37,25 @@ class Link:
     sources: tuple[int, ...]
 
 
-def duration(chain: Sequence[Link]) -> Int:
+def makespan(operators: Sequence[OperatorTiming]) -> Int:
     """Cycles from the first start to the last end, for each cut."""
-    nothing = np.zeros_like(chain[0].alone)
-    matrix_free, vector_free = nothing, nothing
+    zero = np.zeros_like(operators[0].alone)
+    matrix_free, vector_free = zero, zero
     starts: list[Int] = []
     ends: list[Int] = []
-    for link in chain:
-        part = link.alone // PARTS
-        begin = np.where(link.matrix > 0, matrix_free, vector_free)
-        end = nothing
-        for source in link.sources:
-            other = chain[source]
-            streams = link.streams & other.streams
-            first = starts[source] + other.alone // PARTS
+    for operator in operators:
+        part = operator.alone // STREAMED_PARTS
+        begin = np.where(operator.matrix > 0, matrix_free, vector_free)
+        end = zero
+        for source in operator.sources:
+            producer = operators[source]
+            streams = operator.streams & producer.streams
+            first = starts[source] + producer.alone // STREAMED_PARTS
             begin = np.maximum(begin, np.where(streams, first, ends[source]))
             end = np.maximum(end, ends[source] + part)
-        end = np.maximum.reduce([end, begin + link.alone, vector_free + link.vector])
-        matrix_free = np.where(link.matrix > 0, end, matrix_free)
-        vector_free = np.where(link.vector > 0, end, vector_free)
+        end = np.maximum.reduce([end, begin + operator.alone, vector_free + operator.vector])
+        matrix_free = np.where(operator.matrix > 0, end, matrix_free)
+        vector_free = np.where(operator.vector > 0, end, vector_free)
         starts.append(begin)
         ends.append(end)
     return np.maximum.reduce(ends)

@@ -1,4 +1,4 @@
-"""What crosses between segments: what an activation costs in each column, kept in shared memory or not."""
+"""Inter-segment tensors: what an activation costs in each column, resident in shared memory or spilled."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...ir.graph import Graph
-from .candidates import Column
+from .column_cost import Column
 
-SHARES = 16
-"""Weights are kept between instances in such shares of a column's weights."""
+WEIGHT_PARTS = 16
+"""The pinned fraction of a column's weights is a multiple of 1 / 16: the granularity of the reserve for weights."""
 
 
 @dataclass(frozen=True)
 class Activation:
     """A tensor that may cross between segments. ``first`` and ``last``: positions of the operators that touch it.
 
-    ``produced`` is false where its home in main memory is filled anyway (an input of the graph, a host's result), and
-    ``stored`` true where it must be written there (an output, a host's operand). Without a ``reader`` on the cores it
-    is never kept.
+    ``produced`` is false where main memory holds it anyway (an input of the graph, a host's result), and ``stored``
+    true where it must be written there (an output, a host's operand). One that is not ``read_on_cores`` never resides
+    in shared memory.
     """
 
     name: str
@@ -28,171 +28,190 @@ class Activation:
     last: int
     produced: bool
     stored: bool
-    reader: bool
+    read_on_cores: bool
 
 
 @dataclass(frozen=True)
-class Item:
-    """One activation in one column, in bytes: what it takes of shared memory, and what it moves through main memory,
-    if it is kept and if it is not."""
+class ActivationCost:
+    """One activation in one column, in bytes: of shared memory, and of traffic with main memory.
+
+    Resident, it takes ``resident_bytes`` and ``resident_traffic``; otherwise ``staged_bytes`` and ``spilled_traffic``.
+    """
 
     name: str
-    keepable: bool
-    held_kept: int
-    held: int
-    moved_kept: int
-    moved: int
+    can_reside: bool
+    resident_bytes: int
+    staged_bytes: int
+    resident_traffic: int
+    spilled_traffic: int
 
 
 @dataclass(frozen=True)
-class Residence:
-    """Which activations stay in shared memory, and how many shares of its weights each column of a path keeps there."""
+class Residency:
+    """The activations that reside in shared memory, and for each column of a path how many of the
+    :data:`WEIGHT_PARTS` parts of its weights are pinned there while its instances run."""
 
-    kept: frozenset[str]
-    shares: tuple[int, ...]
+    resident: frozenset[str]
+    pinned: tuple[int, ...]
 
 
 def activations(graph: Graph) -> tuple[Activation, ...]:
     """All tensors but constants that some operator touches, in the order of the graph's tensors."""
     position = {op.name: i for i, op in enumerate(graph.ops)}
-    found: list[Activation] = []
+    touched: list[Activation] = []
     for tensor in graph.tensors:
         if tensor.name in graph.constant_names:
             continue
         producer = graph.producer.get(tensor.name)
         readers = graph.consumers[tensor.name]
-        touched = [position[op.name] for op in (*((producer,) if producer else ()), *readers)]
-        if not touched:
+        positions = [position[op.name] for op in (*((producer,) if producer else ()), *readers)]
+        if not positions:
             continue
-        found.append(
+        touched.append(
             Activation(
                 tensor.name,
                 tensor.bytes,
-                min(touched),
-                max(touched),
+                min(positions),
+                max(positions),
                 producer is not None and producer.host is None,
                 tensor.name in graph.output_tensors or any(op.host is not None for op in readers),
                 any(op.host is None for op in readers),
             )
         )
-    return tuple(found)
+    return tuple(touched)
 
 
-class Touching:
-    """Activations by the positions of the operators between which they matter."""
+class ActivationIndex:
+    """Activations by the positions of the operators between which they live."""
 
     def __init__(self, known: Sequence[Activation], count: int) -> None:
         self._known = known
         self._starting: list[list[int]] = [[] for _ in range(count)]
-        self._across: list[list[int]] = [[] for _ in range(count)]
-        """Those that begin before a position and matter there."""
+        self._live_in: list[list[int]] = [[] for _ in range(count)]
+        """Those that begin before a position and live there."""
         for number, a in enumerate(known):
             self._starting[a.first].append(number)
             for position in range(a.first + 1, a.last + 1):
-                self._across[position].append(number)
+                self._live_in[position].append(number)
 
-    def between(self, first: int, last: int) -> list[Activation]:
-        """Those that some operator in ``first .. last`` touches or passes by, in order."""
-        found = [n for position in range(first, last + 1) for n in self._starting[position]]
-        return [self._known[n] for n in sorted([*self._across[first], *found])]
+    def live_in(self, first: int, last: int) -> list[Activation]:
+        """Those that live at some operator in ``first .. last``, in order."""
+        starting = [n for position in range(first, last + 1) for n in self._starting[position]]
+        return [self._known[n] for n in sorted([*self._live_in[first], *starting])]
 
 
-def items(column: Column, known: Sequence[Activation], versions: int = 2) -> tuple[Item, ...]:
-    """The activations that enter or leave a column, or pass it by if they are kept.
+def activation_costs(column: Column, live: Sequence[Activation], versions: int = 2) -> tuple[ActivationCost, ...]:
+    """The costs of the ``live`` activations that enter or leave a column, or that live across it if resident.
 
-    What is not kept has room for ``versions`` instances: with two, one is filled while the other is used.
+    What is not resident has room for ``versions`` instances: with two, one is filled while the other is used.
     """
-    return tuple(_items(column, known, versions))
+    return tuple(_costs(column, live, versions))
 
 
-def _items(column: Column, known: Sequence[Activation], versions: int) -> Iterator[Item]:
-    steps = dict(column.steps)
-    for a in known:
+def _costs(column: Column, live: Sequence[Activation], versions: int) -> Iterator[ActivationCost]:
+    footprints = dict(column.footprints)
+    for a in live:
         if a.first > column.last or a.last < column.first:
             continue
-        inside = column.first <= a.first
-        crosses = not inside or a.last > column.last or not a.produced
-        step = steps.get(a.name)
-        if not crosses and step is None:
+        begins_inside = column.first <= a.first
+        crosses = not begins_inside or a.last > column.last or not a.produced
+        footprint = footprints.get(a.name)
+        if not crosses and footprint is None:
             continue
-        held = moved_kept = moved = 0
-        if step is not None:
+        staged = resident_traffic = spilled_traffic = 0
+        if footprint is not None:
             # Fetched once if that is all of it.
-            held = min(a.bytes, step * min(versions, column.instances))
-            if not inside or not a.produced:
-                moved += a.bytes if held == a.bytes else step * column.instances
-        if inside and not a.produced:
-            moved_kept += a.bytes
-        if inside and a.produced:
-            moved_kept += a.bytes if a.stored else 0
-            moved += a.bytes if a.stored or a.last > column.last else 0
-        yield Item(a.name, a.reader and crosses, a.bytes if crosses else held, held, moved_kept, moved)
+            staged = min(a.bytes, footprint * min(versions, column.instances))
+            if not begins_inside or not a.produced:
+                spilled_traffic += a.bytes if staged == a.bytes else footprint * column.instances
+        if begins_inside and not a.produced:
+            resident_traffic += a.bytes
+        if begins_inside and a.produced:
+            resident_traffic += a.bytes if a.stored else 0
+            spilled_traffic += a.bytes if a.stored or a.last > column.last else 0
+        resident = a.bytes if crosses else staged
+        yield ActivationCost(a.name, a.read_on_cores and crosses, resident, staged, resident_traffic, spilled_traffic)
 
 
-def demand(column: Column, of: Sequence[Item], kept: frozenset[str], shares: int, reserve: int) -> int:
+def shared_bytes(
+    column: Column, costs: Sequence[ActivationCost], resident: frozenset[str], pinned: int, reserve: int
+) -> int:
     """Bytes of shared memory that a column needs; ``reserve`` for weights on their way."""
-    total = sum([i.held_kept if i.keepable and i.name in kept else i.held for i in of])
-    return total + min(reserve, column.weights) + -(-column.weights * shares // SHARES)
+    total = sum([i.resident_bytes if i.can_reside and i.name in resident else i.staged_bytes for i in costs])
+    return total + min(reserve, column.weight_bytes) + -(-column.weight_bytes * pinned // WEIGHT_PARTS)
 
 
-def moved(column: Column, of: Sequence[Item], kept: frozenset[str], shares: int) -> int:
-    """Bytes that a column moves through main memory."""
-    total = sum([i.moved_kept if i.keepable and i.name in kept else i.moved for i in of])
-    return total + column.weights + column.again * (SHARES - shares) // SHARES
+def main_traffic(column: Column, costs: Sequence[ActivationCost], resident: frozenset[str], pinned: int) -> int:
+    """Bytes that a column moves from and to main memory."""
+    total = sum([i.resident_traffic if i.can_reside and i.name in resident else i.spilled_traffic for i in costs])
+    return total + column.weight_bytes + column.refetched_bytes * (WEIGHT_PARTS - pinned) // WEIGHT_PARTS
 
 
-def least_moved(column: Column, of: Sequence[Item], capacity: int, reserve: int) -> int | None:
-    """Bytes that a column moves through main memory at least; ``None`` if it never fits.
+def least_main_traffic(column: Column, costs: Sequence[ActivationCost], capacity: int, reserve: int) -> int | None:
+    """Bytes that a column moves from and to main memory at least; ``None`` if it never fits.
 
-    Exact for the column alone: tries what to keep. What passes by can be evicted at the expense of other columns.
+    Exact for the column alone: tries which activations reside. One that only lives across it can be spilled at the
+    expense of other columns.
     """
-    free = capacity - demand(column, of, frozenset(), 0, reserve)
+    free = capacity - shared_bytes(column, costs, frozenset(), 0, reserve)
     if free < 0:
         return None
-    choices = [i for i in of if i.keepable and i.moved > i.moved_kept]
-    fixed = sum(min(i.moved, i.moved_kept) if i.keepable else i.moved for i in of if i not in choices) + column.weights
+    choices = [i for i in costs if i.can_reside and i.spilled_traffic > i.resident_traffic]
+    fixed = column.weight_bytes + sum(
+        min(i.spilled_traffic, i.resident_traffic) if i.can_reside else i.spilled_traffic
+        for i in costs
+        if i not in choices
+    )
     best: int | None = None
-    for keep in product((True, False), repeat=len(choices)):
-        room = free - sum(i.held_kept - i.held for k, i in zip(keep, choices, strict=True) if k)
+    for resides in product((True, False), repeat=len(choices)):
+        room = free - sum(i.resident_bytes - i.staged_bytes for r, i in zip(resides, choices, strict=True) if r)
         if room < 0:
             continue
-        shares = min(SHARES, SHARES * room // column.weights) if column.weights else SHARES
-        total = fixed + sum(i.moved_kept if k else i.moved for k, i in zip(keep, choices, strict=True))
-        total += column.again * (SHARES - shares) // SHARES
+        pinned = min(WEIGHT_PARTS, WEIGHT_PARTS * room // column.weight_bytes) if column.weight_bytes else WEIGHT_PARTS
+        total = fixed + sum(
+            i.resident_traffic if r else i.spilled_traffic for r, i in zip(resides, choices, strict=True)
+        )
+        total += column.refetched_bytes * (WEIGHT_PARTS - pinned) // WEIGHT_PARTS
         best = total if best is None else min(best, total)
-        if all(keep) and shares == SHARES:
+        if all(resides) and pinned == WEIGHT_PARTS:
             break
     return best
 
 
-def fit(
-    path: Sequence[Column], of: Sequence[Sequence[Item]], keepable: frozenset[str], capacity: int, reserve: int
-) -> Residence | None:
-    """A good residence for a path whose columns have the items ``of``: evict what costs least for each byte.
+def greedy_residency(
+    path: Sequence[Column],
+    costs: Sequence[Sequence[ActivationCost]],
+    can_reside: frozenset[str],
+    capacity: int,
+    reserve: int,
+) -> Residency | None:
+    """A good residency for a path: spills the activation that costs least for each byte until every column fits.
 
-    ``None`` if a column does not fit even with nothing kept.
+    ``costs``: by column. ``None`` if a column does not fit even with nothing resident.
     """
-    spill: dict[str, int] = {}
-    for here in of:
-        for i in here:
-            spill[i.name] = spill.get(i.name, 0) + i.moved - i.moved_kept
-    kept = keepable
-    for column, here in zip(path, of, strict=True):
-        while demand(column, here, kept, 0, reserve) > capacity:
-            able = {
-                i.name: i.held_kept - i.held for i in here if i.name in kept and i.keepable and i.held_kept > i.held
+    spill_traffic: dict[str, int] = {}
+    for of_column in costs:
+        for i in of_column:
+            spill_traffic[i.name] = spill_traffic.get(i.name, 0) + i.spilled_traffic - i.resident_traffic
+    resident = can_reside
+    for column, of_column in zip(path, costs, strict=True):
+        while shared_bytes(column, of_column, resident, 0, reserve) > capacity:
+            freed = {
+                i.name: i.resident_bytes - i.staged_bytes
+                for i in of_column
+                if i.name in resident and i.can_reside and i.resident_bytes > i.staged_bytes
             }
-            if not able:
+            if not freed:
                 return None
-            kept -= {_cheapest(able, spill)}
-    shares: list[int] = []
-    for column, here in zip(path, of, strict=True):
-        q = SHARES if column.again else 0
-        while q and demand(column, here, kept, q, reserve) > capacity:
-            q -= 1
-        shares.append(q)
-    return Residence(kept, tuple(shares))
+            resident -= {_cheapest(freed, spill_traffic)}
+    pinned: list[int] = []
+    for column, of_column in zip(path, costs, strict=True):
+        parts = WEIGHT_PARTS if column.refetched_bytes else 0
+        while parts and shared_bytes(column, of_column, resident, parts, reserve) > capacity:
+            parts -= 1
+        pinned.append(parts)
+    return Residency(resident, tuple(pinned))
 
 
-def _cheapest(able: Mapping[str, int], spill: Mapping[str, int]) -> str:
-    return min(able, key=lambda name: (spill[name] / able[name], name))
+def _cheapest(freed: Mapping[str, int], spill_traffic: Mapping[str, int]) -> str:
+    return min(freed, key=lambda name: (spill_traffic[name] / freed[name], name))

@@ -1,143 +1,199 @@
-"""The constraints of the segmentation model; the formulation is in :mod:`girih.solver.segmentation.solve`."""
+"""Model 1, segmentation: which consecutive operators form a segment, and how each segment is split.
+
+Sets
+    C columns (:mod:`.candidates`): runs of operators with a split; A activations; boundaries 0 .. N between operators.
+Data, in cycles of main memory where they are bytes
+    c_j of column j on the cores, n_j its instances; w_j its weights, v_j what of them is fetched again if none are
+    pinned between its instances. What activation a moves through main memory in column j, and what it takes of shared
+    memory: m_aj, b_aj if it is resident, m'_aj, b'_aj if not. L: shared memory; R: reserve for weights on their way.
+Variables
+    x_j column j is used; r_a activation a is resident in shared memory while it crosses segments; q_j how many of K
+    parts of its weights column j pins during its instances. At each boundary p: t_p when the cores are there, d_p what
+    main memory must have moved by then, e_p its prefetch slack (by how much it is ahead of that).
+Constraints
+    (1) one path: exactly one column leaves boundary 0, one enters boundary N; as many enter as leave any other.
+    If x_j, for column j from boundary p to boundary s, with D_j = w_j + v_j (1 - q_j / K) + sum_a (m_aj r_a +
+    m'_aj (1 - r_a)) and H_j = W_j q_j / K + sum_a (b_aj r_a + b'_aj (1 - r_a)):
+    (2) shared memory: R + H_j <= L.
+    (3) cores: t_s >= t_p + c_j.
+    (4) main memory: t_s - e_s >= t_p - e_p + D_j, and d_s >= d_p + D_j.
+    (5) prefetch has room: e_s + H_j <= L + c_j / 2 n_j, where the last term (only if weights can be pinned) is half the
+        time of the last instance, in which they give way.
+    (6) pinned weights: q_j <= K x_j.
+Redundant
+    (7) t_N >= sum_j c_j x_j; t_N >= d_N >= sum_j l_j x_j, where l_j is the least D_j of column j alone.
+Objective
+    t_N, plus an overlap penalty: a share (one in :data:`~.problem.OVERLAP_PENALTY`, or as asked) of
+    sum_j c_j x_j + d_N, because overlap is never perfect: small segments have more to hide, and how much of it can be
+    hidden is for the lower models to find out.
+Heuristic and bound
+    :mod:`.shortest_path`: without (2), and with l_j for D_j, a label-setting shortest path gives the bound and the
+    reduced cost of each column; with a typical residency it gives paths. Columns whose reduced cost exceeds the best
+    answer are left out. Where that meets the bound, no solver runs.
+Relaxed
+    When exactly bytes are needed within a column; halos of what is staged; tiles (a Benders cut that raises the cost of
+    a column corrects it). Columns are priced on the cells that represent the others, and one that then turns out not to
+    fit in all of its cells is removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor
 
 from ..cpsat.backend import Expr, Model, Var, total, weighted
-from .inter_segment import SHARES
+from .inter_segment import WEIGHT_PARTS, Residency
 from .problem import Answer, Problem
 
 
 @dataclass(frozen=True)
-class Variables:
-    """x by column, r by activation, q by column that fetches weights again; t, d and e by cut point."""
-
-    use: dict[int, Var]
-    keep: dict[str, Var]
-    shares: dict[int, Var]
-    time: list[Var]
-    main: list[Var]
-    ahead: list[Var]
-
-
-@dataclass(frozen=True)
 class _Terms:
-    """Linear in r and q: D_j and H_j of a column."""
+    """Of one column, linear in r and q: ``moved`` is D_j, ``held`` is H_j, at most ``most``; in cycles, rounded up."""
 
     moved: Expr
     held: Expr
     most: int
-    """H_j at its largest."""
 
 
-def build(problem: Problem, columns: Sequence[int]) -> tuple[Model, Variables]:
-    """The model over some of the columns."""
-    model = Model("segmentation")
-    count = problem.cuts.count
-    horizon = sum(problem.columns[j].cycles + problem.least[j] for j in columns) + problem.cycles(
-        sum(i.moved + i.moved_kept for j in columns for i in problem.items[j])
-        + sum(problem.columns[j].again for j in columns)
-    )
-    crossing = dict.fromkeys(i.name for j in columns for i in problem.items[j] if i.keepable)
-    v = Variables(
-        {j: model.bool(f"use {problem.columns[j].first}..{problem.columns[j].last} #{j}") for j in columns},
-        {name: model.bool(f"keep {name}") for name in crossing},
-        {j: model.int(0, SHARES, f"shares #{j}") for j in columns if problem.columns[j].again},
-        [model.int(0, horizon if p else 0, f"time {p}") for p in range(count + 1)],
-        [model.int(0, horizon if p else 0, f"main {p}") for p in range(count + 1)],
-        [model.int(0, horizon if p else 0, f"ahead {p}") for p in range(count + 1)],
-    )
-    _one_path(model, v, problem)
-    for j in columns:
-        _column(model, v, problem, j)
-    _redundant(model, v, problem)
-    work = weighted([v.use[j] for j in columns], [problem.columns[j].cycles for j in columns])
-    model.minimize(problem.exposed * v.time[count] + work + v.main[count])
-    return model, v
+class SegmentationModel:
+    """The model over some ``columns`` of a problem, by index."""
 
+    def __init__(self, problem: Problem, columns: Sequence[int]) -> None:
+        self.problem = problem
+        self.model = model = Model("segmentation")
+        chosen = [(j, problem.columns[j]) for j in columns]
+        boundaries = range(problem.boundaries.count + 1)
+        horizon = self._horizon(columns)
+        crossing = dict.fromkeys(i.name for j in columns for i in problem.costs[j] if i.can_reside)
+        self.use = {j: model.bool(f"use {c.first}..{c.last} #{j}") for j, c in chosen}
+        self.resident = {name: model.bool(f"resident {name}") for name in crossing}
+        self.pinned = {j: model.int(0, WEIGHT_PARTS, f"pinned #{j}") for j, c in chosen if c.refetched_bytes}
+        self.time = [model.int(0, horizon if p else 0, f"time {p}") for p in boundaries]
+        self.main = [model.int(0, horizon if p else 0, f"main {p}") for p in boundaries]
+        self.slack = [model.int(0, horizon if p else 0, f"slack {p}") for p in boundaries]
 
-def _one_path(model: Model, v: Variables, problem: Problem) -> None:
-    """(1)"""
-    count = problem.cuts.count
-    with model.group("one path"):
-        into: list[list[Var]] = [[] for _ in range(count + 1)]
-        out: list[list[Var]] = [[] for _ in range(count + 1)]
-        for j, x in v.use.items():
-            out[problem.cuts.first[j]].append(x)
-            into[problem.cuts.after[j]].append(x)
-        model.exactly_one(out[0])
-        model.exactly_one(into[count])
-        for cut in range(1, count):
-            if into[cut] or out[cut]:
-                model.add(total(into[cut]) == total(out[cut]))
+        self.one_path()
+        of_column = (self.shared_memory, self.cores, self.main_memory, self.prefetch_has_room, self.pinned_weights)
+        for j in columns:
+            terms = self._terms(j)
+            for constraint in of_column:
+                constraint(j, terms)
+        self.redundant()
+        work = weighted([self.use[j] for j in columns], [c.cycles for _, c in chosen])
+        model.minimize(problem.overlap_penalty * self.time[-1] + work + self.main[-1])
 
+    def one_path(self) -> None:
+        """(1)"""
+        boundaries = self.problem.boundaries
+        entering: list[list[Var]] = [[] for _ in range(boundaries.count + 1)]
+        leaving: list[list[Var]] = [[] for _ in range(boundaries.count + 1)]
+        for j, used in self.use.items():
+            leaving[boundaries.start[j]].append(used)
+            entering[boundaries.end[j]].append(used)
+        with self.model.group("one path"):
+            self.model.exactly_one(leaving[0])
+            self.model.exactly_one(entering[boundaries.count])
+            for p in range(1, boundaries.count):
+                if entering[p] or leaving[p]:
+                    self.model.add(total(entering[p]) == total(leaving[p]))
 
-def _terms(v: Variables, problem: Problem, j: int) -> _Terms:
-    """D_j and H_j, both in cycles and rounded up."""
-    column, cycles = problem.columns[j], problem.cycles
-    moved: Expr = cycles(column.weights)
-    held: Expr = 0
-    most = 0
-    for item in problem.items[j]:
-        high, low = cycles(item.held_kept), cycles(item.held)
-        if item.keepable and item.name in v.keep:
-            keep = v.keep[item.name]
-            moved += cycles(item.moved) + (cycles(item.moved_kept) - cycles(item.moved)) * keep
-            held += low + (high - low) * keep
-            most += max(high, low)
-        else:
-            moved += cycles(item.moved)
-            held += low
-            most += low
-    if j in v.shares:
-        part = cycles(column.again / SHARES)
-        moved += SHARES * part - part * v.shares[j]
-        held += cycles(column.weights / SHARES) * v.shares[j]
-        most += SHARES * cycles(column.weights / SHARES)
-    return _Terms(moved, held, most)
+    def shared_memory(self, j: int, terms: _Terms) -> None:
+        """(2)"""
+        reserve = self.problem.cycles(min(self.problem.reserve, self.problem.columns[j].weight_bytes))
+        if terms.most + reserve > self._capacity:
+            with self.model.group("shared memory"):
+                self.model.add(terms.held <= self._capacity - reserve, when=self.use[j])
 
+    def cores(self, j: int, _: _Terms) -> None:
+        """(3)"""
+        p, s = self._ends(j)
+        with self.model.group("cores"):
+            self.model.add(self.time[s] >= self.time[p] + self.problem.columns[j].cycles, when=self.use[j])
 
-def _column(model: Model, v: Variables, problem: Problem, j: int) -> None:
-    """(2) to (6)"""
-    column, x = problem.columns[j], v.use[j]
-    p, s = problem.cuts.first[j], problem.cuts.after[j]
-    terms = _terms(v, problem, j)
-    capacity = floor(problem.capacity / problem.rate)
-    reserve = problem.cycles(min(problem.reserve, column.weights))
-    if terms.most + reserve > capacity:
-        with model.group("shared memory"):
-            model.add(terms.held <= capacity - reserve, when=x)
-    with model.group("cores"):
-        model.add(v.time[s] >= v.time[p] + column.cycles, when=x)
-    with model.group("main memory"):
-        model.add(v.time[s] - v.ahead[s] >= v.time[p] - v.ahead[p] + terms.moved, when=x)
-        model.add(v.main[s] >= v.main[p] + terms.moved, when=x)
-    with model.group("prefetch"):
-        model.add(v.ahead[s] + terms.held <= capacity + problem.room(j, problem.capacity), when=x)
-    if j in v.shares:
-        with model.group("kept weights"):
-            model.add(v.shares[j] <= SHARES * x)
+    def main_memory(self, j: int, terms: _Terms) -> None:
+        """(4)"""
+        p, s = self._ends(j)
+        with self.model.group("main memory"):
+            done = self.time[p] - self.slack[p] + terms.moved
+            self.model.add(self.time[s] - self.slack[s] >= done, when=self.use[j])
+            self.model.add(self.main[s] >= self.main[p] + terms.moved, when=self.use[j])
 
+    def prefetch_has_room(self, j: int, terms: _Terms) -> None:
+        """(5)"""
+        limit = self._capacity + self.problem.slack_limit(j, self.problem.capacity)
+        with self.model.group("prefetch"):
+            self.model.add(self.slack[self._ends(j)[1]] + terms.held <= limit, when=self.use[j])
 
-def _redundant(model: Model, v: Variables, problem: Problem) -> None:
-    """(7)"""
-    used = list(v.use)
-    count = problem.cuts.count
-    with model.group("redundant"):
-        model.add(v.time[count] >= weighted([v.use[j] for j in used], [problem.columns[j].cycles for j in used]))
-        model.add(v.main[count] >= weighted([v.use[j] for j in used], [problem.least[j] for j in used]))
-        model.add(v.time[count] >= v.main[count])
+    def pinned_weights(self, j: int, _: _Terms) -> None:
+        """(6)"""
+        if j in self.pinned:
+            with self.model.group("pinned weights"):
+                self.model.add(self.pinned[j] <= WEIGHT_PARTS * self.use[j])
 
+    def redundant(self) -> None:
+        """(7)"""
+        used = list(self.use.values())
+        columns = [self.problem.columns[j] for j in self.use]
+        with self.model.group("redundant"):
+            self.model.add(self.time[-1] >= weighted(used, [c.cycles for c in columns]))
+            self.model.add(self.main[-1] >= weighted(used, [self.problem.least_main_cycles[j] for j in self.use]))
+            self.model.add(self.time[-1] >= self.main[-1])
 
-def hint(model: Model, v: Variables, problem: Problem, best: Answer) -> None:
-    """Begin with a known answer."""
-    for j, x in v.use.items():
-        model.hint(x, int(j in best.path))
-    for name, keep in v.keep.items():
-        model.hint(keep, int(name in best.residence.kept))
-    of = dict(zip(best.path, best.residence.shares, strict=True))
-    for j, q in v.shares.items():
-        model.hint(q, of.get(j, 0))
+    def hint(self, answer: Answer) -> None:
+        """Begin with a known answer."""
+        for j, used in self.use.items():
+            self.model.hint(used, int(j in answer.path))
+        for name, resident in self.resident.items():
+            self.model.hint(resident, int(name in answer.residency.resident))
+        pinned = dict(zip(answer.path, answer.residency.pinned, strict=True))
+        for j, parts in self.pinned.items():
+            self.model.hint(parts, pinned.get(j, 0))
+
+    def answer(self, value: Callable[[Expr], int]) -> Answer:
+        """The answer that a solution gives the variables these values."""
+        used = (j for j, x in self.use.items() if value(x))
+        path = tuple(sorted(used, key=lambda j: self.problem.boundaries.start[j]))
+        resident = frozenset(name for name, r in self.resident.items() if value(r))
+        pinned = tuple(value(self.pinned[j]) if j in self.pinned else 0 for j in path)
+        return self.problem.answer(path, Residency(resident, pinned))
+
+    @property
+    def _capacity(self) -> int:
+        """L."""
+        return floor(self.problem.capacity / self.problem.main_rate)
+
+    def _ends(self, j: int) -> tuple[int, int]:
+        """The boundaries p and s of column j."""
+        return self.problem.boundaries.start[j], self.problem.boundaries.end[j]
+
+    def _horizon(self, columns: Sequence[int]) -> int:
+        """No answer takes longer: all work of all columns, one after the other."""
+        problem = self.problem
+        moved = sum(i.spilled_traffic + i.resident_traffic for j in columns for i in problem.costs[j])
+        refetched = sum(problem.columns[j].refetched_bytes for j in columns)
+        work = sum(problem.columns[j].cycles + problem.least_main_cycles[j] for j in columns)
+        return work + problem.cycles(moved + refetched)
+
+    def _terms(self, j: int) -> _Terms:
+        column, cycles = self.problem.columns[j], self.problem.cycles
+        moved: Expr = cycles(column.weight_bytes)
+        held: Expr = 0
+        most = 0
+        for cost in self.problem.costs[j]:
+            spilled, staged = cycles(cost.spilled_traffic), cycles(cost.staged_bytes)
+            moved += spilled
+            held += staged
+            if cost.can_reside and cost.name in self.resident:
+                resident = cycles(cost.resident_bytes)
+                moved += (cycles(cost.resident_traffic) - spilled) * self.resident[cost.name]
+                held += (resident - staged) * self.resident[cost.name]
+                most += max(resident, staged)
+            else:
+                most += staged
+        if j in self.pinned:
+            refetched, part = cycles(column.refetched_bytes / WEIGHT_PARTS), cycles(column.weight_bytes / WEIGHT_PARTS)
+            moved += WEIGHT_PARTS * refetched - refetched * self.pinned[j]
+            held += part * self.pinned[j]
+            most += WEIGHT_PARTS * part
+        return _Terms(moved, held, most)

@@ -10,139 +10,159 @@ from math import ceil, floor
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ..cost.operator import Rates
-from .candidates import RESERVE, Column
-from .inter_segment import Item, Residence, Touching, activations, demand, fit, items, least_moved, moved
-from .shortest_path import Cuts, Flow, Path, Potentials, potentials, splices
+from .candidates import WEIGHT_RESERVE
+from .column_cost import Column
+from .inter_segment import (
+    ActivationCost,
+    ActivationIndex,
+    Residency,
+    activation_costs,
+    activations,
+    greedy_residency,
+    least_main_traffic,
+    main_traffic,
+    shared_bytes,
+)
+from .shortest_path import Boundaries, Path, PathBounds, PathCosts, path_bounds, recombined
 
-EXPOSED = 10
-"""One part in so many of all work counts as time, because overlap is never perfect; unless something else is asked."""
-MOST_PATHS = 12
-"""Paths that are made solutions before the solver runs."""
+OVERLAP_PENALTY = 10
+"""One part in so many of all work counts as time. Chosen, not measured: the loop tries others (its iterations)."""
+PATHS_TRIED = 12
+"""Paths of each relaxation that are completed to answers before the solver runs. Chosen, not measured."""
+PINNED_FRACTIONS = (1.0, 0.5, 0.0)
+"""Of the weights that a column can pin, what the relaxations with typical residency assume: all, half and none."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A path with its residence; ``objective`` in units of 1 / :attr:`Problem.exposed` cycles. ``spans``: by column."""
+    """A path with its residency; ``objective`` in units of 1 / :attr:`Problem.overlap_penalty` cycles."""
 
     path: Path
-    residence: Residence
+    residency: Residency
     objective: int
-    spans: tuple[int, ...]
-    main: int
 
 
 class Problem:
     """Columns by their index; all times in cycles, all memory in the cycles that main memory takes to fill it."""
 
-    def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine, exposed: int = EXPOSED) -> None:
+    def __init__(
+        self, columns: Sequence[Column], graph: Graph, machine: Machine, overlap_penalty: int = OVERLAP_PENALTY
+    ) -> None:
         self.graph = graph
-        self.exposed = exposed
-        self.rate = Rates.of(machine).main
+        self.overlap_penalty = overlap_penalty
+        self.main_rate = Rates.of(machine).main
         self.capacity = machine.role("shared").capacity
-        self.reserve = self.capacity // RESERVE
-        self.known = activations(graph)
-        by_place = Touching(self.known, len(graph.ops))
-        self.keepable = frozenset(a.name for a in self.known if a.reader)
+        self.reserve = self.capacity // WEIGHT_RESERVE
+        self.activations = activations(graph)
+        index = ActivationIndex(self.activations, len(graph.ops))
+        self.can_reside = frozenset(a.name for a in self.activations if a.read_on_cores)
         self.columns: list[Column] = []
-        self.items: list[tuple[Item, ...]] = []
-        self.least: list[int] = []
+        self.costs: list[tuple[ActivationCost, ...]] = []
+        """Of the activations of each column."""
+        self.least_main_cycles: list[int] = []
         for column in columns:
-            known = by_place.between(column.first, column.last)
+            live = index.live_in(column.first, column.last)
             for versions in (2, 1):
-                of = items(column, known, versions)
-                least = least_moved(column, of, self.capacity, self.reserve)
+                costs = activation_costs(column, live, versions)
+                least = least_main_traffic(column, costs, self.capacity, self.reserve)
                 if least is not None:
                     self.columns.append(column)
-                    self.items.append(of)
-                    self.least.append(self.cycles(least))
+                    self.costs.append(costs)
+                    self.least_main_cycles.append(self.cycles(least))
                     break
-        self.cuts = Cuts(self.columns, len(graph.ops))
+        self.boundaries = Boundaries(self.columns, len(graph.ops))
 
     def excess(self, column: Column) -> int:
-        """Bytes of shared memory that a column needs beyond what there is, one instance at a time and nothing kept."""
-        return demand(column, items(column, self.known, 1), frozenset(), 0, self.reserve) - self.capacity
+        """Bytes of shared memory that a column needs beyond the capacity, one instance at a time, nothing resident."""
+        costs = activation_costs(column, self.activations, 1)
+        return shared_bytes(column, costs, frozenset(), 0, self.reserve) - self.capacity
 
     def cycles(self, size: float) -> int:
-        """Cycles of main memory for so many bytes."""
-        return ceil(size / self.rate)
+        """Cycles of main memory for ``size`` bytes."""
+        return ceil(size / self.main_rate)
 
-    def room(self, j: int, used: int) -> int:
-        """How far main memory can be ahead when column j ends, if its activations and kept weights use ``used`` bytes.
+    def slack_limit(self, j: int, used: int) -> int:
+        """The most prefetch slack at the end of column j, if its activations and pinned weights use ``used`` bytes.
 
-        Kept weights give way during the last instance, so half of its time counts as well.
+        Pinned weights give way during the last instance, so half of its time counts as well.
         """
         column = self.columns[j]
-        last = column.cycles // (2 * column.instances) if column.again else 0
-        return max(0, floor((self.capacity - used) / self.rate)) + last
+        last = column.cycles // (2 * column.instances) if column.refetched_bytes else 0
+        return max(0, floor((self.capacity - used) / self.main_rate)) + last
 
-    def relaxed(self) -> Flow:
+    def relaxed(self) -> PathCosts:
         """Every column at its best, whatever the others do."""
-        ahead = [self.room(j, sum(min(i.held, i.held_kept) for i in of)) for j, of in enumerate(self.items)]
-        return self._flow(self.least, ahead)
+        limits = [
+            self.slack_limit(j, sum(min(i.staged_bytes, i.resident_bytes) for i in costs))
+            for j, costs in enumerate(self.costs)
+        ]
+        return self._path_costs(self.least_main_cycles, limits)
 
-    def typical(self, share: float) -> Flow:
-        """Every column with all activations that it can keep, and ``share`` of the weights that it can keep as well."""
+    def typical(self, pinned_fraction: float) -> PathCosts:
+        """Every column with all activations resident that can be, and this fraction of the weights that it can pin."""
         main: list[int] = []
-        ahead: list[int] = []
-        for j, (column, of, residence) in enumerate(zip(self.columns, self.items, self._alone, strict=True)):
-            shares = int(residence.shares[0] * share)
-            main.append(self.cycles(moved(column, of, residence.kept, shares)))
-            ahead.append(self.room(j, demand(column, of, residence.kept, shares, 0)))
-        return self._flow(main, ahead)
+        limits: list[int] = []
+        for j, (column, costs, alone) in enumerate(zip(self.columns, self.costs, self._residency_alone, strict=True)):
+            pinned = int(alone.pinned[0] * pinned_fraction)
+            main.append(self.cycles(main_traffic(column, costs, alone.resident, pinned)))
+            limits.append(self.slack_limit(j, shared_bytes(column, costs, alone.resident, pinned, 0)))
+        return self._path_costs(main, limits)
 
     @cached_property
-    def _alone(self) -> list[Residence]:
-        """By column: as much as it can keep if it need not care for others."""
-        found: list[Residence] = []
-        for column, of in zip(self.columns, self.items, strict=True):
-            residence = fit([column], [of], self.keepable, self.capacity, self.reserve)
-            assert residence is not None
-            found.append(residence)
-        return found
+    def _residency_alone(self) -> list[Residency]:
+        """By column: the residency that it can have if it need not care for others."""
+        alone: list[Residency] = []
+        for column, costs in zip(self.columns, self.costs, strict=True):
+            residency = greedy_residency([column], [costs], self.can_reside, self.capacity, self.reserve)
+            assert residency is not None
+            alone.append(residency)
+        return alone
 
-    def _flow(self, main: Sequence[int], ahead: Sequence[int]) -> Flow:
+    def _path_costs(self, main: Sequence[int], slack_limits: Sequence[int]) -> PathCosts:
         core = [c.cycles for c in self.columns]
-        return Flow(core, main, ahead, [(c + m) / self.exposed for c, m in zip(core, main, strict=True)])
+        penalty = [(c + m) / self.overlap_penalty for c, m in zip(core, main, strict=True)]
+        return PathCosts(core, main, slack_limits, penalty)
 
-    def answer(self, path: Path, residence: Residence) -> Answer:
-        """The objective, from path and residence alone."""
-        spans: list[int] = []
-        ahead = work = main = 0
-        for j, shares in zip(path, residence.shares, strict=True):
-            column, of = self.columns[j], self.items[j]
-            need = self.cycles(moved(column, of, residence.kept, shares))
-            time = max(column.cycles, need - ahead)
-            ahead = min(self.room(j, demand(column, of, residence.kept, shares, 0)), ahead + time - need)
-            spans.append(time)
-            main += need
+    def answer(self, path: Path, residency: Residency) -> Answer:
+        """The objective, from path and residency alone."""
+        cycles = slack = work = 0
+        for j, pinned in zip(path, residency.pinned, strict=True):
+            column, costs = self.columns[j], self.costs[j]
+            need = self.cycles(main_traffic(column, costs, residency.resident, pinned))
+            time = max(column.cycles, need - slack)
+            limit = self.slack_limit(j, shared_bytes(column, costs, residency.resident, pinned, 0))
+            slack = min(limit, slack + time - need)
+            cycles += time
             work += column.cycles + need
-        return Answer(path, residence, self.exposed * sum(spans) + work, tuple(spans), main)
+        return Answer(path, residency, self.overlap_penalty * cycles + work)
 
-    def fitted(self, path: Path) -> Answer | None:
-        """The path with a greedy residence, and as many kept weights as pay."""
-        columns = [self.columns[j] for j in path]
-        residence = fit(columns, [self.items[j] for j in path], self.keepable, self.capacity, self.reserve)
-        if residence is None:
+    def with_greedy_residency(self, path: Path) -> Answer | None:
+        """The path with a greedy residency that pins as many weights as pay; ``None`` if a column does not fit."""
+        columns, costs = [self.columns[j] for j in path], [self.costs[j] for j in path]
+        residency = greedy_residency(columns, costs, self.can_reside, self.capacity, self.reserve)
+        if residency is None:
             return None
         options = [
-            self.answer(path, Residence(residence.kept, tuple(q * part // 4 for q in residence.shares)))
-            for part in (4, 3, 2, 1, 0)
+            self.answer(path, Residency(residency.resident, tuple(n * quarters // 4 for n in residency.pinned)))
+            for quarters in (4, 3, 2, 1, 0)
         ]
         return min(options, key=lambda a: a.objective)
 
-    def search(self) -> tuple[Potentials | None, Answer | None]:
-        """The bound and the regrets of the relaxed flow, and the best of many paths made solutions."""
-        relaxed = self.relaxed()
-        found = potentials(self.cuts, relaxed)
-        if found is None:
+    def search(self) -> tuple[PathBounds | None, Answer | None]:
+        """The bounds of the relaxation, and the best answer that completes one of many paths.
+
+        (``None``, ``None``) if no path leads from the first operator to the last.
+        """
+        bounds = path_bounds(self.boundaries, self.relaxed())
+        if bounds is None:
             return None, None
-        paths = dict.fromkeys(found.paths[:MOST_PATHS])
+        paths = dict.fromkeys(bounds.paths[:PATHS_TRIED])
         answers: list[Answer] = []
-        for share in (1.0, 0.5, 0.0):
-            flow = self.typical(share)
-            other = potentials(self.cuts, flow)
-            assert other is not None
-            paths |= dict.fromkeys(other.paths[:MOST_PATHS])
-            best = splices(self.cuts, flow, list(paths), MOST_PATHS)
-            answers += [a for path in best if (a := self.fitted(path)) is not None]
-        return found, min(answers, key=lambda a: a.objective) if answers else None
+        for fraction in PINNED_FRACTIONS:
+            costs = self.typical(fraction)
+            typical = path_bounds(self.boundaries, costs)
+            assert typical is not None
+            paths |= dict.fromkeys(typical.paths[:PATHS_TRIED])
+            best = recombined(self.boundaries, costs, list(paths), PATHS_TRIED)
+            answers += [a for path in best if (a := self.with_greedy_residency(path)) is not None]
+        return bounds, min(answers, key=lambda a: a.objective) if answers else None

@@ -17,14 +17,14 @@ from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
 from ...ir.semantics.region import OpBoxes
 from ..cost.operator import OpCost, Rates, Weights, Work, estimate
-from .engine_overlap import Link
+from .engine_overlap import OperatorTiming
 
 _Estimate = tuple[int, int, int, int]
 """Cycles alone, busy cycles of the matrix and the vector engine, whether it streams."""
 
 
 @dataclass
-class _Structure:
+class _ClassCosts:
     """What is known of the operators of one structure: parts by shape, estimates by (part, sharing, cores)."""
 
     cost: OpCost
@@ -33,7 +33,7 @@ class _Structure:
     estimates: dict[tuple[int, int, int], _Estimate] = field(default_factory=dict[tuple[int, int, int], _Estimate])
 
 
-class Costs:
+class OperatorCosts:
     """Cycles of parts of a graph's operators on one machine; operators of equal structure share them."""
 
     def __init__(self, graph: Graph, machine: Machine) -> None:
@@ -41,20 +41,20 @@ class Costs:
         self.machine = machine
         self.rates = Rates.of(machine)
         self.classes = graph.analysis(EquivalenceClasses)
-        self._known: dict[int, _Structure] = {}
+        self._known: dict[int, _ClassCosts] = {}
 
-    def structure(self, op: Op) -> _Structure:
+    def of_class(self, op: Op) -> _ClassCosts:
         number = self.classes.class_of[op.name]
         if number not in self._known:
-            self._known[number] = _Structure(OpCost(self.classes.representatives[number], self.graph, self.machine))
+            self._known[number] = _ClassCosts(OpCost(self.classes.representatives[number], self.graph, self.machine))
         return self._known[number]
 
     def cost(self, op: Op) -> OpCost:
         """The cost model of an operator (that of the first one of equal structure)."""
-        return self.structure(op).cost
+        return self.of_class(op).cost
 
 
-class OpUnderCuts:
+class OperatorUnderSplits:
     """One operator: ``points`` of its stages and boxes of its tensors in the largest cell of each cut.
 
     ``sharing[c]`` of ``cores[c]`` hold the same stationary operand; ``sources`` as in :class:`~.engine_overlap.Link`.
@@ -62,7 +62,7 @@ class OpUnderCuts:
 
     def __init__(
         self,
-        costs: Costs,
+        costs: OperatorCosts,
         op: Op,
         points: Sequence[Boxes],
         parts: Mapping[str, Boxes],
@@ -74,53 +74,55 @@ class OpUnderCuts:
         self.points, self.parts = points, parts
         held = [parts[n] for n in tensor_names(op) if n in parts]
         shapes = np.concatenate([b.sizes for b in (*points, *held)], axis=1)
-        self._table = np.ascontiguousarray(np.concatenate([shapes, sharing[:, None], cores[:, None]], axis=1))
-        self._found = np.full((len(cores), 4), -1, dtype=np.int64)
+        self._shapes = np.ascontiguousarray(np.concatenate([shapes, sharing[:, None], cores[:, None]], axis=1))
+        self._estimates = np.full((len(cores), 4), -1, dtype=np.int64)
 
-    def link(self, cuts: Int) -> Link:
+    def timing(self, splits: Int) -> OperatorTiming:
         """The operator under some of the cuts."""
-        new = cuts[self._found[cuts, 0] < 0]
-        if len(new):
-            self._price(new)
-        alone, matrix, vector, streams = self._found[cuts].T
-        return Link(alone, matrix, vector, streams > 0, self.sources)
+        unpriced = splits[self._estimates[splits, 0] < 0]
+        if len(unpriced):
+            self._price(unpriced)
+        alone, matrix, vector, streams = self._estimates[splits].T
+        return OperatorTiming(alone, matrix, vector, streams > 0, self.sources)
 
-    def keep(self, cuts: Int) -> None:
+    def select(self, splits: Int) -> None:
         """Forget the other cuts."""
-        self.points = [p.select(cuts) for p in self.points]
-        self.parts = {n: b.select(cuts) for n, b in self.parts.items()}
-        self._table, self._found = np.ascontiguousarray(self._table[cuts]), self._found[cuts]
+        self.points = [p.select(splits) for p in self.points]
+        self.parts = {n: b.select(splits) for n, b in self.parts.items()}
+        self._shapes, self._estimates = np.ascontiguousarray(self._shapes[splits]), self._estimates[splits]
 
-    def _price(self, cuts: Int) -> None:
-        table = np.ascontiguousarray(self._table[cuts])
-        view = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).reshape(-1)
+    def _price(self, splits: Int) -> None:
+        shapes = np.ascontiguousarray(self._shapes[splits])
+        view = shapes.view(np.dtype((np.void, shapes.dtype.itemsize * shapes.shape[1]))).reshape(-1)
         _, firsts, inverse = np.unique(view, return_index=True, return_inverse=True)
-        found = np.array([self._estimate(int(cuts[first])) for first in firsts.tolist()], dtype=np.int64)
-        self._found[cuts] = found[inverse.reshape(-1)]
+        estimates = np.array([self._estimate(int(splits[first])) for first in firsts.tolist()], dtype=np.int64)
+        self._estimates[splits] = estimates[inverse.reshape(-1)]
 
-    def _estimate(self, cut: int) -> _Estimate:
-        known = self.costs.structure(self.op)
-        row = self._table[cut]
+    def _estimate(self, split: int) -> _Estimate:
+        known = self.costs.of_class(self.op)
+        row = self._shapes[split]
         shape = row[:-2].tobytes()
         if shape not in known.numbers:
             known.numbers[shape] = len(known.parts)
-            known.parts.append(self._part(known.cost, cut))
+            known.parts.append(self._part(known.cost, split))
         key = (known.numbers[shape], int(row[-2]), int(row[-1]))
         if key not in known.estimates:
             part, work = known.parts[key[0]]
-            known.estimates[key] = self._of(known.cost, part, work, Weights(key[2], key[1], not known.cost.streamed))
+            known.estimates[key] = self._estimated(
+                known.cost, part, work, Weights(key[2], key[1], not known.cost.streamed)
+            )
         return known.estimates[key]
 
-    def _of(self, cost: OpCost, part: OpBoxes, work: Work, weights: Weights) -> _Estimate:
+    def _estimated(self, cost: OpCost, part: OpBoxes, work: Work, weights: Weights) -> _Estimate:
         if cost.op.output not in part.tensors:
             return 0, 0, 0, 1
         at_hand = 2 * cost.weights(part) <= self.costs.machine.role("weights").capacity
         streams = cost.anchor is None or at_hand or cost.batched
         return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
 
-    def _part(self, cost: OpCost, cut: int) -> tuple[OpBoxes, Work]:
+    def _part(self, cost: OpCost, split: int) -> tuple[OpBoxes, Work]:
         """The part in the cell of a cut, named as in the first operator of equal structure, and its work."""
-        table = dict(zip(tensor_names(self.op), tensor_names(cost.op), strict=True))
-        boxes = {table[n]: b.box(cut) for n, b in self.parts.items() if b.present[cut]}
-        part = OpBoxes(tuple(p.box(cut) for p in self.points), boxes)
+        representative_name = dict(zip(tensor_names(self.op), tensor_names(cost.op), strict=True))
+        boxes = {representative_name[n]: b.box(split) for n, b in self.parts.items() if b.present[split]}
+        part = OpBoxes(tuple(p.box(split) for p in self.points), boxes)
         return part, cost.work(part, boxes) if cost.op.output in boxes else Work()

@@ -19,14 +19,14 @@ Splits = tuple[Split, ...]
 
 MOST_INSTANCES = 32
 """Instances considered at first; more only where nothing fits."""
-MOST_IN_TWO = 8
+MOST_INSTANCES_IN_TWO = 8
 """Instances considered at first when two dimensions are cut."""
-ENOUGH_CORES = 0.75
+LEAST_CORE_USE = 0.75
 """A cut that leaves more of the cores idle is only considered if none uses more."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class SegmentSplit:
     """How a segment is cut."""
 
     instances: Splits
@@ -53,7 +53,7 @@ def core_splits(shape: tuple[int, ...], cores: int) -> list[Splits]:
             if other >= 2 and (cores % parts == 0 or parts == shape[a]):
                 found.append((Split(a, parts), Split(b, other)))
     most = max(prod(s.parts for s in splits) for splits in found)
-    return [splits for splits in found if prod(s.parts for s in splits) >= ENOUGH_CORES * most]
+    return [splits for splits in found if prod(s.parts for s in splits) >= LEAST_CORE_USE * most]
 
 
 def instance_splits(shape: tuple[int, ...], most: int, most_in_two: int) -> list[Splits]:
@@ -77,16 +77,16 @@ def _powers(extent: int, most: int) -> list[int]:
     return list(found)
 
 
-def cuts(
-    shape: tuple[int, ...], cores: int, most: int = MOST_INSTANCES, most_in_two: int = MOST_IN_TWO
-) -> tuple[Cut, ...]:
+def segment_splits(
+    shape: tuple[int, ...], cores: int, most: int = MOST_INSTANCES, most_in_two: int = MOST_INSTANCES_IN_TWO
+) -> tuple[SegmentSplit, ...]:
     """All cuts of a result of ``shape`` that leave no cell empty, coarsest first."""
-    found: list[Cut] = []
+    found: list[SegmentSplit] = []
     for over_cores in core_splits(shape, cores):
         for instances in instance_splits(shape, most, most_in_two):
             parts = [1] * len(shape)
             for split in (*instances, *over_cores):
                 parts[split.dim] *= split.parts
             if all(p <= extent for p, extent in zip(parts, shape, strict=True)):
-                found.append(Cut(instances, over_cores))
+                found.append(SegmentSplit(instances, over_cores))
     return tuple(sorted(found, key=lambda c: c.instance_count))

@@ -91,7 +91,7 @@ class Segments:
             margin = part * self.machine.role("local").capacity // 16
             made = Candidates(self.graph, self.machine, longest=1, margin=margin)
             for column in made.ending(self._position[op.name]):
-                cut = self._splitter.segment((op,), column.cut.instances, column.cut.cores)
+                cut = self._splitter.segment((op,), column.split.instances, column.split.cores)
                 if cut not in seen:
                     seen.add(cut)
                     yield cut

@@ -13,7 +13,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.region import OpBoxes, op_boxes
 from girih.solver.cost.operator import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
-from girih.solver.segmentation.engine_overlap import Link, duration
+from girih.solver.segmentation.engine_overlap import OperatorTiming, makespan
 from tests.support import graphs
 
 
@@ -93,24 +93,24 @@ def test_an_estimate_covers_each_engine(machine: Machine) -> None:
     assert max(work.matrix, work.vector) <= cycles <= work.matrix + work.vector + cost.latency
 
 
-def link(alone: int, matrix: int, vector: int, streams: bool, *sources: int) -> Link:
+def link(alone: int, matrix: int, vector: int, streams: bool, *sources: int) -> OperatorTiming:
     one = np.array([1])
-    return Link(one * alone, one * matrix, one * vector, one == int(streams), sources)
+    return OperatorTiming(one * alone, one * matrix, one * vector, one == int(streams), sources)
 
 
 def test_a_chain_waits_for_what_does_not_stream() -> None:
     first, second = link(100, 100, 10, True), link(100, 100, 10, False, 0)
-    assert duration([first, second])[0] == 200
+    assert makespan([first, second])[0] == 200
 
 
 def test_a_chain_overlaps_vector_and_matrix_work() -> None:
     softmax, product = link(100, 0, 100, True), link(100, 100, 0, True, 0)
-    assert duration([softmax, product])[0] == 125
+    assert makespan([softmax, product])[0] == 125
 
 
 def test_a_chain_is_never_shorter_than_an_engine() -> None:
     links = [link(50, 40, 30, True), link(60, 60, 10, True, 0), link(70, 0, 70, True, 1)]
-    assert duration(links)[0] >= max(sum(int(x.matrix[0]) for x in links), sum(int(x.vector[0]) for x in links))
+    assert makespan(links)[0] >= max(sum(int(x.matrix[0]) for x in links), sum(int(x.vector[0]) for x in links))
 
 
 def test_structures_ignore_names() -> None:

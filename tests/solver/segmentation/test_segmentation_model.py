@@ -21,14 +21,15 @@ from girih.ir.semantics.in_place import replaced
 from girih.solver.baselines.layerwise import layerwise_segments
 from girih.solver.cost.local_buffers import data_buffers, round_up
 from girih.solver.cpsat.backend import Budget, solve
-from girih.solver.segmentation.batched_cells import all_cells, representatives, rows, shares
-from girih.solver.segmentation.candidates import Candidates, Column
-from girih.solver.segmentation.inter_segment import Residence, activations, items, least_moved
-from girih.solver.segmentation.model import build
+from girih.solver.segmentation.batched_cells import all_cells, batched_cells, owned_boxes, representative_cells
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.segmentation.column_cost import Column
+from girih.solver.segmentation.inter_segment import Residency, activation_costs, activations, least_main_traffic
+from girih.solver.segmentation.model import SegmentationModel
 from girih.solver.segmentation.problem import Problem
-from girih.solver.segmentation.shortest_path import Cuts, Flow, potentials, splices
-from girih.solver.segmentation.solve import ColumnCut, Segmentation, segment
-from girih.solver.segmentation.splits import Cut, core_splits, cuts, instance_splits
+from girih.solver.segmentation.shortest_path import Boundaries, PathCosts, path_bounds, recombined
+from girih.solver.segmentation.solve import BendersCut, Segmentation, segment
+from girih.solver.segmentation.splits import SegmentSplit, core_splits, instance_splits, segment_splits
 from girih.solver.tiling.solve import Infeasible, Tiler
 from tests.support import graphs
 
@@ -61,24 +62,24 @@ def test_cores_are_used() -> None:
 def test_no_part_is_for_nothing() -> None:
     parts = [s[0].parts for s in instance_splits((56,), 32, 8) if s]
     assert parts == [2, 4, 8, 14, 28]
-    assert all(c.instance_count * c.core_count <= 56 for c in cuts((56,), 8))
+    assert all(c.instance_count * c.core_count <= 56 for c in segment_splits((56,), 8))
 
 
 @pytest.mark.parametrize(
     "cut",
     [
-        Cut((Split(0, 2), Split(2, 3)), (Split(1, 4), Split(2, 2))),
-        Cut((Split(1, 5),), (Split(1, 2),)),
-        Cut((), (Split(0, 2),)),
+        SegmentSplit((Split(0, 2), Split(2, 3)), (Split(1, 4), Split(2, 2))),
+        SegmentSplit((Split(1, 5),), (Split(1, 2),)),
+        SegmentSplit((), (Split(0, 2),)),
     ],
 )
-def test_shares_are_those_of_cells(cut: Cut) -> None:
+def test_shares_are_those_of_cells(cut: SegmentSplit) -> None:
     graph = graphs.chain(2, batch=2, size=13, channels=8)
     ops = graph.ops
     made = Segment(tuple(o.name for o in ops), cut.instances, cut.cores, ())
     follow = followed_dims(graph, ops)[ops[0].name]
     shape = graph.tensor[ops[0].output].shape
-    there = shares(rows([cut], [all_cells(cut)]), shape, follow)
+    there = owned_boxes(batched_cells([cut], [all_cells(cut)]), shape, follow)
     cores = count(cut.cores)
     for i in range(count(cut.instances)):
         for c in range(cores):
@@ -88,7 +89,7 @@ def test_shares_are_those_of_cells(cut: Cut) -> None:
 def peak_by_cells(graph: Graph, machine: Machine, column: Column) -> int:
     """The peak of local memory from single cells, tensor by tensor."""
     ops = [op.name for op in graph.ops[column.first : column.last + 1]]
-    made = Segment(tuple(ops), column.cut.instances, column.cut.cores, ())
+    made = Segment(tuple(ops), column.split.instances, column.split.cores, ())
     tiled = Tiler(graph, machine).segment(made, Cells(graph))
     assert not isinstance(tiled, Infeasible)
     buffers = data_buffers(graph, Cells(graph), machine, 0, tiled[0])
@@ -102,14 +103,14 @@ def test_peaks_are_those_of_cells(tiny: Machine) -> None:
     made = Candidates(graph, tiny)
     columns = made.columns()
     for column in columns[:: max(1, len(columns) // 12)]:
-        exact = made.exact_peak(column)
+        exact = made.exact_local_bytes(column)
         assert exact == peak_by_cells(graph, tiny, column)
-        assert column.peak <= exact <= 1.1 * column.peak
+        assert column.local_bytes <= exact <= 1.1 * column.local_bytes
 
 
 def test_representatives_are_cells_of_the_cut() -> None:
-    cut = Cut((Split(1, 14),), (Split(0, 2), Split(2, 4)))
-    assert set(representatives(cut, (2, 56, 30, 8))) <= set(all_cells(cut))
+    cut = SegmentSplit((Split(1, 14),), (Split(0, 2), Split(2, 4)))
+    assert set(representative_cells(cut, (2, 56, 30, 8))) <= set(all_cells(cut))
 
 
 # Candidates.
@@ -132,19 +133,19 @@ def test_equal_layers_have_equal_columns(stcp: Machine) -> None:
     moved = position["c2"] - position["c1"]
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
-        assert (b.first - a.first, b.cycles, b.cut) == (moved, a.cycles, a.cut)
-        assert [size for _, size in a.steps] == [size for _, size in b.steps]
+        assert (b.first - a.first, b.cycles, b.split) == (moved, a.cycles, a.split)
+        assert [size for _, size in a.footprints] == [size for _, size in b.footprints]
         inside = {n for op in graph.ops[b.first : b.last + 1] for n in (*op.inputs, op.output)}
-        assert {name for name, _ in b.steps} <= inside
+        assert {name for name, _ in b.footprints} <= inside
 
 
 def test_weights_are_counted_once_and_again(stcp: Machine) -> None:
     graph = graphs.matmul(m=512, k=256, n=128)
     weights = sum(graph.tensor[n].bytes for n in graph.constant_names)
     for column in Candidates(graph, stcp).columns():
-        assert column.weights == weights
-        rows_cut = any(s.dim == 0 for s in column.cut.instances)
-        assert (column.again > 0) == rows_cut
+        assert column.weight_bytes == weights
+        rows_cut = any(s.dim == 0 for s in column.split.instances)
+        assert (column.refetched_bytes > 0) == rows_cut
 
 
 def test_what_never_fits_is_named(tiny: Machine) -> None:
@@ -154,47 +155,49 @@ def test_what_never_fits_is_named(tiny: Machine) -> None:
         segment(net.graph(), tiny)
 
 
-# Flows.
+# The shortest path.
 
 
-def columns_at_random(rng: np.random.Generator, cut_points: int) -> tuple[Cuts, Flow]:
-    runs = [(a, b) for a in range(cut_points) for b in range(a + 1, cut_points + 1) for _ in range(2)]
-    made = [Column(a, b - 1, Cut((), ()), 0, 0, 0, (), 0, ()) for a, b in runs]
+def columns_at_random(rng: np.random.Generator, boundaries: int) -> tuple[Boundaries, PathCosts]:
+    runs = [(a, b) for a in range(boundaries) for b in range(a + 1, boundaries + 1) for _ in range(2)]
+    made = [Column(a, b - 1, SegmentSplit((), ()), 0, 0, 0, (), 0, ()) for a, b in runs]
     core, main, ahead = (rng.integers(0, 100, len(runs)).tolist() for _ in range(3))
-    return Cuts(made, cut_points), Flow(core, main, ahead, [(c + m) / 10 for c, m in zip(core, main, strict=True)])
+    return Boundaries(made, boundaries), PathCosts(
+        core, main, ahead, [(c + m) / 10 for c, m in zip(core, main, strict=True)]
+    )
 
 
-def all_paths(cut_points: Cuts, at: int = 0) -> Iterator[tuple[int, ...]]:
-    if at == cut_points.count:
+def all_paths(boundaries: Boundaries, at: int = 0) -> Iterator[tuple[int, ...]]:
+    if at == boundaries.count:
         yield ()
-    for j in cut_points.starting[at]:
-        for rest in all_paths(cut_points, cut_points.after[j]):
+    for j in boundaries.leaving[at]:
+        for rest in all_paths(boundaries, boundaries.end[j]):
             yield (j, *rest)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_potentials_are_exact_and_never_too_high(seed: int) -> None:
-    cut_points, flow = columns_at_random(np.random.default_rng(seed), 5)
-    found = potentials(cut_points, flow)
+def test_path_bounds_are_exact_and_never_too_high(seed: int) -> None:
+    boundaries, costs = columns_at_random(np.random.default_rng(seed), 5)
+    found = path_bounds(boundaries, costs)
     assert found is not None
-    times = {p: flow.time(p) for p in all_paths(cut_points)}
+    times = {p: costs.cost(p) for p in all_paths(boundaries)}
     assert found.bound == pytest.approx(min(times.values()))
-    assert flow.time(found.paths[0]) == pytest.approx(found.bound)
-    for j in range(len(cut_points.first)):
+    assert costs.cost(found.paths[0]) == pytest.approx(found.bound)
+    for j in range(len(boundaries.start)):
         through = min(t for p, t in times.items() if j in p)
         assert found.bound - 1e-6 <= found.through[j] <= through + 1e-6
 
 
-def test_splices_are_paths_and_no_worse() -> None:
-    cut_points, flow = columns_at_random(np.random.default_rng(0), 5)
-    paths = list(all_paths(cut_points))
-    made = splices(cut_points, flow, paths[:3], 4)
+def test_recombined_paths_are_paths_and_no_worse() -> None:
+    boundaries, costs = columns_at_random(np.random.default_rng(0), 5)
+    paths = list(all_paths(boundaries))
+    made = recombined(boundaries, costs, paths[:3], 4)
     assert set(made) <= set(paths)
-    assert flow.time(made[0]) <= min(flow.time(p) for p in paths[:3])
+    assert costs.cost(made[0]) <= min(costs.cost(p) for p in paths[:3])
 
 
-def test_no_path_is_no_potential() -> None:
-    assert potentials(Cuts([], 2), Flow([], [], [], [])) is None
+def test_no_path_has_no_bounds() -> None:
+    assert path_bounds(Boundaries([], 2), PathCosts([], [], [], [])) is None
 
 
 # The model.
@@ -202,10 +205,10 @@ def test_no_path_is_no_potential() -> None:
 
 def best_by_trying(problem: Problem) -> int:
     best: int | None = None
-    for path in all_paths(problem.cuts):
-        names = sorted({i.name for j in path for i in problem.items[j] if i.keepable})
+    for path in all_paths(problem.boundaries):
+        names = sorted({i.name for j in path for i in problem.costs[j] if i.can_reside})
         for kept in chain.from_iterable(combinations(names, n) for n in range(len(names) + 1)):
-            residence = Residence(frozenset(kept), tuple(0 for _ in path))
+            residence = Residency(frozenset(kept), tuple(0 for _ in path))
             if all(fits(problem, j, residence) for j in path):
                 objective = problem.answer(path, residence).objective
                 best = objective if best is None else min(best, objective)
@@ -213,22 +216,24 @@ def best_by_trying(problem: Problem) -> int:
     return best
 
 
-def fits(problem: Problem, j: int, residence: Residence) -> bool:
-    held = sum(i.held_kept if i.keepable and i.name in residence.kept else i.held for i in problem.items[j])
-    return held + min(problem.reserve, problem.columns[j].weights) <= problem.capacity
+def fits(problem: Problem, j: int, residence: Residency) -> bool:
+    held = sum(
+        i.resident_bytes if i.can_reside and i.name in residence.resident else i.staged_bytes for i in problem.costs[j]
+    )
+    return held + min(problem.reserve, problem.columns[j].weight_bytes) <= problem.capacity
 
 
 @pytest.mark.parametrize("shared", [262144, 40000, 20000])
 def test_the_model_is_as_good_as_trying_everything(tiny: Machine, shared: int) -> None:
     graph = graphs.chain(4, batch=2, size=12, channels=8)
     machine = with_capacity(tiny, shared=shared)
-    columns = [c for c in Candidates(graph, machine, longest=2).columns() if not c.again]
+    columns = [c for c in Candidates(graph, machine, longest=2).columns() if not c.refetched_bytes]
     kept: dict[tuple[int, int], list[Column]] = {}
     for column in columns:
         kept.setdefault((column.first, column.last), []).append(column)
     problem = Problem([c for some in kept.values() for c in some[:2]], graph, machine)
-    model, _ = build(problem, range(len(problem.columns)))
-    solution = solve(model, budget=Budget(60.0))
+    model = SegmentationModel(problem, range(len(problem.columns)))
+    solution = solve(model.model, budget=Budget(60.0))
     assert solution.status == "optimal"
     best = best_by_trying(problem)
     # The model rounds each term up by itself.
@@ -240,10 +245,10 @@ def test_the_least_that_moves_is_the_least(tiny: Machine) -> None:
     graph = graphs.residual(1, size=12, channels=16)
     known = activations(graph)
     for column in Candidates(graph, tiny).columns()[::7]:
-        of = items(column, known)
+        of = activation_costs(column, known)
         capacity = 60000
-        least = least_moved(column, of, capacity, 1000)
-        free = least_moved(column, of, 1 << 40, 1000)
+        least = least_main_traffic(column, of, capacity, 1000)
+        free = least_main_traffic(column, of, 1 << 40, 1000)
         assert free is not None
         assert least is None or least >= free
 
@@ -287,10 +292,10 @@ def test_a_cut_forbids_a_column(stcp: Machine) -> None:
     made = Candidates(graph, stcp)
     before = segment(graph, stcp, candidates=made)
     victim = before.segments[0]
-    cut = ColumnCut(victim.ops, victim.instances, victim.cores, None, "does not fit")
+    cut = BendersCut(victim.ops, victim.instances, victim.cores)
     after = segment(graph, stcp, candidates=made, cuts=(cut,))
     assert victim not in after.segments
-    every = ColumnCut(victim.ops)
+    every = BendersCut(victim.ops)
     assert victim.ops not in {s.ops for s in segment(graph, stcp, candidates=made, cuts=(every,)).segments}
 
 
@@ -299,7 +304,7 @@ def test_a_cut_raises_a_price(stcp: Machine) -> None:
     made = Candidates(graph, stcp)
     before = segment(graph, stcp, candidates=made)
     assert before.solved.objective is not None
-    dearer = [ColumnCut(s.ops, cycles=10**6) for s in before.segments]
+    dearer = [BendersCut(s.ops, cycles=10**6) for s in before.segments]
     after = segment(graph, stcp, candidates=made, cuts=dearer)
     assert after.solved.objective is not None
     assert after.solved.objective >= before.solved.objective

@@ -1,0 +1,156 @@
+"""What a run of operators costs under each of its splits.
+
+The cycles of a column with ``I`` instances are
+
+    I * max(the operators of an instance + what it waits for its inputs, loads and stores of the busiest core, all
+            loads, all stores)
+      + the first load of activations + the last store
+
+so that what overlaps is counted once, and what a segment cannot overlap with itself is not forgotten. Copies are issued
+in order: the inputs of the next instance can be loaded while the last operator works through its last weights, taken
+as half of its time; an operator alone in its segment cannot even do that, since its buffers are still in use. Traffic
+with main memory is for the model, which decides what resides in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ..switches import Disabled
+from .fusion_candidates import FusionCandidate, InterSegmentTensor
+from .split_cost import OperatorCosts
+from .splits import SegmentSplit
+
+
+@dataclass(frozen=True)
+class Column:
+    """Operators ``first .. last`` (positions) under one split.
+
+    ``cycles``: on the cores, all instances. ``weight_bytes``: of its constants; ``refetched_bytes``: what of them is
+    fetched more than once if nothing is pinned between instances. ``footprints``: for each activation that crosses its
+    border, the bytes of it that an instance touches. ``local_bytes``: of local memory, at most at one time.
+    ``op_cycles``: of each operator in one instance; all of an instance together.
+    """
+
+    first: int
+    last: int
+    split: SegmentSplit
+    cycles: int
+    weight_bytes: int
+    refetched_bytes: int
+    footprints: tuple[tuple[str, int], ...]
+    local_bytes: int
+    op_cycles: tuple[int, ...]
+
+    @property
+    def instances(self) -> int:
+        return self.split.instance_count
+
+
+class _Transfers:
+    """Bytes of several inter-segment tensors, by split: of the busiest core, and of all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.core = np.zeros(count, dtype=np.int64)
+        self.cluster = np.zeros(count, dtype=np.int64)
+
+    def add(self, tensor: InterSegmentTensor) -> None:
+        self.core += tensor.core_bytes
+        self.cluster += tensor.cluster_bytes
+
+    def cycles(self, link: float, engine: float) -> NDArray[np.float64]:
+        """At these rates of the shared link and of a core's engine."""
+        return np.maximum(self.cluster / link, self.core / engine)
+
+
+class SplitCosts:
+    """The costs of one run under each of its splits, as arrays; ``splits`` are those that the run numbers."""
+
+    def __init__(
+        self,
+        run: FusionCandidate,
+        splits: tuple[SegmentSplit, ...],
+        graph: Graph,
+        costs: OperatorCosts,
+        disabled: Disabled,
+    ) -> None:
+        self.run, self.splits, self.graph = run, splits, graph
+        rates = costs.rates
+        instances = np.array([splits[s].instance_count for s in run.splits.tolist()], dtype=np.int64)
+        cores = np.array([splits[s].core_count for s in run.splits.tolist()], dtype=np.int64)
+        first_inputs = graph.ops[run.first].inputs
+        self.weight_bytes = np.zeros(len(instances), dtype=np.int64)
+        self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
+        loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))
+        for name, tensor in run.entering.items():
+            loaded.add(tensor)
+            if name in graph.constant_names:
+                whole = graph.tensor[name].bytes
+                self.weight_bytes += np.minimum(whole, tensor.footprint_bytes * instances)
+                self.refetched_bytes += np.maximum(0, tensor.footprint_bytes * instances - whole)
+            elif name in first_inputs:
+                loaded_first.add(tensor)
+        for tensor in run.leaving.values():
+            stored.add(tensor)
+        load = np.maximum(loaded.cluster / rates.read, loaded.cluster / cores / rates.into.bytes_per_cycle)
+        store = stored.cycles(rates.write, rates.out.bytes_per_cycle) + rates.store_latency
+        enter = loaded_first.cycles(rates.read, rates.into.bytes_per_cycle) + rates.latency
+        wait = np.maximum(enter, store) if run.first == run.last else np.maximum(0, enter - run.op_cycles[-1] / 2)
+        busy = np.sum(run.op_cycles, axis=0) if "engine-overlap" in disabled else run.cycles
+        period = np.maximum.reduce([busy + wait, load, store])
+        stall = 0.0 if "weight-starvation" in disabled else self._weight_stall(period, costs)
+        self.cycles = np.ceil(instances * period + enter + store + stall).astype(np.int64)
+
+    def _weight_stall(self, period: NDArray[np.float64], costs: OperatorCosts) -> NDArray[np.float64]:
+        """Cycles that the first instance waits for weights because those to come have no room in shared memory.
+
+        When operator j ends, at most what the free memory b holds beyond the weights W_j up to it has been fetched. So
+        E_k >= E_j + W_k - W_j - b, in cycles of main memory, for the ends E of all j < k. A bound from below: the
+        memory may have other uses, and fetches begin at the start with as much there as can be.
+        """
+        run, graph = self.run, self.graph
+        free = (costs.machine.role("shared").capacity - run.shared_bytes) / costs.rates.main
+        stretch = period / np.maximum(1, np.sum(run.op_cycles, axis=0))
+        end, weights, ahead = (np.zeros(len(period)) for _ in range(3))
+        for op, cycles in zip(graph.ops[run.first : run.last + 1], run.op_cycles, strict=True):
+            for name in dict.fromkeys(op.inputs):
+                if name in graph.constant_names:
+                    weights = weights + run.entering[name].footprint_bytes / costs.rates.main
+            end = np.maximum(end + cycles * stretch, ahead + weights - free)
+            ahead = np.maximum(ahead, end - weights)
+        return np.maximum(0.0, end - period)
+
+    def column(self, i: int) -> Column:
+        """The column of the split at index ``i`` of the run's."""
+        crossing = {n: t for n, t in self.run.entering.items() if n not in self.graph.constant_names}
+        crossing |= self.run.leaving
+        split = self.splits[int(self.run.splits[i])]
+        cycles = int(self.cycles[i])
+        alone = [int(of_op[i]) for of_op in self.run.op_cycles]
+        # The cycles of an instance, divided as the operators take them alone.
+        share = cycles / split.instance_count / max(1, sum(alone))
+        return Column(
+            self.run.first,
+            self.run.last,
+            split,
+            cycles,
+            int(self.weight_bytes[i]),
+            int(self.refetched_bytes[i]),
+            tuple((n, min(self.graph.tensor[n].bytes, int(t.footprint_bytes[i]))) for n, t in sorted(crossing.items())),
+            int(self.run.local_bytes[i]),
+            tuple(int(a * share) for a in alone),
+        )
+
+
+def host_column(graph: Graph, machine: Machine, position: int) -> Column:
+    """The column of an operator that runs on the host."""
+    op = graph.ops[position]
+    engine = machine.engine_for("host")
+    moved = sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs))
+    cycles = engine.issue + -(-moved // engine.bytes_per_cycle)
+    return Column(position, position, SegmentSplit((), ()), cycles, 0, 0, (), 0, (cycles,))
