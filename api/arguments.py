@@ -1,4 +1,4 @@
-"""Arguments of the Python API, whose types nobody has checked yet: what is wrong, and what to pass instead."""
+"""Checks the types of arguments of the Python API; an error says what to pass instead."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from ..ir.errors import UsageError
 def whole(what: str, value: object) -> int:
     """A whole number, of Python or NumPy."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise refusal(what, value, "a whole number")
+        raise wrong_type(what, value, "a whole number")
     try:
         return operator.index(value)
     except TypeError as error:
         # An array looks like a number, but only one without dimensions is one.
-        raise refusal(what, value, "a whole number") from error
+        raise wrong_type(what, value, "a whole number") from error
 
 
 def number(what: str, value: object) -> float:
     """A number, which may be infinite or NaN."""
     if isinstance(value, (bool, str, bytes)) or not isinstance(value, SupportsFloat):
-        raise refusal(what, value, "a number")
+        raise wrong_type(what, value, "a number")
     try:
         return float(value)
     except OverflowError:
         return math.inf
     except (TypeError, ValueError) as error:
-        raise refusal(what, value, "a number") from error
+        raise wrong_type(what, value, "a number") from error
 
 
 def path(what: str, value: object) -> Path:
-    """The place of a file or folder."""
+    """A path of a file or folder."""
     if not isinstance(value, (str, os.PathLike)):
-        raise refusal(what, value, "a path")
+        raise wrong_type(what, value, "a path")
     place = os.fspath(cast("os.PathLike[str] | str", value))
     if not isinstance(cast("object", place), str) or not place or "\0" in place:
-        raise refusal(what, value, "a path as text, which is neither empty nor contains NUL")
+        raise wrong_type(what, value, "a path as text, which is neither empty nor contains NUL")
     return Path(place)
 
 
 def named(what: str, value: object) -> dict[str, Any]:
     """A mapping whose keys are names."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast("Mapping[object, Any]", value)):
-        raise refusal(what, value, "a dictionary whose keys are names")
+        raise wrong_type(what, value, "a dictionary whose keys are names")
     return dict(cast("Mapping[str, Any]", value))
 
 
-def refusal(what: str, value: object, wanted: str) -> UsageError:
+def wrong_type(what: str, value: object, wanted: str) -> UsageError:
     """The error for a value of a wrong type."""
     shown = repr(value)
     if len(shown) > 60:

@@ -1,8 +1,7 @@
-"""What was decided and lowered before: a repeated compilation does neither again.
+"""The cache of plans and programs, so that a repeated compilation neither solves nor lowers.
 
-A plan is found by what it follows from: network, machine, options of the solver, and the code that decides. A program
-is found by its plan, network, machine, and the code that lowers. Where the model's file lies and what it is called is
-part of neither.
+The key of a plan is the digest of all that it follows from: network, machine, options and sources of the solver. That
+of a program: plan, network, machine and sources of the lowering. Path and name of the model's file are part of neither.
 """
 
 from __future__ import annotations
@@ -72,9 +71,9 @@ class ProgramKey:
 
 @dataclass(frozen=True)
 class Cache:
-    """Plans and programs that are kept in a store; without one, everything is always made anew.
+    """Plans and programs in a store; without one, everything is computed each time.
 
-    What is found is checked before it is used; what does not pass is made anew, with a warning.
+    An entry is checked before it is used; one that does not pass is computed again, with a warning.
     """
 
     store: Store | None
@@ -82,9 +81,9 @@ class Cache:
     def planned(
         self, graph: Graph, machine: Machine, options: Options, solve: Callable[[], Planned]
     ) -> tuple[Planned, bool]:
-        """The plan and its log, and whether they were kept from before; else they are what ``solve`` returns.
+        """The plan and its log, and whether they are from the cache; else they are what ``solve`` returns.
 
-        An answer that the clock or the user ended is not kept: it is not the one that a repetition would give.
+        A plan whose search the clock or the user ended is not kept: a repetition would give another.
         """
         if self.store is None:
             return solve(), False
@@ -92,23 +91,23 @@ class Cache:
         disabled = tuple(sorted(options.disabled))
         bare = replace(options, disabled=frozenset())
         name = f"{sha256(PlanKey(graph.digest, sha256(machine), bare, disabled, code_sha256(SOLVER)))}.plan"
-        found = _found(self.store, name, lambda data: _read_plan(data, graph, machine, options))
-        if found is not None:
-            return found, True
+        cached = _read_entry(self.store, name, lambda data: _read_plan(data, graph, machine, options))
+        if cached is not None:
+            return cached, True
         planned = solve()
         if planned.log.status == "done":
             self.store.put(name, to_json(planned))
         return planned, False
 
     def lowered(self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[], Program]) -> tuple[Program, bool]:
-        """The program of a plan, and whether it was kept from before; else it is what ``lower`` returns."""
+        """The program of a plan, and whether it is from the cache; else it is what ``lower`` returns."""
         if self.store is None:
             return lower(), False
         key = ProgramKey(graph.digest, sha256(machine), sha256(plan), code_sha256(LOWERING))
         name = f"{sha256(key)}.program"
-        found = _found(self.store, name, lambda data: _read_program(data, key))
-        if found is not None:
-            return found, True
+        cached = _read_entry(self.store, name, lambda data: _read_program(data, key))
+        if cached is not None:
+            return cached, True
         program = lower()
         self.store.put(name, program.to_bytes())
         return program, False
@@ -150,15 +149,15 @@ def code_sha256(code: Code) -> str:
     return digest.hexdigest()
 
 
-def _found(store: Store, name: str, read: Callable[[bytes], T]) -> T | None:
-    """What ``read`` makes of an entry; ``None`` if it is not there, or not to be trusted."""
+def _read_entry(store: Store, name: str, read: Callable[[bytes], T]) -> T | None:
+    """The content of an entry, read by ``read``; ``None`` if there is no entry, or ``read`` rejects it."""
     data = store.get(name)
     if data is None:
         return None
     try:
         return read(data)
     except Exception as error:
-        # Whatever a foreign entry makes a reader or a checker do, it is not what was looked for.
+        # Whatever exception a foreign entry causes in a reader or a checker, it is a miss.
         store.distrust(name, str(error) or type(error).__name__)
         return None
 

@@ -1,8 +1,8 @@
-"""Is the result right? A comparison with the network in float32, or with its graph, computed in numpy.
+"""Compares outputs with the network in float32, or with its graph evaluated in numpy.
 
-The network in float32 owes nothing to our code, but is near at best: what half precision may differ by hides small
-mistakes. The graph's own reading (:mod:`.exact`) rounds where graph and plan round, and is met to the last bit; that
-shows what solver, lowering and simulator did to the graph, but not whether the graph is the network.
+The network in float32 is computed without our code, but the tolerance that half precision needs hides small mistakes.
+The graph (:mod:`.exact`) is rounded where graph and plan round, and compared to the last bit: that finds mistakes of
+solver, lowering and simulator, but not of the importer.
 """
 
 from __future__ import annotations
@@ -109,5 +109,5 @@ def check(
     exact: bool = False,
 ) -> Check:  # fmt: skip
     """Compare each output of the graph with the reference; ``exact`` allows no difference."""
-    found = tuple(compare(p.name, outputs[p.name], reference[p.name]) for p in graph.outputs)
-    return Check(found, 0.0 if exact else tolerance(graph), samples)
+    compared = tuple(compare(p.name, outputs[p.name], reference[p.name]) for p in graph.outputs)
+    return Check(compared, 0.0 if exact else tolerance(graph), samples)

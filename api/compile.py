@@ -20,7 +20,7 @@ from ..ir.machine import Machine
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
-from .arguments import path, refusal, whole
+from .arguments import path, whole, wrong_type
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
 from .run import Arrays, Result, run
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled(container.Package):
-    """A compiled network: every noun that was made on the way, and what can be done with them.
+    """A compiled network: the nouns of its compilation, to be run, explained or saved.
 
-    ``seconds`` is the wall time of each stage, and ``cached`` whether its answer was kept from an earlier compilation;
-    both are empty after reading a file.
+    ``seconds`` is the wall time of each stage, and ``cached`` whether its result is from the cache; both are empty
+    after reading a file.
     """
 
     seconds: dict[str, float] = field(default_factory=dict[str, float], compare=False)
@@ -55,7 +55,7 @@ class Compiled(container.Package):
         plan say, and allows no difference.
         """
         if check not in (True, False, "exact"):
-            raise refusal("check", check, 'True, False or "exact"')
+            raise wrong_type("check", check, 'True, False or "exact"')
         if whole("seed", seed) < 0:
             raise UsageError(f"seed {seed} is negative; give 0 or more")
         place = None if trace is None else path("trace", trace)
@@ -67,7 +67,7 @@ class Compiled(container.Package):
         return result
 
     def explain(self, trace: Trace | None = None) -> Report:
-        """Why the schedule looks as it does, and where the cycles go: of this run, or of one in time alone."""
+        """Why the schedule looks as it does, and where the cycles of a run go: by default of one in time alone."""
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
         return explain(self.graph, self.plan, self.program, self.machine, self.log, trace)
@@ -94,37 +94,37 @@ def compile(
 
     See :class:`CompileOptions` for what the options mean. ``cache`` is the folder where plans and programs are kept, so
     that a repeated compilation neither solves nor lowers: ``True`` is the user's own or what ``GIRIH_CACHE`` says,
-    ``False`` is none. ``progress`` hears of every stage and model. Ctrl-C while the solver works keeps the best plan so
-    far and goes on; a second one raises ``KeyboardInterrupt``.
+    ``False`` is none. ``progress`` is called for every stage and model. Ctrl-C while the solver works keeps the best
+    plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(path("target", target))
     options = CompileOptions(
         name, solver_timeout, strategy, precision, batch, cast("dict[str, int]", {} if dims is None else dims), seed
     )
     if progress is not None and not callable(progress):
-        raise refusal("progress", progress, "a function that takes what there is to tell")
+        raise wrong_type("progress", progress, "a function of one argument, a Progress")
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)
     return compile_for(model, machine, options, progress or _silent, open_cache(cache))
 
 
-SELDOM = (100_000, 20, 100)
-"""When Python looks for cycles of objects that nobody uses, see :func:`gc.set_threshold`."""
+COLLECTION_THRESHOLDS = (100_000, 20, 100)
+"""Of Python's garbage collector during a compilation, see :func:`gc.set_threshold`."""
 
 
 @contextmanager
-def _seldom_collected() -> Generator[None]:
-    """Nearly all that a compilation makes is kept; to look through it all the time took a quarter of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(*SELDOM)
+def _rarely_collected() -> Generator[None]:
+    """Nearly all objects of a compilation live to its end; the default rate of garbage collection cost a quarter."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*thresholds)
 
 
-@_seldom_collected()
+@_rarely_collected()
 def compile_for(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Machine,
@@ -174,7 +174,7 @@ def load(place: str | Path) -> Compiled:
 
 
 class _Stages:
-    """Times the verbs, and tells the listener when each begins and ends."""
+    """Times the verbs, and reports the begin and end of each to the listener."""
 
     def __init__(self, progress: Listener) -> None:
         self._progress = progress
@@ -187,11 +187,11 @@ class _Stages:
         began = time.perf_counter()
         self._progress(Progress(name, "running", None, None, began - self._started))
         yield
-        now = time.perf_counter()
-        self.seconds[name] = now - began
+        ended = time.perf_counter()
+        self.seconds[name] = ended - began
         message = "from the cache" if self.cached.get(name) else ""
-        self._progress(Progress(name, "done", None, None, now - self._started, message))
+        self._progress(Progress(name, "done", None, None, ended - self._started, message))
 
 
 def _silent(news: Progress) -> None:
-    """Hear nothing."""
+    """The listener of a compilation without one."""

@@ -7,9 +7,8 @@
     meta.json                                    versions, options, and the SHA-256 of every other entry
 
 The archive's comment is "sha256:" and the SHA-256 of all bytes before the digits, so that no byte of the file can
-change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. How long a
-compilation took is no part of what it made; the log alone tells how long the solver searched, as part of how its
-answers came about.
+change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. The seconds of a
+compilation are not in the file, but for those of the solver, which are part of its log.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedE
 
 @dataclass(frozen=True)
 class Package:
-    """Everything that a compilation made. ``model`` holds the bytes of the ONNX network with dimensions bound.
+    """Everything that a compilation produced. ``model`` holds the bytes of the ONNX network with dimensions bound.
 
     ``graph.data`` and ``model`` are empty after a partial read.
     """
@@ -205,12 +204,12 @@ class _Reader:
         return data
 
     def fits(self, name: str, digest: str) -> None:
-        """The program was made from this entry."""
-        mine = self.meta.entries.get(name, "")
-        if digest != mine:
+        """Raise :class:`UsageError` unless the entry has the digest that the program says it was lowered from."""
+        actual = self.meta.entries.get(name, "")
+        if digest != actual:
             raise UsageError(
-                f"its program was made from another {name} (SHA-256 {digest[:12]}) than is in it ({mine[:12]}); "
-                "compile the model again"
+                f"its program was lowered from another {name} (SHA-256 {digest[:12]}) than it contains "
+                f"({actual[:12]}); compile the model again"
             )
 
     def _entry(self, name: str) -> bytes:
@@ -221,15 +220,15 @@ class _Reader:
 
 
 def _constants(reader: _Reader, graph: Graph) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
+    data: dict[str, np.ndarray] = {}
     for index, constant in enumerate(graph.constants):
         array = np.load(io.BytesIO(reader.get(_constant(index))), allow_pickle=False)
         tensor = graph.tensor[constant.tensor]
         if array.shape != tensor.shape or array.dtype != tensor.dtype:
             expected = f"{tensor.dtype}{list(tensor.shape)}"
             raise UsageError(f"{_constant(index)} is {array.dtype}{list(array.shape)}, the graph says {expected}")
-        found[constant.tensor] = array
-    return found
+        data[constant.tensor] = array
+    return data
 
 
 def _constant(index: int) -> str:

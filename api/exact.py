@@ -1,12 +1,13 @@
-"""The semantics of a Graph, in numpy: the judge of importer, lowering and simulator.
+"""A Graph evaluated in numpy: what a program has to compute, to the last bit.
 
-It shares nothing with them but host operators, whose kernels it runs.
+It shares no code with importer, lowering and simulator, but runs the kernels of host operators.
 
-A value is rounded where the graph says so, and a matrix product after each tile of its reduce axes, where the plan says
-so; sums are exact otherwise. A program must give the same numbers, but for sums that a vector engine rounds in parts.
+A value is rounded where the graph says so, and a matrix product after each tile of its reduce axes, as the plan tiles
+them; sums are exact otherwise. A program gives the same numbers, except where it adds a sum up in several instructions
+(:func:`sums_in_parts`).
 
-A stage is evaluated whole: each access becomes a strided view of its (padded) tensor with one dimension for each
-axis, so that even convolutions of real networks take seconds.
+A stage is evaluated as a whole: each access becomes a strided view of its (padded) tensor with one dimension for each
+axis, so that convolutions of real networks take seconds.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ erf64 = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def double(array: np.ndarray) -> np.ndarray:
-    """Exact enough for functions of several steps that are rounded once; whole numbers stay what they are."""
+    """In float64, for functions of several steps that are rounded once; whole numbers stay what they are."""
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 def smooth(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of several steps whose result is a float32, as that of any other."""
+    """A function of several steps, computed in float64 and rounded to float32."""
     return lambda a: function(a.astype(np.float64)).astype(np.float32)
 
 
@@ -94,11 +95,11 @@ COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.mini
 
 
 Cuts = Mapping[str, tuple[int, ...]]
-"""By operator: into tiles of which extents the reduce axes of its matrix product are cut."""
+"""By operator: the extents of the tiles of its matrix product along the reduce axes."""
 
 
 def reduce_cuts(plan: Plan) -> dict[str, tuple[int, ...]]:
-    """Where a plan has sums rounded."""
+    """The tiles after which a plan rounds sums of matrix products."""
     tiles = [tile for segment in plan.segments for tile in segment.tiles]
     return {tile.op: tile.reduce for tile in tiles if tile.engine == "matrix" and tile.reduce}
 
@@ -106,11 +107,11 @@ def reduce_cuts(plan: Plan) -> dict[str, tuple[int, ...]]:
 def sums_in_parts(graph: Graph, program: Program, cuts: Cuts) -> tuple[str, ...]:
     """The operators whose sums the program rounds where neither graph nor plan says so.
 
-    An instruction sums exactly and rounds; where it takes several to make a sum, each rounds what it adds to. A right
-    program may then differ from :func:`evaluate` in last digits.
+    An instruction adds exactly and rounds its result; where a sum takes several instructions, each of them rounds. A
+    correct program may then differ from :func:`evaluate` in the last digits.
     """
     sums, products = Counter[str](), Counter[str]()
-    found: set[str] = set()
+    in_parts: set[str] = set()
     for instruction in (i for stream in program.streams for i in stream):
         row, op = instruction.row, program.ops[instruction.op].name
         if row.kind == "matrix":
@@ -120,14 +121,14 @@ def sums_in_parts(graph: Graph, program: Program, cuts: Cuts) -> tuple[str, ...]
         elif row.kind == "vector" and row.func in ("sum", "prod", "macc", "dot", "dwconv"):
             acc = row.position.get("acc")
             if row.operands[0].access == "rw" if acc is None else instruction.values[acc]:
-                found.add(op)
-    # On average, an instruction sums what a tile has.
-    found |= {op for op, count in sums.items() if products[op] < count * _mean(graph.op[op], cuts[op])}
-    return tuple(op.name for op in graph.ops if op.name in found)
+                in_parts.add(op)
+    # On average, an instruction adds as many products as a tile has.
+    in_parts |= {op for op, count in sums.items() if products[op] < count * _mean(graph.op[op], cuts[op])}
+    return tuple(op.name for op in graph.ops if op.name in in_parts)
 
 
 def _mean(op: Op, cut: tuple[int, ...]) -> Fraction:
-    """Of the products in the tiles of a sum."""
+    """The mean number of products in the tiles of a sum."""
     extents = [axis.extent for axis in op.stages[op.anchor or 0].axes if axis.reduce]
     return Fraction(math.prod(extents), math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True)))
 
@@ -139,30 +140,31 @@ def evaluate(
 
     Sums are exact and rounded once; those of ``cuts`` after each tile.
     """
-    parts = [evaluate_replica(graph, shares(graph, inputs, r), host, cuts) for r in range(graph.replicas)]
+    replicas = [evaluate_replica(graph, replica_inputs(graph, inputs, r), host, cuts) for r in range(graph.replicas)]
     results: Arrays = {}
     for port in graph.outputs:
         if port.batch_axis is None:
-            whole = parts[0][port.tensor]
+            whole = replicas[0][port.tensor]
         else:
-            whole = np.concatenate([p[port.tensor] for p in parts], axis=port.batch_axis)
+            whole = np.concatenate([arrays[port.tensor] for arrays in replicas], axis=port.batch_axis)
             whole = whole.take(range(port.shape[port.batch_axis]), axis=port.batch_axis)
         assert whole.shape == port.shape, (port.name, whole.shape, port.shape)
         results[port.name] = whole.astype(port.dtype)
     return results
 
 
-def shares(graph: Graph, inputs: Mapping[str, np.ndarray], replica: int) -> Arrays:
-    """What one replica gets of the inputs; the last share is padded with zeros."""
-    given: Arrays = {}
+def replica_inputs(graph: Graph, inputs: Mapping[str, np.ndarray], replica: int) -> Arrays:
+    """The part of the inputs that one replica computes on, by tensor; the last part is padded with zeros."""
+    parts: Arrays = {}
     for port in graph.inputs:
         array = np.asarray(inputs[port.name])
         assert array.shape == port.shape, (port.name, array.shape, port.shape)
-        given[port.tensor] = share(graph, port, array, replica).astype(graph.tensor[port.tensor].dtype)
-    return given
+        parts[port.tensor] = replica_part(graph, port, array, replica).astype(graph.tensor[port.tensor].dtype)
+    return parts
 
 
-def share(graph: Graph, port: Port, array: np.ndarray, replica: int) -> np.ndarray:
+def replica_part(graph: Graph, port: Port, array: np.ndarray, replica: int) -> np.ndarray:
+    """One replica's part of an input along its batch axis, padded with zeros to the size of all parts."""
     if port.batch_axis is None:
         return array
     size = graph.tensor[port.tensor].shape[port.batch_axis]
@@ -172,10 +174,10 @@ def share(graph: Graph, port: Port, array: np.ndarray, replica: int) -> np.ndarr
 
 
 def evaluate_replica(
-    graph: Graph, given: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
+    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
 ) -> Arrays:
-    """All tensors that one cluster computes, by tensor name (dead ones are dropped on the way)."""
-    arrays: Arrays = {**given, **graph.data}
+    """The tensors that one cluster computes from its ``inputs``, by name; intermediate ones are dropped when dead."""
+    arrays: Arrays = {**inputs, **graph.data}
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
     for position, op in enumerate(graph.ops):
         evaluate_op(graph, op, arrays, host, (cuts or {}).get(op.name, ()))
@@ -188,7 +190,7 @@ def evaluate_replica(
 def evaluate_op(
     graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = None, cut: tuple[int, ...] = ()
 ) -> None:
-    """Compute the outputs of ``op`` from ``arrays``, into it."""
+    """Compute the outputs of ``op`` from ``arrays``, and add them there."""
     if op.host:
         assert host is not None, f"{op.name} needs a host kernel"
         arrays.update(zip(op.outputs, host(op, [arrays[i] for i in op.inputs]), strict=True))
@@ -204,6 +206,7 @@ def evaluate_op(
 
 
 def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> None:
+    """Compute a stage on its whole domain; ``cut`` are the tiles of a contraction's reduce axes, if it has any."""
     reduced = tuple(p for p, a in enumerate(stage.axes) if a.reduce)
     if stage.is_contraction:
         left, right = (view(stage, r, arrays[r.tensor]) for r in stage.factors)
@@ -236,18 +239,18 @@ def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> N
 
 
 def saturated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Of another dtype; floats that become integers are cut off, and 0 if NaN."""
+    """Converted to a dtype; floats become integers by truncation and saturation, and NaN becomes 0."""
     if dtype.kind not in "iu" or value.dtype.kind != "f":
         return value.astype(dtype)
     limits = np.iinfo(dtype)
-    # The largest number below the first that does not fit, which a float64 may not tell from the last that does.
+    # In float64, the largest integer of 64 bits may round up to one that does not fit.
     most = np.nextafter(float(limits.max) + 1, 0.0)
     wide = np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=most, neginf=float(limits.min))
     return np.trunc(wide.clip(float(limits.min), most)).astype(dtype)
 
 
 def on_whole_numbers(func: str, operands: Sequence[np.ndarray | float]) -> bool:
-    """Whether a function computes in int64: of whole numbers alone, and none that needs fractions."""
+    """Whether a function computes in int64: all operands are whole numbers, and so is its result."""
     if (ELEMENTS[func].special and func not in ("div", "mod")) or func in ("quant", "dequant"):
         return False
     return all(o.dtype.kind in "iub" if isinstance(o, np.ndarray) else float(o).is_integer() for o in operands)
@@ -305,18 +308,19 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def summable(array: np.ndarray) -> np.ndarray:
+    """In a dtype in which sums of products are exact."""
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
 
 
 def spatial(stage: Stage, array: np.ndarray) -> np.ndarray:
-    """Without the dimensions of reduced axes, which it does not use."""
+    """A view without the dimensions of the reduced axes, which it does not use."""
     return array[tuple(0 if a.reduce else slice(None) for a in stage.axes)]
 
 
 def contract_in_parts(
     stage: Stage, left: np.ndarray, right: np.ndarray, cut: tuple[int, ...], start: np.ndarray | None
 ) -> np.ndarray:
-    """The same in tiles of the reduce axes, in row-major order, of which each adds to what is there and rounds."""
+    """The sum of products over tiles of the reduce axes in row-major order: each adds to the sum and rounds it."""
     reduced = [p for p, a in enumerate(stage.axes) if a.reduce]
     starts = [range(0, stage.axes[p].extent, size) for p, size in zip(reduced, cut, strict=True)]
     total: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""What a user can ask of ``compile``, and the one place that says which values make sense."""
+"""The options of a compilation, and the one place that checks their values."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ class CompileOptions:
 
     @property
     def for_solver(self) -> Options:
-        """What of it concerns the solver."""
+        """The options of the solver among them."""
         return Options(self.solver_timeout, self.strategy, self.seed)

@@ -1,4 +1,4 @@
-"""Run a compiled network on the simulator, and compare what comes out with the network itself."""
+"""Runs a compiled network on the simulator, and compares its outputs with the network itself."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Arrays = Mapping[str, np.ndarray]
 """Arrays by the name of the input or output."""
 
 
-_TOLD = 3
-"""Operators that a message names."""
+_MOST_NAMED = 3
+"""Operators that a message names at most."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave. ``check`` is ``None`` unless it was asked for; ``seconds`` is the wall time of each stage."""
+    """The result of a run. ``check`` is ``None`` if there was none; ``seconds`` is the wall time of each stage."""
 
     outputs: dict[str, np.ndarray] = field(repr=False)
     trace: Trace = field(repr=False)
@@ -82,9 +82,13 @@ class Result:
             allowed = "" if self.check.exact else f" more than {self.check.tolerance:g}"
             wrong.append(f"outputs differ from the reference{allowed}: {errors}")
             if self.check.in_parts:
-                ops = ", ".join(map(repr, self.check.in_parts[:_TOLD]))
-                more = f" and {len(self.check.in_parts) - _TOLD} more" if len(self.check.in_parts) > _TOLD else ""
-                wrong.append(f"last digits may, where the program rounds sums in parts, as in {ops}{more}")
+                ops = ", ".join(map(repr, self.check.in_parts[:_MOST_NAMED]))
+                more = (
+                    f" and {len(self.check.in_parts) - _MOST_NAMED} more"
+                    if len(self.check.in_parts) > _MOST_NAMED
+                    else ""
+                )
+                wrong.append(f"the last digits may differ where the program rounds sums in parts, as in {ops}{more}")
         if wrong:
             raise CheckError("; ".join(wrong))
 
@@ -107,11 +111,11 @@ class Result:
         write_text(path, json.dumps(chrome_trace(self.program, self.machine, self.trace), separators=(",", ":")))
 
 
-def _difference(found: OutputCheck) -> str:
-    index = ", ".join(map(str, found.first))
+def _difference(output: OutputCheck) -> str:
+    index = ", ".join(map(str, output.first))
     return (
-        f"{found.name!r} in {found.different:,} of {found.elements:,} elements, by at most {found.max_abs_err:.3g}, "
-        f"first at [{index}]"
+        f"{output.name!r} in {output.different:,} of {output.elements:,} elements, "
+        f"by at most {output.max_abs_err:.3g}, first at [{index}]"
     )
 
 
@@ -141,9 +145,9 @@ def run(
     started = time.perf_counter()
     host = None
     if program.kernels:
-        # Brings TVM, which most programs do without.
+        # Imports TVM, which most programs do without.
         from ..lowering.host import run_kernel as host
-    # An input that nothing reads is the user's, but not the program's.
+    # The program has no port for an input that nothing reads.
     used = {port.name: arrays[port.name] for port in program.inputs}
     trace = simulate(program, package.machine, graph.data, used, sanitize=sanitize, host=host)
     seconds = {"simulate": time.perf_counter() - started}
@@ -186,5 +190,5 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
 
         return run_kernel(kernels[op.name], arrays)
 
-    found = check(graph, outputs, evaluate(graph, inputs, host, cuts), None, exact=True)
-    return found if found.passed else replace(found, in_parts=sums_in_parts(graph, program, cuts))
+    verdict = check(graph, outputs, evaluate(graph, inputs, host, cuts), None, exact=True)
+    return verdict if verdict.passed else replace(verdict, in_parts=sums_in_parts(graph, program, cuts))

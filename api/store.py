@@ -1,4 +1,4 @@
-"""A folder of entries by name, for many processes at once: whole or absent, bounded, and distrusted.
+"""A folder of entries by name, shared by processes: an entry is whole or absent, checked, and evicted when it is full.
 
 An entry is one file, written beside its place and renamed onto it, which the file system does at once: readers see all
 of it or nothing, whoever else writes, and whenever a writer dies. There are no locks, so none can be left behind. Why
@@ -87,24 +87,24 @@ class Store:
 
     def distrust(self, name: str, why: str) -> None:
         """Warn of an entry that is not used."""
-        logger.warning("cache: %s is ignored, and made anew: %s", self.folder / name, why)
+        logger.warning("cache: %s is ignored, and computed again: %s", self.folder / name, why)
 
     def entries(self) -> tuple[Entry, ...]:
         """All of them, the longest unused one first."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for place in self._files(_ENTRY):
             # Another process may evict it meanwhile.
             with suppress(OSError):
                 status = place.stat()
-                found.append(Entry(place, place.suffix[1:], status.st_size, status.st_mtime_ns))
-        return tuple(sorted(found, key=lambda e: (e.used, e.path.name)))
+                entries.append(Entry(place, place.suffix[1:], status.st_size, status.st_mtime_ns))
+        return tuple(sorted(entries, key=lambda e: (e.used, e.path.name)))
 
     def clear(self) -> tuple[Entry, ...]:
         """Delete all entries, and what writers that died left behind; returns the entries. Other files stay."""
-        gone = self.entries()
-        for place in (*(e.path for e in gone), *self._files(_PART)):
+        deleted = self.entries()
+        for place in (*(e.path for e in deleted), *self._files(_PART)):
             _delete(place)
-        return gone
+        return deleted
 
     def _evict(self) -> None:
         entries = self.entries()

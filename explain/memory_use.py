@@ -1,4 +1,4 @@
-"""How full each memory gets and when, and what crosses to the main memory and why."""
+"""How full each memory gets and when, and which tensors are moved to and from main memory, and why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class TrafficRow:
-    """One tensor that crosses between main memory and chip, in one cluster: bytes each way, and why.
+    """One tensor that is moved between main memory and chip, in one cluster: bytes each way, and why.
 
     kind: input, output, constant or activation. ``host`` are bytes that the host reads and writes in main memory.
     """
@@ -52,25 +52,25 @@ def memory_rows(plan: Plan, machine: Machine) -> tuple[MemoryRow, ...]:
     for memory in machine.memories:
         shared = [b for b in plan.shared if b.memory == memory.name]
         local = [b for b in plan.local if b.memory == memory.name]
-        peak, at = _shared_peak(plan, shared) if shared else _local_peak(plan, local)
+        peak, place = _shared_peak(plan, shared) if shared else _local_peak(plan, local)
         extent = max((b.address + b.bytes for b in (*shared, *local)), default=0)
         share = peak / memory.capacity
         buffers = len(shared) + len(local)
-        rows.append(MemoryRow(memory.name, memory.role, memory.capacity, peak, share, extent, buffers, at))
+        rows.append(MemoryRow(memory.name, memory.role, memory.capacity, peak, share, extent, buffers, place))
     return tuple(rows)
 
 
 def peak_of(occupied: Iterable[tuple[int, int, int, int]]) -> tuple[int, int]:
     """(most bytes at once, first moment of it) of ``(start, stop, address, bytes)``, half-open in time.
 
-    Bytes that buffers share (a result in the place of its input, parts of a ring) count once.
+    Bytes that buffers share (in-place results, regions of a circular buffer) count once.
     """
     best = moment = 0
     live: list[tuple[int, int, int, int]] = []
     for time, begun in groupby(sorted(occupied), key=itemgetter(0)):
         live = [b for b in (*live, *begun) if b[1] > time]
-        if (now := _covered((address, address + size) for _, _, address, size in live)) > best:
-            best, moment = now, time
+        if (used := _covered((address, address + size) for _, _, address, size in live)) > best:
+            best, moment = used, time
     return best, moment
 
 
@@ -84,7 +84,7 @@ def _covered(ranges: Iterable[tuple[int, int]]) -> int:
 
 
 def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow, ...]:
-    """What goes through the main memory, most bytes first."""
+    """One row for each tensor that is moved to or from main memory, most bytes first."""
     shared = machine.role("shared")
     buffers = [b for b in plan.shared if b.memory == shared.name]
     hosts = [op for op in graph.ops if op.host]
@@ -121,21 +121,21 @@ def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]
 
 
 def _local_peak(plan: Plan, buffers: Sequence[LocalBuffer]) -> tuple[int, str]:
-    best, at = 0, ""
+    best, place = 0, ""
     for index, segment in enumerate(plan.segments):
         peak, position = peak_of((*b.live, b.address, b.bytes) for b in buffers if b.segment == index)
         if peak > best:
             name = segment.ops[min(max(position, 0), len(segment.ops) - 1)]
-            best, at = peak, f"{name}, segment {index}"
-    return best, at
+            best, place = peak, f"{name}, segment {index}"
+    return best, place
 
 
 def _host_bytes(graph: Graph, hosts: Sequence[Op]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    moved: dict[str, int] = {}
     for op in hosts:
         for name in (*dict.fromkeys(op.inputs), *op.outputs):
-            found[name] = found.get(name, 0) + graph.tensor[name].bytes
-    return found
+            moved[name] = moved.get(name, 0) + graph.tensor[name].bytes
+    return moved
 
 
 def _kind(graph: Graph, tensor: str) -> str:
@@ -150,7 +150,7 @@ def _reason(
     graph: Graph, plan: Plan, tensor: str, fetched: int, hosts: Sequence[Op],
     shared: tuple[Sequence[SharedBuffer], int],
 ) -> str:  # fmt: skip
-    """Why this tensor crosses; ``shared`` are the buffers of the shared memory, and its capacity."""
+    """Why a tensor is moved; ``shared`` are the buffers of the shared memory, and its capacity."""
     size = graph.tensor[tensor].bytes
     touching = [op.name for op in hosts if tensor in (*op.inputs, *op.outputs)]
     if touching:

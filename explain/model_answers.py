@@ -1,4 +1,4 @@
-"""What each constraint model answered, how good that is, and how long it took."""
+"""The answer of each constraint model, with its bound and gap, and how long it took."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:
     for model, (status, objective, bound, unit) in answers.items():
         runs = [r for r in log.runs if r.model == model]
         seconds = sum(r.seconds for r in runs)
-        # Cuts first: they say why the model did not get its way.
+        # Cuts first: they say why the model decided otherwise than it would alone.
         notes = tuple(sorted(dict.fromkeys(r.note for r in runs if r.note), key=lambda n: not n.startswith("cut")))
         distance = gap(objective, bound)
         rows.append(ModelRow(model, status, objective, bound, distance, unit, len(runs), seconds, notes))

@@ -1,4 +1,4 @@
-"""The segments and the operators of a plan, with what they are predicted to take and what limits them."""
+"""Tables of a plan: segments and operators, with their predicted cycles and what limits them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .cycles.engine_loads import Loads, busiest
 
 @dataclass(frozen=True)
 class SegmentRow:
-    """One segment; ``instances`` and ``cores`` as ``parts@dimension`` of its last operator's result.
+    """One segment; ``instances`` (sub-batches) and ``cores`` as ``parts@dimension`` of its root operator's result.
 
     ``cycles`` is the sum of the predictions of all its slots, ``share`` its part of that sum over the whole plan;
-    before them, the cores wait ``waits`` cycles in which none computes.
-    ``limit`` is the engine or link with the highest load, which alone would take ``limit_cycles``.
+    before them, the cores wait ``waits`` cycles in which none computes. ``limit`` is the engine or link with the
+    highest load, which alone would take ``limit_cycles``.
     """
 
     index: int
@@ -41,8 +41,8 @@ class OperatorRow:
     """One operator: how it runs, and its work in one cluster. ``engine`` is that of its main stage, or ``host``.
 
     ``tile`` are the extents of a tile of the result, ``reduce`` those of the reduced axes; ``depth`` and
-    ``weight_depth`` tell how many versions of a tile the buffers hold. ``cycles`` are predicted, all steps together,
-    and so are the ``waits`` before them, in which no core computes.
+    ``weight_depth`` are the multi-buffering degrees of its scratch and of its weights. ``cycles`` are predicted, all
+    steps together, and so are the ``waits`` before them, in which no core computes.
     """
 
     name: str
@@ -63,7 +63,7 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class RecomputedRow:
-    """An operator that runs a second time in ``segment``, for ``readers``, so that its result need not be moved."""
+    """An operator that is rematerialised in ``segment``, for ``readers``, so that its result need not be moved."""
 
     operator: str
     segment: int
@@ -80,7 +80,7 @@ class HostRow:
 
 
 def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
-    """Predicted cycles of each (segment, operator), all its instances together."""
+    """Predicted cycles of each (segment, operator), all sub-batches together."""
     cycles: dict[tuple[int, str], int] = defaultdict(int)
     for p in plan.predictions:
         cycles[plan.steps[p.step].segment, p.op] += p.stop - p.start
@@ -88,26 +88,27 @@ def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
 
 
 def waiting(plan: Plan) -> Mapping[tuple[int, str], int]:
-    """Cycles in which nothing computes, by the (segment, operator) that comes next, all its instances together."""
+    """Predicted cycles in which nothing computes, by the (segment, operator) that comes next."""
     waits: dict[tuple[int, str], int] = defaultdict(int)
-    now = 0
+    idle_since = 0
     for p in sorted(plan.predictions, key=lambda p: (p.start, p.stop)):
-        waits[plan.steps[p.step].segment, p.op] += max(0, p.start - now)
-        now = max(now, p.stop)
+        waits[plan.steps[p.step].segment, p.op] += max(0, p.start - idle_since)
+        idle_since = max(idle_since, p.stop)
     return waits
 
 
 def ending(plan: Plan) -> int:
-    """Cycles from the end of the last computation to that of the plan: the last results are stored."""
+    """Predicted cycles after the last computation, in which the last results are stored."""
     return plan.cycles_predicted - max((p.stop for p in plan.predictions), default=plan.cycles_predicted)
 
 
 def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
+    """One row for each segment, in order."""
     cycles, waits = predicted(plan), waiting(plan)
-    whole = sum(cycles.values())
+    total = sum(cycles.values())
     rows: list[SegmentRow] = []
     for index, segment in enumerate(plan.segments):
-        mine = sum(cycles.get((index, op), 0) for op in segment.ops)
+        segment_cycles = sum(cycles.get((index, op), 0) for op in segment.ops)
         load: dict[str, float] = defaultdict(float)
         for op in segment.ops:
             for name, amount in loads.get(op, {}).items():
@@ -122,8 +123,8 @@ def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
                 instances=_splits(segment.instances),
                 cores=_splits(segment.cores),
                 cores_used=count(segment.cores),
-                cycles=mine,
-                share=mine / whole if whole else 0.0,
+                cycles=segment_cycles,
+                share=segment_cycles / total if total else 0.0,
                 waits=sum(waits.get((index, op), 0) for op in segment.ops),
                 limit=limit,
                 limit_cycles=round(load.get(limit, 0.0)),
@@ -139,7 +140,7 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
     rows: list[OperatorRow] = []
     for index, segment in enumerate(plan.segments):
         for name in segment.ops:
-            op, tile, done = graph.op[name], segment.tile.get(name), work.get(name)
+            op, tile, executed = graph.op[name], segment.tile.get(name), work.get(name)
             rows.append(
                 OperatorRow(
                     name=name,
@@ -151,8 +152,8 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
                     reduce=tile.reduce if tile else (),
                     depth=tile.depth if tile else 0,
                     weight_depth=tile.weight_depth if tile and tile.reduce else 0,
-                    macs=done.macs if done else 0,
-                    elements=done.elements if done else 0,
+                    macs=executed.macs if executed else 0,
+                    elements=executed.elements if executed else 0,
                     cycles=cycles.get((index, name), 0),
                     waits=waits.get((index, name), 0),
                     limit=busiest(loads.get(name, {})),
@@ -162,11 +163,13 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
 
 
 def recomputed_rows(plan: Plan) -> tuple[RecomputedRow, ...]:
-    of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
-    return tuple(RecomputedRow(r.op, of[r.readers[0]], r.readers) for r in plan.recomputed)
+    """One row for each operator that runs again."""
+    segment_of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
+    return tuple(RecomputedRow(r.op, segment_of[r.readers[0]], r.readers) for r in plan.recomputed)
 
 
 def host_rows(graph: Graph) -> tuple[HostRow, ...]:
+    """One row for each operator of the host."""
     return tuple(HostRow(op.name, op.origin, op.host.reason) for op in graph.ops if op.host)
 
 

@@ -22,11 +22,9 @@ _FORMATS = ("", ".txt", ".md", ".json")
 class Summary:
     """The whole in a few numbers. ``ratio`` is cycles over the lower bound.
 
-    Of the predicted cycles no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
-    results are stored).
-    ``operators`` are those of the network: what runs twice counts once. ``cycles`` are those of the run, which
-    ``seconds_at_clock`` are of, too. ``solver_seconds`` is wall time, ``plans`` the number of whole plans that were
-    made.
+    Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
+    results are stored). ``operators`` are those of the network: what is rematerialised counts once. ``cycles`` and
+    ``seconds_at_clock`` are of the run. ``solver_seconds`` is wall time, ``plans`` the number of complete plans.
     """
 
     network: str
@@ -66,7 +64,7 @@ class Summary:
 class Report:
     """Tables about one compiled network; rows are documented where they are defined.
 
-    ``verdict`` is a sentence about the segment that loses most.
+    ``spent`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
     """
 
     summary: Summary

@@ -11,10 +11,10 @@ from .cycles.breakdown import BreakdownRow
 from .plan_tables import SegmentRow
 from .units import plural
 
-_SHOWN = 40
-"""Rows of traffic that the text shows; the JSON has them all."""
-_WORST = 20
-"""Segments, and operators, whose losses the text tells; the JSON has them all."""
+_MOST_TRAFFIC = 40
+"""Rows of traffic that the text has at most; the JSON has them all."""
+_MOST_LOSSES = 20
+"""Segments, and operators, whose losses the text has at most; the JSON has them all."""
 
 
 def render(tables: Mapping[str, object]) -> str:
@@ -27,13 +27,15 @@ def render(tables: Mapping[str, object]) -> str:
         autoescape=False,
     )
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
-    filters.update(table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, lost=lost)
+    filters.update(
+        table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, breakdown=breakdown
+    )
     template = environment.get_template("report.txt.j2")
-    return template.render(tables, shown=_SHOWN, worst=_WORST).rstrip()
+    return template.render(tables, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
 
 
-def lost(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ()) -> str:
-    """Where cycles went, in percent of the row's: those of resources, of ``segments``, or of operators."""
+def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ()) -> str:
+    """Rows of resources, of ``segments`` or of operators; losses and waits in percent of the row's cycles."""
     firsts = {segment.index: segment.first for segment in segments}
     cells: list[tuple[object, ...]] = []
     for row in rows:
@@ -43,20 +45,20 @@ def lost(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ()) -> s
             waits["fetch_data"], waits["load_weights"] + waits["load_data"], waits["store"] + waits["spill"],
             waits["engine"], waits["cores"] + waits["host"],
         )  # fmt: skip
-        told = [_part(part, row.cycles) for part in parts]
+        shares = [_percent(part, row.cycles) for part in parts]
         if row.segment is None:
             busy = (number(round(row.busy)), number(round(row.busiest)))
-            cells.append((row.resource, *busy, _part(row.peak - (row.extra or 0.0), row.cycles), *told))
+            cells.append((row.resource, *busy, _percent(row.peak - (row.extra or 0.0), row.cycles), *shares))
         else:
             name = short(row.op or firsts[row.segment], 16)
             times = f"{row.cycles / row.work:.1f}" if row.work else "-"
-            cells.append((row.segment, name, number(round(row.cycles)), times, *told))
+            cells.append((row.segment, name, number(round(row.cycles)), times, *shares))
     heads = "extra|inside|weights|data|loads|stores|own|cores"
     first = "engine|busy|busiest|work" if rows and rows[0].segment is None else "seg|from|cycles|x"
     return table(cells, f"{first}|{heads}")
 
 
-def _part(part: float | None, whole: float) -> str:
+def _percent(part: float | None, whole: float) -> str:
     return "-" if part is None else str(round(100 * part / whole)) if whole else "0"
 
 

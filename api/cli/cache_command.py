@@ -1,4 +1,4 @@
-"""``girih cache``: what is kept of earlier compilations, and how to get rid of it."""
+"""``girih cache``: shows or clears the cache of plans and programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KINDS = ("plan", "program")
 def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
     """Show what is kept of earlier compilations, or clear it.
 
-    A compilation that was done before takes its plan and its program from the cache. Both are found by their contents:
-    network, machine, options, and the version of the compiler, whatever the files are called. The folder is the user's
+    A repeated compilation takes its plan and its program from the cache. Their keys are contents: network, machine,
+    options and the sources of the compiler, whatever the files are called. The folder is the user's
     own, or what the environment variable GIRIH_CACHE names (off: none), or what --cache says. Processes and users may
     share one; whoever can write there can change what others compile. The longest unused entries make room for new
     ones.

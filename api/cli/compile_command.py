@@ -28,18 +28,18 @@ def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
     """``NAME=N`` words as a dictionary; switches may be written as true or false."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for word in words:
         name, _, value = word.rpartition("=")
         if not name:
             raise UsageError(f"{option} {word}: write it as NAME=N")
-        if name in found:
+        if name in values:
             raise UsageError(f"{option} {word}: {name!r} is given twice")
         try:
-            found[name] = value.lower() == "true" if value.lower() in ("true", "false") else int(value)
+            values[name] = value.lower() == "true" if value.lower() in ("true", "false") else int(value)
         except ValueError as error:
             raise UsageError(f"{option} {word}: {value!r} is not a whole number") from error
-    return found
+    return values
 
 
 @click.command("compile")
@@ -67,7 +67,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
     "--cache", type=click.Path(path_type=Path), metavar="DIR",
     help="Where plans and programs are kept; see `girih cache`.",
 )  # fmt: skip
-@click.option("--no-cache", is_flag=True, help="Solve and lower anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 @JSON_OPTION
 def compile_command(
     model: Path,
@@ -101,8 +101,8 @@ def compile_command(
       status              ok; else usage_error, unsupported, infeasible, ... with the key error
       cycles_predicted, lower_bound_cycles, lower_bound_reason
       models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
-      cached              plan, lower: whether it was kept from an earlier compilation; models and their seconds
-                          are then those of that one
+      cached              plan, lower: whether it is from the cache; models and their seconds are then those
+                          of the compilation that wrote it
       solver_status       done, timeout or interrupted (the plan is then the best so far)
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total

@@ -16,7 +16,7 @@ def console() -> NoReturn:
     process if a second Ctrl-C left a search running.
     """
     code = 128 + signal.SIGINT
-    # Loading takes a moment in which Ctrl-C may come, and so may a second one while the first is being told.
+    # Loading takes a moment in which Ctrl-C may come, and so may a second one while the first is being reported.
     with suppress(KeyboardInterrupt, OSError, ValueError):
         try:
             from .app import main

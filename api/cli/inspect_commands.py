@@ -30,9 +30,9 @@ _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="
 def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
-    Where the cycles go of a run in time alone: of each engine and link, segment and operator, what it does and what it
-    waits for. What each constraint model answered and proved, the segments and what limits them, how full each memory
-    gets, what crosses to main memory and why, how each operator is tiled, and what the host runs.
+    The cycle breakdown of a run in time alone: of each engine and link, segment and operator, what it does and what it
+    waits for. Answer and bound of each constraint model, the segments and what limits them, how full each memory gets,
+    which tensors are moved to and from main memory and why, how each operator is tiled, and what the host runs.
 
     \b
     Examples:

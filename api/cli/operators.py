@@ -1,4 +1,4 @@
-"""Which ONNX operators can be compiled, and what makes it possible."""
+"""Which ONNX operators can be compiled, and how each is supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the solver is doing, live on standard error: a table on a terminal, plain lines elsewhere."""
+"""Progress of the solver on standard error: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def live_progress() -> Generator[Listener]:
 
 
 class PlainProgress:
-    """One line for each thing worth telling."""
+    """One line for each change."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[str, str, float]] = {}
@@ -69,8 +69,8 @@ class Board:
         # The only column that gives way on a narrow terminal.
         table.add_column("", overflow="ellipsis")
         now = time.monotonic()
-        for news, heard in self._latest.values():
-            seconds = news.seconds + (now - heard if news.status == "running" else 0.0)
+        for news, received in self._latest.values():
+            seconds = news.seconds + (now - received if news.status == "running" else 0.0)
             table.add_row(
                 news.model, news.status, _number(news.incumbent), _number(news.bound), _percent(news.gap),
                 f"{seconds:.1f}", Text(news.message, no_wrap=True, overflow="ellipsis"),

@@ -58,7 +58,7 @@ def run_command(
                           it must not exceed tolerance, which is 0 with --exact
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
-                          --counters tells them for each core, and what they mean
+                          --counters writes them for each core, with their meaning
       outputs             for each: name, dtype, shape, its own errors; how many elements are different,
                           and the index of the first
       seconds             wall time of load, simulate, check and total
@@ -70,9 +70,9 @@ def run_command(
         raise UsageError(f"seed {seed} is negative; give 0 or more")
     if check and exact:
         raise UsageError("--check and --exact compare with different things; give one of them")
-    asked = {"--inputs": inputs, "--outputs": outputs, "--check": check, "--exact": exact}
-    if timing_only and any(asked.values()):
-        names = " and ".join(name for name, value in asked.items() if value)
+    data_options = {"--inputs": inputs, "--outputs": outputs, "--check": check, "--exact": exact}
+    if timing_only and any(data_options.values()):
+        names = " and ".join(name for name, value in data_options.items() if value)
         raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")
     if counters is not None:
         known_suffix(counters, (".json", ".csv"))
@@ -108,8 +108,8 @@ def run_command(
 
 
 def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> dict[str, object]:
-    """The JSON object of ``girih run``; what was not asked for is null."""
-    found, check, graph = result.trace.summary, result.check, compiled.graph
+    """The JSON object of ``girih run``; a check that was not made is null."""
+    run, check, graph = result.trace.summary, result.check, compiled.graph
     errors = {o.name: o for o in check.outputs} if check else {}
     outputs: list[dict[str, object]] = []
     for port in graph.outputs:
@@ -121,23 +121,23 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         outputs.append(row)
     return {
         "status": "ok" if result.passed else "check_failed",
-        "cycles": found.cycles,
+        "cycles": run.cycles,
         "cycles_predicted": compiled.plan.cycles_predicted,
-        "lower_bound_cycles": found.lower_bound_cycles,
-        "seconds_at_clock": found.seconds,
-        "items_per_second": found.items_per_second,
-        "npu_fraction": {"macs": found.npu.macs, "elements": found.npu.elements},
-        "violations": found.violation_count,
-        "violation_list": [str(v) for v in found.violations],
+        "lower_bound_cycles": run.lower_bound_cycles,
+        "seconds_at_clock": run.seconds,
+        "items_per_second": run.items_per_second,
+        "npu_fraction": {"macs": run.npu.macs, "elements": run.npu.elements},
+        "violations": run.violation_count,
+        "violation_list": [str(v) for v in run.violations],
         "check": ("exact" if check.exact else "network") if check else None,
         "rel_err": check.rel_err if check else None,
         "max_abs_err": check.max_abs_err if check else None,
         "max_rel_err": check.max_rel_err if check else None,
         "tolerance": check.tolerance if check else None,
         "samples_checked": check.samples if check else None,
-        "instructions": found.instructions,
-        "counters": found.counters.total,
-        "busy": found.busy,
+        "instructions": run.instructions,
+        "counters": run.counters.total,
+        "busy": run.busy,
         "outputs": outputs,
         "target": compiled.machine.name,
         "batch": graph.batch,
@@ -146,20 +146,20 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
 
 
 def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
-    found, check = result.trace.summary, result.check
-    share = found.npu
+    run, check = result.trace.summary, result.check
+    share = run.npu
     lines = [f"engines ran {share.macs:.1%} of MACs and {share.elements:.1%} of element operations"]
-    lines += [f"violation: {v}" for v in found.violations[:_VIOLATIONS_SHOWN]]
+    lines += [f"violation: {v}" for v in run.violations[:_VIOLATIONS_SHOWN]]
     if check:
         if check.exact:
             lines += [f"output {o.name!r}: {o.different:,} of {o.elements:,} elements differ" for o in check.outputs]
         else:
             lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {check.tolerance:g}" for o in check.outputs]
-    ratio = f", {found.cycles / found.lower_bound_cycles:.2f} x the lower bound" if found.lower_bound_cycles else ""
-    rate = f", {found.items_per_second:,.1f} items/s" if found.items_per_second else ""
+    ratio = f", {run.cycles / run.lower_bound_cycles:.2f} x the lower bound" if run.lower_bound_cycles else ""
+    rate = f", {run.items_per_second:,.1f} items/s" if run.items_per_second else ""
     verdict = "" if check is None and result.passed else " passed;" if result.passed else " FAILED;"
     lines.append(
-        f"{compiled.graph.name} on {found.machine}:{verdict} {found.cycles:,} cycles{ratio}, "
-        f"{found.seconds * 1e3:.3f} ms{rate}, {found.violation_count} violations, simulated in {seconds['total']:.1f} s"
+        f"{compiled.graph.name} on {run.machine}:{verdict} {run.cycles:,} cycles{ratio}, "
+        f"{run.seconds * 1e3:.3f} ms{rate}, {run.violation_count} violations, simulated in {seconds['total']:.1f} s"
     )
     return "\n".join(lines)

@@ -155,7 +155,7 @@ def test_a_program_of_another_plan_or_machine_is_named(tmp_path: Path) -> None:
     package = small()
     other = replace(package.plan, cycles_predicted=1)
     replace(package, plan=other).save(tmp_path / "plan.girih")
-    with pytest.raises(UsageError, match=r"another plan\.json \(SHA-256 [0-9a-f]{12}\) than is in it"):
+    with pytest.raises(UsageError, match=r"another plan\.json \(SHA-256 [0-9a-f]{12}\) than it contains"):
         load(tmp_path / "plan.girih")
     replace(package, machine=replace(package.machine, frequency=2e9)).save(tmp_path / "machine.girih")
     with pytest.raises(UsageError, match=r"another machine\.json"):

@@ -54,7 +54,7 @@ def test_the_text_begins_and_ends_with_the_summary() -> None:
 
 def test_the_losses_are_readable_at_a_hundred_columns() -> None:
     lines = str(example()).splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.startswith("Cycles: "))
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Cycle breakdown: "))
     end = next(i for i, line in enumerate(lines) if line.startswith("Models: "))
     assert max(map(len, lines[begin:end])) <= 100
     assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().spent.totals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.exact import Arrays, evaluate_op, shares
+from girih.api.exact import Arrays, evaluate_op, replica_inputs
 from girih.ir.box import full
 from girih.ir.graph import Graph, Op
 from girih.ir.semantics.cell import tile_boxes
@@ -34,7 +34,7 @@ def arrays_before(graph: Graph, op: Op) -> Arrays:
     """Everything that was computed before ``op`` runs."""
     rng = np.random.default_rng(1)
     inputs = {p.name: rng.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs}
-    arrays = {**graph.data, **shares(graph, inputs, 0)}
+    arrays = {**graph.data, **replica_inputs(graph, inputs, 0)}
     for other in graph.ops:
         if other.name == op.name:
             return arrays
