@@ -15,7 +15,7 @@ from .cycles.engine_loads import Loads, busiest
 
 @dataclass(frozen=True)
 class SegmentRow:
-    """One segment; ``instances`` (sub-batches) and ``cores`` as ``parts@dimension`` of its root operator's result.
+    """One segment; ``instances`` and ``cores`` as ``parts@dimension`` of its root operator's result.
 
     ``cycles`` is the sum of the predictions of all its slots, ``share`` its part of that sum over the whole plan;
     before them, the cores wait ``waits`` cycles in which none computes. ``limit`` is the engine or link with the
@@ -80,7 +80,7 @@ class HostRow:
 
 
 def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
-    """Predicted cycles of each (segment, operator), all sub-batches together."""
+    """Predicted cycles of each (segment, operator), all instances together."""
     cycles: dict[tuple[int, str], int] = defaultdict(int)
     for p in plan.predictions:
         cycles[plan.steps[p.step].segment, p.op] += p.stop - p.start

@@ -60,7 +60,7 @@ class BreakdownRow:
     ``segment`` is ``None`` for all of them, ``op`` is empty for all operators of a segment. ``work`` and ``extra`` are
     ``None`` where the lower bound knows nothing of the engine. ``busy`` are the cycles in which it ran instructions,
     ``busiest`` those of the core with the most. ``reasons`` are the longest waits. Of the waits, ``between`` are fill
-    and drain, at the boundaries of segments and sub-batches: before the first instruction, after the last, and from one
+    and drain, at the boundaries of segments and instances: before the first instruction, after the last, and from one
     operator to one that does not follow it in its segment.
     """
 
