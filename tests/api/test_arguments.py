@@ -13,7 +13,7 @@ import girih
 from girih.api import arguments
 from girih.api.options import CompileOptions
 from girih.ir.errors import UsageError
-from tests.support.compiled import small
+from tests.support.compiled import compiled_residual
 
 NETWORK = b"never read"
 
@@ -54,12 +54,12 @@ def test_models_of_wrong_types(model: Any) -> None:
 
 CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "load": (girih.load, "the file is 5, of type int; pass a path"),
-    "save": (lambda wrong: small().save(wrong), "the file is 5, of type int; pass a path"),
-    "inputs": (lambda wrong: small().run(wrong), "inputs is 5, of type int; pass a dictionary"),
-    "seed": (lambda wrong: small().run(seed=wrong - 6), "seed -1 is negative"),
-    "text as seed": (lambda wrong: small().run(seed=str(wrong)), "seed is '5'"),  # pyright: ignore
-    "trace": (lambda wrong: small().run(trace=wrong), "trace is 5, of type int; pass a path"),
-    "input": (lambda wrong: small().run({"x": [[wrong], [1, 2]]}), "input 'x' is no array"),  # pyright: ignore
+    "save": (lambda wrong: compiled_residual().save(wrong), "the file is 5, of type int; pass a path"),
+    "inputs": (lambda wrong: compiled_residual().run(wrong), "inputs is 5, of type int; pass a dictionary"),
+    "seed": (lambda wrong: compiled_residual().run(seed=wrong - 6), "seed -1 is negative"),
+    "text as seed": (lambda wrong: compiled_residual().run(seed=str(wrong)), "seed is '5'"),  # pyright: ignore
+    "trace": (lambda wrong: compiled_residual().run(trace=wrong), "trace is 5, of type int; pass a path"),
+    "input": (lambda wrong: compiled_residual().run({"x": [[wrong], [1, 2]]}), "input 'x' is no array"),  # pyright: ignore
 }
 
 

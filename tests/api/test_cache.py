@@ -26,7 +26,7 @@ from girih.ir.plan import Plan
 from girih.ir.program import Program
 from girih.models import build
 from girih.solver.options import Options, Planned
-from tests.support.compiled import LOG, small
+from tests.support.compiled import LOG, compiled_residual
 
 NETWORK = build("tiny-cnn").SerializeToString(deterministic=True)
 OPTIONS: dict[str, Any] = {"target": "tiny", "batch": 1, "solver_timeout": 1.0}
@@ -89,7 +89,7 @@ def test_other_weights_are_another_network(tmp_path: Path) -> None:
 
 
 def planned() -> Planned:
-    package = small()
+    package = compiled_residual()
     bound, reason = lower_bound(package.graph, package.machine)
     plan = replace(
         package.plan, strategy="solver", graph_sha256=package.graph.digest, lower_bound_cycles=bound,
@@ -112,7 +112,7 @@ class Calls:
 
 def ask(store: Store | None, answer: Planned, options: Options = Options()) -> bool:  # noqa: B008
     """Whether the plan was solved for; it is the answer in any case."""
-    package, calls = small(), Calls(answer)
+    package, calls = compiled_residual(), Calls(answer)
     found, kept = Cache(store).planned(package.graph, package.machine, options, calls)
     assert found == answer
     assert calls.count == (not kept)
@@ -173,7 +173,7 @@ def test_a_damaged_plan_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_a_foreign_program_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    package, store = small(), Store(tmp_path)
+    package, store = compiled_residual(), Store(tmp_path)
     plan = planned().plan
     right = lowering.lower(package.graph, plan, package.machine)
     calls = Calls(right)

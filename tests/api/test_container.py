@@ -17,11 +17,11 @@ from girih.api import container
 from girih.api.compile import Compiled, load
 from girih.api.container import Package
 from girih.ir.errors import UsageError
-from tests.support.compiled import small
+from tests.support.compiled import compiled_residual
 
 
 def test_reads_back_equal(tmp_path: Path) -> None:
-    package = small()
+    package = compiled_residual()
     package.save(tmp_path / "net.girih")
     again = load(tmp_path / "net.girih")
     assert isinstance(again, Compiled)
@@ -32,13 +32,13 @@ def test_reads_back_equal(tmp_path: Path) -> None:
 
 
 def test_same_contents_same_bytes(tmp_path: Path) -> None:
-    small().save(tmp_path / "a.girih")
-    small().save(tmp_path / "b.girih")
+    compiled_residual().save(tmp_path / "a.girih")
+    compiled_residual().save(tmp_path / "b.girih")
     assert (tmp_path / "a.girih").read_bytes() == (tmp_path / "b.girih").read_bytes()
 
 
 def test_digests_are_of_the_entries(tmp_path: Path) -> None:
-    package = small()
+    package = compiled_residual()
     package.save(tmp_path / "net.girih")
     with zipfile.ZipFile(tmp_path / "net.girih") as archive:
         assert package.plan_sha256 == hashlib.sha256(archive.read("plan.json")).hexdigest()
@@ -46,9 +46,9 @@ def test_digests_are_of_the_entries(tmp_path: Path) -> None:
 
 
 def test_partial_read_leaves_the_data_out(tmp_path: Path) -> None:
-    small().save(tmp_path / "net.girih")
+    compiled_residual().save(tmp_path / "net.girih")
     nouns = container.read(tmp_path / "net.girih", Package, data=False)
-    assert nouns.program == small().program
+    assert nouns.program == compiled_residual().program
     assert not nouns.graph.data
     assert not nouns.model
 
@@ -60,7 +60,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 def test_every_truncation_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "net.girih"
-    small().save(path)
+    compiled_residual().save(path)
     whole = path.read_bytes()
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
@@ -81,7 +81,7 @@ def header_places(path: Path) -> list[int]:
 
 def test_flipped_bits_of_headers_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "net.girih"
-    small().save(path)
+    compiled_residual().save(path)
     whole = path.read_bytes()
     places = np.random.default_rng(0).choice(header_places(path), 60, replace=False)
     for place in places:
@@ -94,7 +94,7 @@ def test_flipped_bits_of_headers_are_noticed(tmp_path: Path) -> None:
 
 def test_flipped_bits_anywhere_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "net.girih"
-    small().save(path)
+    compiled_residual().save(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
     for place, bit in zip(rng.integers(0, len(whole), 60), rng.integers(0, 8, 60), strict=True):
@@ -110,7 +110,7 @@ def test_flipped_bits_anywhere_are_noticed(tmp_path: Path) -> None:
 
 def test_what_is_appended_or_packed_again_is_refused(tmp_path: Path) -> None:
     path, other = tmp_path / "net.girih", tmp_path / "other.girih"
-    small().save(path)
+    compiled_residual().save(path)
     for more in (b"\0", path.read_bytes()[-64:]):
         other.write_bytes(path.read_bytes() + more)
         with pytest.raises(UsageError, match=r"other\.girih"):
@@ -124,25 +124,25 @@ def test_what_is_appended_or_packed_again_is_refused(tmp_path: Path) -> None:
 
 
 def test_how_long_it_took_is_no_part_of_the_file(tmp_path: Path) -> None:
-    small().save(tmp_path / "a.girih")
-    replace(small(), seconds={"plan": 7.0}).save(tmp_path / "b.girih")
+    compiled_residual().save(tmp_path / "a.girih")
+    replace(compiled_residual(), seconds={"plan": 7.0}).save(tmp_path / "b.girih")
     assert (tmp_path / "a.girih").read_bytes() == (tmp_path / "b.girih").read_bytes()
 
 
 def test_a_pipe_gets_a_whole_file_too(tmp_path: Path) -> None:
-    small().save(tmp_path / "net.girih")
+    compiled_residual().save(tmp_path / "net.girih")
     os.mkfifo(tmp_path / "pipe")
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
     reader.start()
-    small().save(tmp_path / "pipe")
+    compiled_residual().save(tmp_path / "pipe")
     reader.join()
     assert found == [(tmp_path / "net.girih").read_bytes()]
 
 
 def test_an_exchanged_entry_is_named(tmp_path: Path) -> None:
     path, other = tmp_path / "net.girih", tmp_path / "other.girih"
-    small().save(path)
+    compiled_residual().save(path)
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
         for name in source.namelist():
             data = source.read(name)
@@ -152,7 +152,7 @@ def test_an_exchanged_entry_is_named(tmp_path: Path) -> None:
 
 
 def test_a_program_of_another_plan_or_machine_is_named(tmp_path: Path) -> None:
-    package = small()
+    package = compiled_residual()
     other = replace(package.plan, cycles_predicted=1)
     replace(package, plan=other).save(tmp_path / "plan.girih")
     with pytest.raises(UsageError, match=r"another plan\.json \(SHA-256 [0-9a-f]{12}\) than it contains"):
@@ -164,7 +164,7 @@ def test_a_program_of_another_plan_or_machine_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_entry_is_named(tmp_path: Path) -> None:
     path, other = tmp_path / "net.girih", tmp_path / "other.girih"
-    small().save(path)
+    compiled_residual().save(path)
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
         for name in source.namelist():
             if name != "program.bin":
@@ -189,6 +189,6 @@ def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(container, "_npy", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        small().save(path)
+        compiled_residual().save(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

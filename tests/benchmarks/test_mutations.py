@@ -19,7 +19,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import inputs_of
-from tests.support.sequential_plans import handmade
+from tests.support.sequential_plans import sequential_plan
 from tests.support.simulator.programs import TINY, add, move, program, wait
 
 NETWORKS: dict[str, Callable[[], Graph]] = {
@@ -35,7 +35,7 @@ TRIED = 4
 def subject(name: str) -> Subject:
     graph, machine = NETWORKS[name](), load_machine("tiny")
     inputs = inputs_of(graph)
-    plan = handmade(graph, machine)
+    plan = sequential_plan(graph, machine)
     exact = evaluate(graph, inputs, cuts=reduce_cuts(plan))
     return Subject.of(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
 

@@ -19,9 +19,9 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options, Strategy
 from tests.support import graphs
-from tests.support.odd_graphs import awkward
-from tests.support.random_graphs import grown
-from tests.support.random_plans import drawn
+from tests.support.odd_graphs import odd_graph
+from tests.support.random_graphs import random_graph
+from tests.support.random_plans import random_plan
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 
@@ -30,7 +30,7 @@ def subject(seed: int) -> tuple[Graph, Machine]:
     """Products and pools with padding, strides and dilation, and whatever else a graph may hold."""
     rng = Random(seed)
     target = rng.choice(list(DTYPES))
-    return grown(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
+    return random_graph(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
 
 
 def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
@@ -52,14 +52,14 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
 @pytest.mark.parametrize("seed", range(120))
 def test_no_drawn_plan_does_less(seed: int) -> None:
     graph, machine = subject(seed)
-    assert_no_less(graph, drawn(graph, machine, seed, longest=4), machine)
+    assert_no_less(graph, random_plan(graph, machine, seed, longest=4), machine)
 
 
 @pytest.mark.parametrize("target", DTYPES)
 @pytest.mark.parametrize("seed", range(30))
 def test_no_drawn_plan_fills_more_of_an_array(seed: int, target: str) -> None:
-    graph, machine = awkward(seed, DTYPES[target]), load_machine(target)
-    assert_no_less(graph, drawn(graph, machine, 500 + seed, longest=2), machine)
+    graph, machine = odd_graph(seed, DTYPES[target]), load_machine(target)
+    assert_no_less(graph, random_plan(graph, machine, 500 + seed, longest=2), machine)
 
 
 def late_weights(seed: int) -> tuple[Graph, Machine]:

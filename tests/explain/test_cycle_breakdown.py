@@ -25,9 +25,9 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
 from tests.support.plain_plans import plain_plan
-from tests.support.random_graphs import grown
-from tests.support.random_plans import drawn
-from tests.support.sequential_plans import handmade
+from tests.support.random_graphs import random_graph
+from tests.support.random_plans import random_plan
+from tests.support.sequential_plans import sequential_plan
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 NETWORKS = {
@@ -48,7 +48,7 @@ def accounted(graph: Graph, plan: Plan, machine: Machine) -> tuple[CycleBreakdow
 @lru_cache
 def example(network: str, target: str, barrier: bool) -> tuple[CycleBreakdown, Trace, Graph, Machine]:
     graph, machine = NETWORKS[network](dtype=DTYPES[target]), load_machine(target)
-    plan = plain_plan(graph, machine) if barrier else handmade(graph, machine)
+    plan = plain_plan(graph, machine) if barrier else sequential_plan(graph, machine)
     return *accounted(graph, plan, machine), graph, machine
 
 
@@ -89,11 +89,11 @@ def test_cycles_add_up(network: str, target: str, barrier: bool) -> None:
 
 def test_columns_that_no_plan_fills_are_work() -> None:
     graph, machine = graphs.conv(batch=8, size=8, channels=32, out=24, kernel=1), load_machine("stcp920")
-    found, _ = accounted(graph, handmade(graph, machine, parts=1, reduce_parts=1, core_dim=0), machine)
+    found, _ = accounted(graph, sequential_plan(graph, machine, parts=1, reduce_parts=1, core_dim=0), machine)
     row = found.total("MME")
     # One block of 64 rows, and of 24 of 32 columns, on each core.
     assert (row.work, row.extra, row.rounding) == (32.0, pytest.approx(0.0), pytest.approx(0.0))
-    cut, _ = accounted(graph, handmade(graph, machine, parts=2, reduce_parts=1, core_dim=0), machine)
+    cut, _ = accounted(graph, sequential_plan(graph, machine, parts=2, reduce_parts=1, core_dim=0), machine)
     row = cut.total("MME")
     assert row.work == 32.0 and row.rounding > 0.0 and row.extra == pytest.approx(0.0)
 
@@ -102,8 +102,8 @@ def test_columns_that_no_plan_fills_are_work() -> None:
 def test_cycles_of_any_plan_add_up(seed: int) -> None:
     rng = Random(seed)
     target = rng.choice(list(DTYPES))
-    graph, machine = grown(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
-    found, trace = accounted(graph, drawn(graph, machine, seed, longest=4), machine)
+    graph, machine = random_graph(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
+    found, trace = accounted(graph, random_plan(graph, machine, seed, longest=4), machine)
     assert_adds_up(found, trace, graph, machine)
 
 
@@ -141,9 +141,9 @@ def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> Non
     vector = machine.engine_for("vector")
     slow = replace(vector, issue=40 * vector.issue)
     machine = replace(machine, engines=tuple(slow if e == vector else e for e in machine.engines))
-    program = lower(graph, handmade(graph, machine), machine)
+    program = lower(graph, sequential_plan(graph, machine), machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    found = cycle_breakdown(graph, handmade(graph, machine), program, machine, trace)
+    found = cycle_breakdown(graph, sequential_plan(graph, machine), program, machine, trace)
     nothing_to_do = 0
     for core in range(machine.cores):
         busy = np.zeros(trace.cycles, np.bool_)
@@ -174,12 +174,14 @@ def test_nothing_is_computed_twice_where_no_cells_overlap() -> None:
 
 def test_halos_are_extra() -> None:
     graph, machine = graphs.chain(2, size=16), load_machine("stcp920")
-    apart, _ = accounted(graph, handmade(graph, machine), machine)
+    apart, _ = accounted(graph, sequential_plan(graph, machine), machine)
     # One operator a segment: nothing twice, but products with padding that tiles of border rows have in them.
     padding = apart.total("MME").extra or 0.0
     assert 0 <= padding <= 0.1 * (apart.total("MME").work or 0.0)
     # In one segment, cells overlap by the rows that the second kernel reaches over.
-    together = [accounted(graph, drawn(graph, machine, seed, longest=2), machine)[0].total("MME") for seed in range(8)]
+    together = [
+        accounted(graph, random_plan(graph, machine, seed, longest=2), machine)[0].total("MME") for seed in range(8)
+    ]
     assert max(row.extra or 0.0 for row in together) > padding + 0.05 * (together[0].work or 0.0)
 
 
@@ -194,7 +196,7 @@ def waits(found: CycleBreakdown, *causes: str) -> float:
 
 def test_what_gets_slower_is_what_is_waited_for() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
-    plan = handmade(graph, machine)
+    plan = sequential_plan(graph, machine)
     usual, before = accounted(graph, plan, machine)
     far, after = accounted(graph, plan, slower(machine, machine.role("main").name, 8))
     grown_by = after.cycles - before.cycles
@@ -215,7 +217,7 @@ def test_what_gets_slower_is_what_is_waited_for() -> None:
 
 def test_one_core_waits_for_no_other() -> None:
     graph, machine = graphs.residual(), replace(load_machine("stcp920"), cores=1)
-    found, _ = accounted(graph, handmade(graph, machine), machine)
+    found, _ = accounted(graph, sequential_plan(graph, machine), machine)
     for row in found.totals:
         if row.resource in ("MME", "VME", "MTI", "MTO"):
             assert row.waits["cores"] == 0
@@ -223,7 +225,7 @@ def test_one_core_waits_for_no_other() -> None:
 
 def test_cores_without_work_wait_for_those_that_have_it() -> None:
     graph, machine = graphs.chain(3, size=32), load_machine("stcp920")
-    plan = handmade(graph, machine, cores=2)
+    plan = sequential_plan(graph, machine, cores=2)
     found, trace = accounted(graph, plan, machine)
     busy = found.total("MME")
     # Six of eight cores do nothing at all while the two others compute.
@@ -242,7 +244,7 @@ def test_a_segment_for_each_operator_fills_and_drains_at_each() -> None:
 
 def test_instances_have_edges_too() -> None:
     graph, machine = graphs.chain(2, size=16), load_machine("stcp920")
-    plans = (drawn(graph, machine, seed, longest=2) for seed in range(40))
+    plans = (random_plan(graph, machine, seed, longest=2) for seed in range(40))
     plan = next(p for p in plans if any(len(s.ops) > 1 and count(s.instances) > 1 for s in p.segments))
     segment = [next(n for n, s in enumerate(plan.segments) if op.name in s.ops) for op in graph.ops]
     program = lower(graph, plan, machine)
@@ -269,7 +271,7 @@ def test_the_host_is_waited_for() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
     ops = tuple(replace(op, host=Host("", "a test")) if op.name == "pool" else op for op in graph.ops)
     graph = replace(graph, ops=ops)
-    found, trace = accounted(graph, handmade(graph, machine), machine)
+    found, trace = accounted(graph, sequential_plan(graph, machine), machine)
     assert_adds_up(found, trace, graph, machine)
     assert found.bounding == "HOST"
     assert found.total("HOST").extra == pytest.approx(0)
@@ -278,7 +280,7 @@ def test_the_host_is_waited_for() -> None:
 
 def test_the_verdict_names_what_is_waited_for_most() -> None:
     graph, machine = graphs.residual(), slower(load_machine("stcp920"), "DDR", 100)
-    found, _ = accounted(graph, handmade(graph, machine), machine)
+    found, _ = accounted(graph, sequential_plan(graph, machine), machine)
     row = max(found.segments_of("MME"), key=lambda r: r.waits["fetch_weights"])
     told = verdict(row, ("a", "b"), machine)
     assert told.startswith(f"segment {row.segment} (a .. b) takes")

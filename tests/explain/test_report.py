@@ -24,7 +24,7 @@ from girih.ir.plan import Plan, Prediction, Solved
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
-from tests.support.compiled import LOG, small
+from tests.support.compiled import LOG, compiled_residual
 
 
 def predicted(plan: Plan) -> Plan:
@@ -36,11 +36,11 @@ def predicted(plan: Plan) -> Plan:
 
 @lru_cache(maxsize=1)
 def timed() -> Trace:
-    return simulate(small().program, small().machine, {}, {}, data=False)
+    return simulate(compiled_residual().program, compiled_residual().machine, {}, {}, data=False)
 
 
 def example() -> Report:
-    package = small()
+    package = compiled_residual()
     plan = predicted(package.plan)
     return explain(package.graph, plan, package.program, package.machine, package.log, timed())
 
@@ -63,9 +63,9 @@ def test_the_losses_are_readable_at_a_hundred_columns() -> None:
 
 def test_every_operator_and_memory_is_in_the_text() -> None:
     text = str(example())
-    for op in small().graph.ops:
+    for op in compiled_residual().graph.ops:
         assert op.name in text
-    for memory in small().machine.memories:
+    for memory in compiled_residual().machine.memories:
         assert memory.name in text
 
 
@@ -83,7 +83,7 @@ def test_json_has_every_table() -> None:
         "recomputed",
         "hosts",
     ]
-    assert len(found["operators"]) == len(small().graph.ops)
+    assert len(found["operators"]) == len(compiled_residual().graph.ops)
 
 
 def test_saves_by_suffix(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_shares_of_segments_add_up() -> None:
 
 
 def test_what_is_neither_waiting_nor_ending_computes() -> None:
-    package = small()
+    package = compiled_residual()
     slots = package.plan.slots
     # Each computes 10 cycles; the first waits 100 for its data, the third 30, and the second overlaps the first.
     starts = [100, 105, 145, *(155 + 10 * i for i in range(len(slots) - 3))]
@@ -116,7 +116,7 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
 
 
 def test_a_fetch_counts_for_the_operator_that_needs_it() -> None:
-    package = small()
+    package = compiled_residual()
     graph, plan, machine = package.graph, package.plan, package.machine
     load = engine_loads(graph, plan, package.program, machine)
     # Everything is fetched ahead: the instructions are marked with the first operator.
@@ -140,7 +140,7 @@ def _fetched_ahead(package: Compiled, plan: Plan) -> tuple[Plan, Program]:
 
 
 def test_the_plan_answers_before_the_log() -> None:
-    plan = replace(small().plan, solved=(Solved("tiling", "feasible", 130.0, 117.0, "cycles"),))
+    plan = replace(compiled_residual().plan, solved=(Solved("tiling", "feasible", 130.0, 117.0, "cycles"),))
     tiling, banks = model_rows(plan, LOG)
     assert (tiling.objective, tiling.gap, tiling.runs, tiling.seconds) == (130, pytest.approx(0.1), 2, 0.75)
     assert tiling.notes == ("a cut",)
@@ -148,7 +148,7 @@ def test_the_plan_answers_before_the_log() -> None:
 
 
 def test_whole_plans_are_counted_and_no_model() -> None:
-    package = small()
+    package = compiled_residual()
     whole = replace(LOG.runs[0], model="plan")
     log = replace(LOG, runs=(*LOG.runs, whole, whole))
     found = explain(package.graph, package.plan, package.program, package.machine, log, timed())
@@ -183,12 +183,12 @@ def test_peak_is_what_counting_every_byte_at_every_moment_finds(rows: list[tuple
 
 
 def test_no_memory_is_fuller_than_it_is() -> None:
-    for row in memory_rows(small().plan, small().machine):
+    for row in memory_rows(compiled_residual().plan, compiled_residual().machine):
         assert 0 < row.peak <= row.extent <= row.capacity
 
 
 def test_constants_and_ports_cross_once() -> None:
-    package = small()
+    package = compiled_residual()
     rows = {r.tensor: r for r in traffic_rows(package.graph, package.plan, package.machine)}
     for name in (*package.graph.constant_names, *package.graph.input_tensors):
         assert rows[name].fetched == rows[name].bytes
@@ -197,14 +197,14 @@ def test_constants_and_ports_cross_once() -> None:
 
 
 def test_a_tensor_that_the_host_touches_says_so() -> None:
-    package = small()
+    package = compiled_residual()
     ops = tuple(replace(op, host=Host("", "no engine")) if op.name == "pool" else op for op in package.graph.ops)
     rows = traffic_rows(replace(package.graph, ops=ops), package.plan, package.machine)
     assert next(r for r in rows if r.tensor == "pool").reason == "the host runs pool"
 
 
 def test_a_spilled_tensor_says_how_full_the_memory_is() -> None:
-    package = small()
+    package = compiled_residual()
     shared = tuple(replace(b, store=b.store or b.tensor == "c0") for b in package.plan.shared)
     rows = traffic_rows(package.graph, replace(package.plan, shared=shared), package.machine)
     assert next(r for r in rows if r.tensor == "c0").reason.startswith("not kept on chip: other buffers take up to")

@@ -18,7 +18,7 @@ from girih.ir.program import Program
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import error, expected_of, inputs_of, run
-from tests.support.random_plans import drawn
+from tests.support.random_plans import random_plan
 
 Place = tuple[int, int]
 """Queue and index of an instruction."""
@@ -155,7 +155,7 @@ def subject(number: int) -> tuple[Graph, Machine, Program, dict[str, np.ndarray]
         lambda: graphs.attention(batch=1, length=7, width=10, dtype="float32"),
     ]
     graph, machine = makers[number % len(makers)](), load_machine("tiny")
-    program = lower(graph, drawn(graph, machine, number, longest=3), machine)
+    program = lower(graph, random_plan(graph, machine, number, longest=3), machine)
     inputs = inputs_of(graph, number)
     return graph, machine, program, inputs, expected_of(graph, inputs)
 

@@ -13,7 +13,7 @@ from girih.frontend import import_onnx
 from girih.ir.load_machine import load_machine
 from tests.support.numpy_check import check, inputs_of
 from tests.support.onnx_models import Model
-from tests.support.random_plans import drawn
+from tests.support.random_plans import random_plan
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}
@@ -527,4 +527,4 @@ def test_any_plan_computes_the_graph(name: str, target: str) -> None:
     graph = import_onnx(CASES[name](), precision=precision)  # type: ignore[arg-type]
     machine = load_machine(target)
     seed = crc32(name.encode())
-    check(graph, machine, drawn(graph, machine, seed, longest=4, tiles=4), inputs_of(graph, seed), tolerance)
+    check(graph, machine, random_plan(graph, machine, seed, longest=4, tiles=4), inputs_of(graph, seed), tolerance)

@@ -18,14 +18,14 @@ from girih.ir.program import Program
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import inputs_of, run
-from tests.support.sequential_plans import handmade
+from tests.support.sequential_plans import sequential_plan
 
 MACHINE = load_machine("tiny")
 GRAPH = graphs.conv(size=8, channels=6, out=8, dtype="float32")
 
 
 def plain(graph: Graph = GRAPH, **cuts: int) -> Plan:
-    return handmade(graph, MACHINE, **{"parts": 1, "reduce_parts": 1, "depth": 1, **cuts})
+    return sequential_plan(graph, MACHINE, **{"parts": 1, "reduce_parts": 1, "depth": 1, **cuts})
 
 
 def mnemonics(program: Program, engine: str) -> Counter[str]:
@@ -141,6 +141,6 @@ def test_cores_get_what_the_splits_give_them() -> None:
 
 
 def test_engines_are_the_plan_s() -> None:
-    vector = lower(GRAPH, handmade(GRAPH, MACHINE, parts=1, matrix=False), MACHINE)
+    vector = lower(GRAPH, sequential_plan(GRAPH, MACHINE, parts=1, matrix=False), MACHINE)
     assert not mnemonics(vector, "MME")
     np.testing.assert_allclose(results(vector), results(lower(GRAPH, plain(), MACHINE)), rtol=1e-4, atol=1e-6)

@@ -14,8 +14,8 @@ from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from tests.support.numpy_check import check, error, inputs_of, run
-from tests.support.random_graphs import grown
-from tests.support.random_plans import drawn
+from tests.support.random_graphs import random_graph
+from tests.support.random_plans import random_plan
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 
@@ -25,9 +25,9 @@ def test_any_plan_computes_any_graph(seed: int) -> None:
     rng = Random(seed)
     target = rng.choice(list(TARGETS))
     dtype, tolerance = TARGETS[target]
-    graph, machine = grown(seed, dtype, rng.randint(1, 5)), load_machine(target)
+    graph, machine = random_graph(seed, dtype, rng.randint(1, 5)), load_machine(target)
     check_graph(graph)
-    check(graph, machine, drawn(graph, machine, seed, longest=4), inputs_of(graph, seed), tolerance)
+    check(graph, machine, random_plan(graph, machine, seed, longest=4), inputs_of(graph, seed), tolerance)
 
 
 @pytest.mark.parametrize("seed", range(200, 280))
@@ -35,8 +35,8 @@ def test_every_element_is_the_same_where_sums_are_whole(seed: int) -> None:
     """Whatever else differs is told: sums that a program rounds in parts of its own making."""
     rng = Random(seed)
     target = rng.choice(list(TARGETS))
-    graph, machine = grown(seed, TARGETS[target][0], rng.randint(1, 5)), load_machine(target)
-    plan, inputs = drawn(graph, machine, seed, longest=4), inputs_of(graph, seed)
+    graph, machine = random_graph(seed, TARGETS[target][0], rng.randint(1, 5)), load_machine(target)
+    plan, inputs = random_plan(graph, machine, seed, longest=4), inputs_of(graph, seed)
     program, cuts = lower(graph, plan, machine), reduce_cuts(plan)
     outputs = run(graph, machine, program, inputs).outputs
     same = all(error(outputs[name], array) == 0 for name, array in evaluate(graph, inputs, cuts=cuts).items())
@@ -58,4 +58,4 @@ def test_windows_that_see_nothing(combine: str, tiles: int) -> None:
     graph, machine = Graph("pool", (x, y), (op,), *ports, ()), load_machine("tiny")
     check_graph(graph)
     for seed in range(4):
-        check(graph, machine, drawn(graph, machine, seed, tiles=tiles), inputs_of(graph, seed), 1e-6)
+        check(graph, machine, random_plan(graph, machine, seed, tiles=tiles), inputs_of(graph, seed), 1e-6)

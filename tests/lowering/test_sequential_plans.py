@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
-from tests.support.sequential_plans import handmade
+from tests.support.sequential_plans import sequential_plan
 
 CASES = {
     "conv": lambda dtype: graphs.conv(dtype=dtype),
@@ -25,7 +25,7 @@ CASES = {
 
 def check(graph: Graph, target: str, tolerance: float, **cuts: int | bool) -> None:
     machine = load_machine(target)
-    program = lower(graph, handmade(graph, machine, **cuts), machine)
+    program = lower(graph, sequential_plan(graph, machine, **cuts), machine)
     random = np.random.default_rng(0)
     inputs = {p.name: random.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs}
     trace = simulate(program, machine, graph.data, inputs)
@@ -58,7 +58,7 @@ def test_a_network_with_shortcuts() -> None:
 
 def test_barriers_change_time_only() -> None:
     graph, machine = graphs.attention(), load_machine("stcp920")
-    free, strict = (lower(graph, handmade(graph, machine, barrier=b), machine) for b in (False, True))
+    free, strict = (lower(graph, sequential_plan(graph, machine, barrier=b), machine) for b in (False, True))
     random = np.random.default_rng(0)
     inputs = {p.name: random.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs}
     first, second = (simulate(p, machine, graph.data, inputs) for p in (free, strict))
@@ -69,5 +69,5 @@ def test_barriers_change_time_only() -> None:
 
 def test_the_same_plan_gives_the_same_bytes() -> None:
     graph, machine = graphs.conv(), load_machine("stcp920")
-    plan = handmade(graph, machine)
+    plan = sequential_plan(graph, machine)
     assert lower(graph, plan, machine).to_bytes() == lower(graph, plan, machine).to_bytes()

@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.solver.options import ModelRun, SolveLog
 from tests.support.graphs import residual
-from tests.support.sequential_plans import handmade
+from tests.support.sequential_plans import sequential_plan
 
 LOG = SolveLog(
     (
@@ -24,9 +24,11 @@ LOG = SolveLog(
 
 
 @lru_cache(maxsize=1)
-def small() -> Compiled:
+def compiled_residual() -> Compiled:
     """A residual network of nine operators on the default machine."""
     graph, machine = residual(), load_machine("stcp920")
-    plan = replace(handmade(graph, machine), cycles_predicted=9000, lower_bound_cycles=6000, lower_bound_reason="MME")
+    plan = replace(
+        sequential_plan(graph, machine), cycles_predicted=9000, lower_bound_cycles=6000, lower_bound_reason="MME"
+    )
     options = CompileOptions(batch=2)
     return Compiled(graph, plan, lower(graph, plan, machine), machine, LOG, options, b"no network", {"plan": 1.0})

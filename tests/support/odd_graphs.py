@@ -77,7 +77,7 @@ def several_columns(dtype: str, rows: tuple[int, int], columns: tuple[int, int],
     )
 
 
-def awkward(seed: int, dtype: str) -> Graph:
+def odd_graph(seed: int, dtype: str) -> Graph:
     """An operator or two with extents that leave rows, columns or lanes empty."""
     rng = Random(f"awkward {seed}")
     net = graphs.Net("awkward", dtype, seed)

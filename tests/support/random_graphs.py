@@ -22,7 +22,7 @@ MOST_ELEMENTS = 6000
 MOST_POINTS = 150_000
 
 
-def grown(seed: int, dtype: str, length: int) -> Graph:
+def random_graph(seed: int, dtype: str, length: int) -> Graph:
     """A chain of ``length`` operators with some side inputs; ``dtype`` is that of the tensors."""
     growth = _Growth(Random(f"graph {seed}"), dtype)
     x = growth.given()

@@ -25,7 +25,9 @@ VECTOR_POINTS = 1 << 13
 """Points of a contraction up to which the vector engine may be given it."""
 
 
-def drawn(graph: Graph, machine: Machine, seed: int, *, longest: int = 1, tiles: int = 6, tries: int = 40) -> Plan:
+def random_plan(
+    graph: Graph, machine: Machine, seed: int, *, longest: int = 1, tiles: int = 6, tries: int = 40
+) -> Plan:
     """A valid plan; at most ``longest`` operators a segment, about ``tiles`` tiles an operator and core.
 
     What does not fit is drawn again, with smaller tiles each time.

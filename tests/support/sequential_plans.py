@@ -23,7 +23,7 @@ class Bump:
         return -(-size // self.alignment) * self.alignment
 
 
-def handmade(
+def sequential_plan(
     graph: Graph,
     machine: Machine,
     *,

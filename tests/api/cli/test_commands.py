@@ -28,7 +28,7 @@ from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
 from girih.solver.cpsat.interrupts import Interrupts
-from tests.support.compiled import small
+from tests.support.compiled import compiled_residual
 
 COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "cache", "completion")
 BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")
@@ -45,14 +45,14 @@ def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, s
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Path:
-    small().save(tmp_path / "net.girih")
+    compiled_residual().save(tmp_path / "net.girih")
     return tmp_path / "net.girih"
 
 
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler answers at once."""
-    monkeypatch.setattr(compile, "compile_for", lambda *_: small())
+    monkeypatch.setattr(compile, "compile_for", lambda *_: compiled_residual())
 
 
 def answer(violations: tuple[Violation, ...] = ()) -> Any:
@@ -61,7 +61,7 @@ def answer(violations: tuple[Violation, ...] = ()) -> Any:
         Counters(({"mme_total_cycle": 9000},), {}), len(violations), violations,
     )  # fmt: skip
     outputs = {"fc": np.ones((2, 10), np.float16)}
-    trace, package = Trace(summary, (), (), outputs), small()
+    trace, package = Trace(summary, (), (), outputs), compiled_residual()
     return lambda *_, **__: Result(outputs, trace, None, package.program, package.machine, {"simulate": 1.0})
 
 
@@ -226,7 +226,7 @@ def test_termination_while_planning_keeps_the_best_plan(
     def compile_for(*_: object) -> Compiled:
         with interrupts.watch(), suppress(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
-        return small()
+        return compiled_residual()
 
     monkeypatch.setattr(compile, "compile_for", compile_for)
     assert girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")[0] == 0
@@ -258,8 +258,8 @@ def test_compile_as_json(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> N
         "status": "feasible", "objective": 120, "bound": 100, "gap": pytest.approx(1 / 6), "unit": "cycles",
         "runs": 2, "seconds": 0.75,
     }  # fmt: skip
-    assert found["plan_sha256"] == small().plan_sha256
-    assert found["program_sha256"] == small().program_sha256
+    assert found["plan_sha256"] == compiled_residual().plan_sha256
+    assert found["program_sha256"] == compiled_residual().program_sha256
     assert (tmp_path / "a.girih").stat().st_size == found["output_bytes"]
 
 
@@ -275,7 +275,7 @@ def test_libraries_cannot_write_into_the_json(
 ) -> None:
     def noisy(*_: object) -> object:
         os.write(1, b"noise from a library\n")
-        return small()
+        return compiled_residual()
 
     monkeypatch.setattr(compile, "compile_for", noisy)
     _, out, err = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", "--json")
@@ -436,7 +436,7 @@ def test_no_result_replaces_what_it_is_made_from(
 def test_disasm(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
     code, out, _ = girih(capfd, "disasm", compiled)
     assert code == 0
-    assert f"{small().program.instructions:,} instructions in" in out.splitlines()[-1]
+    assert f"{compiled_residual().program.instructions:,} instructions in" in out.splitlines()[-1]
     code, out, _ = girih(capfd, "disasm", compiled, "--queue", "DMR")
     assert "dcopy" in out
     assert "mmatmul" not in out

@@ -17,7 +17,7 @@ from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from tests.support.numpy_check import inputs_of
 from tests.support.onnx_models import Model
-from tests.support.random_graphs import grown
+from tests.support.random_graphs import random_graph
 
 
 def picked(graph: Graph, rng: Random) -> Graph:
@@ -41,7 +41,7 @@ def test_parts_have_the_same_values() -> None:
     """To the last bit, on random graphs; and most of them become smaller."""
     smaller = 0
     for seed in range(80):
-        graph = picked(grown(seed, "float16", 4), Random(seed))
+        graph = picked(random_graph(seed, "float16", 4), Random(seed))
         made = shrink(graph)
         check_graph(made)
         given = inputs_of(graph, seed)

@@ -27,8 +27,8 @@ from girih.lowering.emission.kernel import KernelCache
 from girih.lowering.emission.vector import Emitted
 from girih.lowering.loops.tile_spec import row_major, tile_spec
 from tests.support import graphs
-from tests.support.odd_graphs import awkward, grouped, several_columns
-from tests.support.random_plans import drawn
+from tests.support.odd_graphs import grouped, odd_graph, several_columns
+from tests.support.random_plans import random_plan
 
 TINY, STCP = load_machine("tiny"), load_machine("stcp920")
 
@@ -170,7 +170,7 @@ def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce
 def test_no_tiles_do_with_less(seed: int) -> None:
     """Tiles that change at random as long as they get no worse: a search for the fewest cycles."""
     rng = Random(seed)
-    graph = awkward(seed, "float32")
+    graph = odd_graph(seed, "float32")
     works = {work.resource: work for work in unavoidable(graph, TINY)}
     least = works[TINY.engine_for("matrix").name].by_op
     for op in graph.ops:
@@ -220,8 +220,8 @@ def executed(graph: Graph, plan: Plan, machine: Machine) -> dict[str, dict[str, 
 @pytest.mark.parametrize("seed", range(80))
 def test_no_plan_does_with_less(seed: int, target: str) -> None:
     machine = load_machine(target)
-    graph = awkward(seed, {"tiny": "float32", "stcp920": "float16"}[target])
-    plan = drawn(graph, machine, seed, longest=2)
+    graph = odd_graph(seed, {"tiny": "float32", "stcp920": "float16"}[target])
+    plan = random_plan(graph, machine, seed, longest=2)
     done = executed(graph, plan, machine)
     tiles = {tile.op: tile for segment in plan.segments for tile in segment.tiles}
     for work in unavoidable(graph, machine):

@@ -14,7 +14,7 @@ from girih.ir.bounds.demanded_elements import Inside, Points, joined, needed_poi
 from girih.ir.box import Affine, full
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from tests.support import graphs
-from tests.support.random_graphs import grown
+from tests.support.random_graphs import random_graph
 
 
 def counts(graph: Graph) -> dict[str, list[int]]:
@@ -142,7 +142,7 @@ def test_points_in_bounds_are_those_that_are_counted_one_by_one(seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_more_than_everything(seed: int) -> None:
-    graph = grown(seed, "float32", 4)
+    graph = random_graph(seed, "float32", 4)
     shapes = {b.name: b.shape for op in graph.ops for b in op.buffers} | {t.name: t.shape for t in graph.tensors}
     for name, points in needed_points(graph).items():
         for stage, mine in zip(graph.op[name].stages, points, strict=True):
@@ -162,7 +162,7 @@ def test_equal_operators_need_what_each_needs_by_itself(count: int) -> None:
         x = net.conv(f"b{i}", y, 8, kernel=3, add=x)
         first = first or y
     skipped = net.conv("skipped", x, 8, kernel=1, stride=2)
-    for graph in (net.graph(skipped), net.graph(first, skipped), graphs.attention(), grown(3, "float16", 5)):
+    for graph in (net.graph(skipped), net.graph(first, skipped), graphs.attention(), random_graph(3, "float16", 5)):
         # A graph of other names for the same is one in which no two operators are equal.
         alone = replace(graph)
         object.__setattr__(alone, "analysis", partial(_Apart, graph))

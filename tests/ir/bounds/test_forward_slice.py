@@ -16,8 +16,8 @@ from girih.ir.bounds.demanded_elements import needed_points
 from girih.ir.bounds.forward_slice import used_after
 from girih.ir.graph import DTYPES, Access, Graph, Op
 from tests.support import graphs
-from tests.support.odd_graphs import awkward
-from tests.support.random_graphs import grown
+from tests.support.odd_graphs import odd_graph
+from tests.support.random_graphs import random_graph
 
 MOST_POINTS = 12_000
 
@@ -174,7 +174,11 @@ def assert_no_more(graph: Graph) -> None:
 
 @pytest.mark.parametrize("seed", range(80))
 def test_no_more_than_what_follows_the_worst_point(seed: int) -> None:
-    graphs_ = (grown(seed, "float32", Random(seed).randint(2, 6)), awkward(seed, "float32"), drawn_network(seed))
+    graphs_ = (
+        random_graph(seed, "float32", Random(seed).randint(2, 6)),
+        odd_graph(seed, "float32"),
+        drawn_network(seed),
+    )
     for graph in filter(small, graphs_):
         assert_no_more(graph)
 

@@ -15,7 +15,7 @@ from girih.ir.plan import Plan
 from girih.lowering import lower
 from tests.support.numpy_check import check, inputs_of, run
 from tests.support.onnx_models import Model
-from tests.support.random_plans import drawn
+from tests.support.random_plans import random_plan
 
 
 def biased(kind: str, precision: str) -> Graph:
@@ -36,7 +36,7 @@ def mnemonics(graph: Graph, plan: Plan, machine: Machine) -> Counter[str]:
 @pytest.mark.parametrize("kind", ["conv", "matmul"])
 def test_it_is_added_once_whatever_the_cut(kind: str, seed: int) -> None:
     graph, machine = biased(kind, "fp16"), load_machine("stcp920")
-    plan = drawn(graph, machine, seed)
+    plan = random_plan(graph, machine, seed)
     (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].anchor is not None)
     found = mnemonics(graph, plan, machine)
     # A copy is there for layouts, and where the vector engine was given the product.
@@ -51,7 +51,7 @@ def test_it_is_added_once_whatever_the_cut(kind: str, seed: int) -> None:
 def test_without_a_matrix_engine_it_is_copied_first(kind: str, seed: int) -> None:
     graph, machine = biased(kind, "as-is"), load_machine("stcp920")
     assert "float32" not in (machine.engine_for("matrix").rate or {})
-    plan = drawn(graph, machine, seed)
+    plan = random_plan(graph, machine, seed)
     found = mnemonics(graph, plan, machine)
     assert not any(m.startswith("m") and m.endswith(".bias") for m in found)
     assert found["vcopy.v"] > 0 and found["vfill.s"] == 0
@@ -61,7 +61,7 @@ def test_without_a_matrix_engine_it_is_copied_first(kind: str, seed: int) -> Non
 def test_only_the_first_reduce_tile_adds_it() -> None:
     graph, machine = biased("matmul", "fp16"), load_machine("stcp920")
     for seed in range(40):
-        plan = drawn(graph, machine, seed)
+        plan = random_plan(graph, machine, seed)
         (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].anchor is not None)
         if tile.engine == "matrix" and tile.reduce[0] < 19:
             found, parts = mnemonics(graph, plan, machine), -(-19 // tile.reduce[0])
@@ -77,5 +77,5 @@ def test_a_bias_counts_before_the_first_rounding() -> None:
     y = m.node("Relu", m.node("Add", product, m.constant("b", np.full(3, -2048.0, np.float32))))
     graph, machine = import_onnx(m.build(y), precision="fp16"), load_machine("stcp920")
     inputs = {"x": np.array([[2048.0, 1.0]], np.float32)}
-    trace = run(graph, machine, lower(graph, drawn(graph, machine, 1), machine), inputs)
+    trace = run(graph, machine, lower(graph, random_plan(graph, machine, 1), machine), inputs)
     np.testing.assert_array_equal(trace.outputs[graph.outputs[0].name], np.ones((1, 3)))

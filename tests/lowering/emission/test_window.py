@@ -25,8 +25,8 @@ from girih.lowering.loops.tile_spec import row_major, tile_spec
 from girih.solver.cost.instructions import vector_run
 from tests.support.numpy_check import check, error, inputs_of, run
 from tests.support.onnx_models import Model, onnxruntime_outputs
-from tests.support.random_graphs import grown
-from tests.support.random_plans import drawn
+from tests.support.random_graphs import random_graph
+from tests.support.random_plans import random_plan
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}
 
@@ -63,7 +63,7 @@ def test_cut_anyhow_they_compute_what_onnx_runtime_does(seed: int, target: str) 
     model, machine = windowed(seed), load_machine(target)
     graph = import_onnx(model, precision=precision)  # type: ignore[arg-type]
     inputs = inputs_of(graph, seed)
-    plan = drawn(graph, machine, seed, longest=2)
+    plan = random_plan(graph, machine, seed, longest=2)
     trace = run(graph, machine, lower(graph, plan, machine), inputs)
     assert trace.violations == ()
     for name, expected in onnxruntime_outputs(model, inputs).items():
@@ -126,7 +126,7 @@ def test_positions_along_the_lanes() -> None:
         predicted, taken, mnemonics = emitted(graph, machine, op, full(graph.tensor[op.output].shape))
         assert taken == predicted if uses_windows(mnemonics) else taken <= predicted
         several += sum(n for name, n in mnemonics.items() if ROWS[name].latency == "window") > 2
-        check(graph, machine, drawn(graph, machine, seed, longest=2, tiles=2), inputs_of(graph, seed), 1e-3)
+        check(graph, machine, random_plan(graph, machine, seed, longest=2, tiles=2), inputs_of(graph, seed), 1e-3)
     assert several >= 4
 
 
@@ -157,7 +157,7 @@ def test_predictions_of_odd_graphs_are_not_short() -> None:
     for seed in range(60):
         rng = Random(f"odd {seed}")
         target, dtype = rng.choice([("tiny", "float32"), ("stcp920", "float16")])
-        machine, graph = load_machine(target), grown(seed, dtype, 3)
+        machine, graph = load_machine(target), random_graph(seed, dtype, 3)
         for op in graph.ops:
             for box in parts(rng, graph.tensor[op.output].shape):
                 predicted, taken, mnemonics = emitted(graph, machine, op, box)

@@ -13,7 +13,7 @@ from girih.lowering import lower
 from tests.support import graphs
 from tests.support.concatenations import STCP, block, planned, segment_of
 from tests.support.numpy_check import check, inputs_of
-from tests.support.random_plans import drawn
+from tests.support.random_plans import random_plan
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 
@@ -40,7 +40,7 @@ def test_a_dense_block_is_right_under_any_plan(seed: int) -> None:
     target = ("stcp920", "tiny")[seed % 2]
     dtype, tolerance = TARGETS[target]
     graph, machine = graphs.dense(2, size=6, dtype=dtype), load_machine(target)
-    check(graph, machine, drawn(graph, machine, seed, longest=9), inputs_of(graph, seed), tolerance)
+    check(graph, machine, random_plan(graph, machine, seed, longest=9), inputs_of(graph, seed), tolerance)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -48,7 +48,7 @@ def test_concatenations_of_concatenations_are_right(seed: int) -> None:
     target = ("stcp920", "tiny")[seed % 2]
     dtype, tolerance = TARGETS[target]
     graph, machine = mixed(dtype, seed).graph(), load_machine(target)
-    plan = drawn(graph, machine, seed, longest=9)
+    plan = random_plan(graph, machine, seed, longest=9)
     check(graph, machine, plan, inputs_of(graph, seed), tolerance)
 
 

@@ -13,7 +13,7 @@ from girih.ir.isa.table import ROWS, make
 from girih.ir.load_machine import load_machine
 from tests.support import graphs
 from tests.support.numpy_check import check
-from tests.support.sequential_plans import handmade
+from tests.support.sequential_plans import sequential_plan
 from tests.support.simulator.memory_images import empty, in_order, simulated
 from tests.support.simulator.programs import array
 
@@ -230,4 +230,4 @@ def test_a_network_on_special_inputs(name: str, special: float, target: str) -> 
     inputs = {p.name: random.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs}
     for data in inputs.values():
         data.reshape(-1)[:: max(1, data.size // 3)] = special
-    check(graph, machine, handmade(graph, machine), inputs, tolerance)
+    check(graph, machine, sequential_plan(graph, machine), inputs, tolerance)

@@ -33,7 +33,7 @@ from girih.solver.residency.problem import Block, FetchItem, Intermediate, Resid
 from girih.solver.subproblem import time_budget as rounds
 from tests.support import graphs
 from tests.support.numpy_check import check, inputs_of
-from tests.support.random_graphs import grown
+from tests.support.random_graphs import random_graph
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 TOLERANCE = {"tiny": 2e-5, "stcp920": 4e-3}
@@ -280,7 +280,7 @@ def test_whatever_fits_layer_by_layer_fits(seed: int) -> None:
     """Graphs grown at random, on machines that lack memory here or there."""
     rng = Random(seed)
     target = rng.choice(sorted(DTYPE))
-    graph, machine = grown(seed, DTYPE[target], rng.randint(2, 6)), load_machine(target)
+    graph, machine = random_graph(seed, DTYPE[target], rng.randint(2, 6)), load_machine(target)
     small = {
         m.role: m.capacity // rng.choice((4, 16)) for m in machine.memories if m.role != "main" and rng.random() < 0.5
     }
