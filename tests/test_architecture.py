@@ -51,7 +51,6 @@ SHARED_NAMES: dict[str, str] = {
     "model": "a constraint model of the solver: formulation, variables, constraints, objective",
     "options": "what a user may choose: of a compilation, and of the solver",
     "problem": "the data of an instance of a model of the solver",
-    "rematerialise": "operators that run again: what that means, and which are chosen",
     "run": "executes a network on inputs: a compiled one, and the reference",
     "solve": "how a model of the solver is solved: heuristic, bound, model, answer",
 }

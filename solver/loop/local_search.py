@@ -1,7 +1,7 @@
 """What is tried once more for the best plan of the rounds: what only a whole plan can tell to be worth it.
 
 In turn: other cuts for its segments and fewer instances (:mod:`.resegment`), results that are made again where they are
-read (:mod:`..residency.rematerialise`), a longer search for residency, and local memories upside down
+read (:mod:`..residency.rematerialisation`), a longer search for residency, and local memories upside down
 (:mod:`..banks.address_reflection`). Each is kept if the prediction says that it is better.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...ir.plan import Plan, Segment, Solved
 from ...ir.semantics.rematerialise import recompute
 from ..banks.address_reflection import mirrored
-from ..residency.rematerialise import again, recomputations, second_runs
+from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Realised, Refusal
 from ..subproblem.subproblem import Below, under
@@ -86,7 +86,7 @@ def recomputed(below: Below, number: int, now: Round, adopt: Adopt) -> Below:
     if below.is_done:
         return below
     best = _best(below)
-    chosen = recomputations(below.graph, below.machine, best, below.options.seed)
+    chosen = choose_recomputations(below.graph, below.machine, best, below.options.seed)
     if chosen is None:
         return below
     names = ", ".join(dict.fromkeys(r.op for r in chosen.recomputed))
@@ -100,7 +100,7 @@ def recomputed(below: Below, number: int, now: Round, adopt: Adopt) -> Below:
     )  # fmt: skip
     caps, runs = below.ways.caps, second_runs(below.graph, chosen.recomputed)
     other.ways.caps |= caps | {new: caps[old] for new, old in runs if old in caps}
-    segments = again(below.graph, bare(below.graph, best.segments), chosen.recomputed)
+    segments = recomputed_segments(below.graph, bare(below.graph, best.segments), chosen.recomputed)
     try:
         answer = other.planned(number, segments, now, *_answers(best, "segmentation"), chosen.solved)
         if isinstance(answer, Refusal):

@@ -41,7 +41,7 @@ from ..cpsat.backend import Model, Solution, Var
 from ..cpsat.expressions import Sum
 from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
 from .evaluation import Effect, Wait, circular_effect, resident_effect, source_effect, spilled_effect
-from .window import Window
+from .window_problem import Window
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from .decisions import Decisions, Timing
 from .evaluation import evaluate, lower_bound
 from .model import ResidencyModel
 from .problem import ResidencyProblem
-from .window import window
+from .window_problem import window
 
 WINDOW_USES = 100
 """Uses in a window at first, mostly solved within :data:`WINDOW_LIMIT`; each round over the slots takes

@@ -16,13 +16,13 @@ from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget
 from ..switches import ALL_ON, Disabled
+from .buffers import Residency, residency
 from .candidates import fetch_candidates
 from .decisions import Decisions
 from .evaluation import evaluate
 from .greedy import Excess, Greedy
 from .neighbourhood import Incumbent, improve
 from .problem import ResidencyProblem, residency_problem
-from .shared_buffers import Residency, residency
 
 __all__ = ["Reservation", "Residency", "Shortage", "decide_residency"]
 

@@ -23,11 +23,11 @@ from ....ir.machine import Machine, Memory
 from ....ir.plan import SharedBuffer
 from ...banks.first_fit import Item, by_size, first_fit, lowest_free, neighbours
 from ...cost.local_buffers import round_up
+from ...residency.buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 from ...residency.decisions import Decisions, NoFetch, Source
 from ...residency.evaluation import evaluate
 from ...residency.greedy import Excess, Greedy
 from ...residency.problem import FetchItem, ResidencyProblem
-from ...residency.shared_buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 
 Span = tuple[int, int, int]
 """First slot, the slot after the last, bytes."""

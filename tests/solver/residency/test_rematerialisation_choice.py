@@ -27,11 +27,13 @@ from girih.solver import plan
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.loop import local_search as refine
 from girih.solver.options import Options
-from girih.solver.residency.rematerialise import Pair, Problem, again, build, problem, recomputations, second_runs
+from girih.solver.residency.rematerialisation.model import build
+from girih.solver.residency.rematerialisation.problem import Pair, RematerialisationProblem, rematerialisation_problem
+from girih.solver.residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
 from tests.support import graphs
 
 
-def least(data: Problem) -> int:
+def least(data: RematerialisationProblem) -> int:
     """The objective of the best of all choices."""
     best = 0
     for chosen in product((False, True), repeat=len(data.work)):
@@ -47,7 +49,7 @@ def least(data: Problem) -> int:
     return best
 
 
-def drawn(random: Random) -> Problem:
+def drawn(random: Random) -> RematerialisationProblem:
     """Spilled results 0, 1, ... of which each may be made of those before it."""
     names = [f"t{i}" for i in range(random.randint(1, 4))]
     segments = range(5, 5 + random.randint(1, 3))
@@ -57,7 +59,7 @@ def drawn(random: Random) -> Problem:
     for t, k in pairs:
         earlier = [*names[: names.index(t)], "x"]
         missing[t, k] = tuple(u for u in earlier if random.random() < 0.5)
-    return Problem(
+    return RematerialisationProblem(
         work={p: random.randint(0, 20) for p in pairs},
         fetched={p: random.randint(1, 30) for p in spilled},
         stored={t: random.randint(1, 30) for t in dict.fromkeys(t for t, _ in spilled) if random.random() < 0.8},
@@ -151,8 +153,8 @@ def test_what_is_not_spilled_is_not_decided(plans: tuple[Plan, Plan]) -> None:
     without, _ = plans
     graph = skip()
     kept = replace(without, shared=tuple(replace(b, store=False) for b in without.shared))
-    assert recomputations(graph, MACHINE, kept, 0) is None
-    assert problem(graph, MACHINE, kept).work == {}
+    assert choose_recomputations(graph, MACHINE, kept, 0) is None
+    assert rematerialisation_problem(graph, MACHINE, kept).work == {}
 
 
 def chain() -> Graph:
@@ -170,13 +172,13 @@ RUNS = (("a", "t"), ("c",), ("d", "e"))
 
 def told(
     graph: Graph, shared: Sequence[SharedBuffer], runs: Sequence[tuple[str, ...]] = RUNS, cycles: int = 100
-) -> Problem:
+) -> RematerialisationProblem:
     """The problem of a plan with these segments, of one instance each, and these buffers; an operator takes cycles."""
     segments = tuple(Segment(run, (), (), ()) for run in runs)
     steps = tuple(Step(n, 0) for n in range(len(segments)))
     times = tuple(Prediction(n, op, 0, cycles) for n, run in enumerate(runs) for op in run)
     made = Plan("solver", "tiny", "", 0, segments, steps, (), tuple(shared), False, 0, 0, "", times, ())
-    return problem(graph, load_machine("tiny"), made)
+    return rematerialisation_problem(graph, load_machine("tiny"), made)
 
 
 def buffer(graph: Graph, name: str, first: int, last: int, *, fetch: bool = False, store: bool = False) -> SharedBuffer:
@@ -281,7 +283,7 @@ def test_a_chain_runs_again_from_its_end() -> None:
     graph = chain()
     wanted = (Recomputation("t", ("e",)), Recomputation("a", ("t.again1",)))
     assert second_runs(graph, wanted) == (("t.again1", "t"), ("a.again1", "a"))
-    found = again(graph, [Segment(run, (), (), ()) for run in RUNS], wanted)
+    found = recomputed_segments(graph, [Segment(run, (), (), ()) for run in RUNS], wanted)
     assert [s.ops for s in found] == [("a", "t"), ("c",), ("d", "a.again1", "t.again1", "e")]
     assert [op.name for op in recompute(graph, wanted).ops] == [n for s in found for n in s.ops]
 
@@ -293,7 +295,7 @@ def test_where_it_runs_again() -> None:
     wanted = (Recomputation("c0", ("c1",)), Recomputation("t", ("last",)), Recomputation("t", ("c0.again1",)))
     # c0 may run again within its own segment as well, if its first run had another reader.
     with pytest.raises(CheckError):
-        again(graph, segments, wanted)
-    found = again(graph, segments, wanted[1:2])
+        recomputed_segments(graph, segments, wanted)
+    found = recomputed_segments(graph, segments, wanted[1:2])
     assert [s.ops for s in found] == [("t", "c0", "c1"), ("c2", "c3", "t.again1", "last")]
     assert [op.name for op in recompute(graph, wanted[1:2]).ops] == [n for s in found for n in s.ops]

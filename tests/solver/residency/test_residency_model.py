@@ -44,7 +44,7 @@ from girih.solver.residency.weight_chunks import (
     first_use,
     split_at,
 )
-from girih.solver.residency.window import Window, window
+from girih.solver.residency.window_problem import Window, window
 from tests.support.graphs import attention, chain, residual, with_host
 from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
 

@@ -1,19 +1,20 @@
-"""From residency's decisions to shared buffers, and to what the bank model has to place."""
+"""From residency's decisions to buffers: those that the bank model has to place, and those in main memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.box import Box
+from ...ir.box import Box, full
+from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import SharedBuffer, Solved
 from ..banks.model import Request
+from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
 from .decisions import Decisions, NoFetch, Source, Timing
 from .evaluation import evaluate
-from .main_allocation import allocate_main
 from .neighbourhood import Incumbent
 from .problem import ResidencyProblem
 from .repair import MovableRequest, repair
@@ -121,6 +122,32 @@ def main_buffers(
     tensors = zip(problem.intermediates, decisions.resident, strict=True)
     spilled = (tensor.block.tensor for tensor, resident in tensors if not resident)
     return allocate_main(graph, machine, (*problem.main_tensors, *spilled), len(problem.cycles))
+
+
+def allocate_main(graph: Graph, machine: Machine, names: Iterable[str], slots: int) -> tuple[SharedBuffer, ...]:
+    """A buffer for each whole tensor in main memory, one after the other, in the order of the graph's tensors.
+
+    ``slots`` is the length of the plan.
+
+    Raises :class:`~girih.ir.errors.InfeasibleError` if main memory is too small.
+    """
+    memory = machine.role("main")
+    chosen = frozenset(names)
+    buffers: list[SharedBuffer] = []
+    address = 0
+    for tensor in graph.tensors:
+        if tensor.name in chosen:
+            size = round_up(max(1, tensor.bytes), memory.alignment)
+            buffers.append(SharedBuffer(tensor.name, full(tensor.shape), memory.name, address, size, (0, slots)))
+            address += size
+    if address > memory.capacity:
+        largest = max(buffers, key=lambda b: b.bytes)
+        raise InfeasibleError(
+            f"the main memory {memory.name} of {machine.name} holds {memory.capacity:,} bytes, and constants, inputs, "
+            f"outputs and stored results need {address:,}, {address - memory.capacity:,} too many; the largest is "
+            f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
+        )
+    return tuple(buffers)
 
 
 def planned_buffers(problem: ResidencyProblem, decisions: Decisions) -> Iterator[PlannedBuffer]:

@@ -1,0 +1,1 @@
+"""Rematerialisation: which results are computed again where they are read, after a plan is known."""
