@@ -12,7 +12,7 @@ from ..errors import CheckError
 from ..graph import DTYPES
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
-from ..semantics.dma_chunks import portions
+from ..semantics.dma_chunks import dma_chunks
 from .plan_facts import Facts, Made, Stream
 
 
@@ -89,7 +89,7 @@ def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
 
 
 class _Contents:
-    """Who wrote what into which buffers, portion by portion as the lowering will (see :func:`girih.ir.box.spread`)."""
+    """Who wrote what into which buffers, chunk by chunk as the lowering will (see :func:`girih.ir.box.spread`)."""
 
     def __init__(self, facts: Facts, homes: list[SharedBuffer], here: list[SharedBuffer]) -> None:
         self.facts = facts
@@ -137,8 +137,8 @@ class _Contents:
     def _holding(self, name: str, box: Box, slot: int, who: str) -> list[tuple[SharedBuffer, Box]]:
         rooms = [(b, b.box) for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1]]
         found: list[tuple[SharedBuffer, Box]] = []
-        for portion in portions(box, DTYPES[self.facts.graph.tensor[name].dtype]):
-            held = spread(portion, rooms)
+        for chunk in dma_chunks(box, DTYPES[self.facts.graph.tensor[name].dtype]):
+            held = spread(chunk, rooms)
             if held is None:
                 _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
             found += held

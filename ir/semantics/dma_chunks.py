@@ -1,6 +1,6 @@
 """How what a core loads or stores is cut into copies, so that the first tiles need not wait for the last bytes.
 
-The outermost dimensions are cut: each portion is as contiguous as the whole, and tiles mostly come in that order. What
+The outermost dimensions are cut: each chunk is as contiguous as the whole, and tiles mostly come in that order. What
 several cores load alike is copied once, to all of them.
 """
 
@@ -14,11 +14,11 @@ from .cell import tile_boxes
 MOST = 8
 """Portions of a box; with each, what has to be waited for halves, and less is gained."""
 LEAST_BYTES = 1 << 13
-"""Of a portion, about: the latency of a copy must not outweigh what is gained."""
+"""Of a chunk, about: the latency of a copy must not outweigh what is gained."""
 
 
-def portion_sizes(box: Box, itemsize: int) -> tuple[int, ...]:
-    """The extents of the portions of ``box``; the last in a dimension may be smaller."""
+def chunk_sizes(box: Box, itemsize: int) -> tuple[int, ...]:
+    """The extents of the chunks of ``box``; the last in a dimension may be smaller."""
     left = max(1, min(MOST, volume(box) * itemsize // LEAST_BYTES))
     sizes: list[int] = []
     for extent in shape_of(box):
@@ -29,9 +29,9 @@ def portion_sizes(box: Box, itemsize: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def portions(box: Box, itemsize: int) -> list[Box]:
-    """``box`` in portions, in the order of their copies."""
-    return tile_boxes(box, portion_sizes(box, itemsize), tuple(range(len(box))))
+def dma_chunks(box: Box, itemsize: int) -> list[Box]:
+    """``box`` in chunks, in the order of their copies."""
+    return tile_boxes(box, chunk_sizes(box, itemsize), tuple(range(len(box))))
 
 
 def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
@@ -43,9 +43,9 @@ def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
     return found
 
 
-def in_turn(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """(which, portion) for several boxes of ``counts`` portions: those of one box spread evenly over the others'."""
+def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """(which, chunk) for several boxes of ``counts`` chunks: those of one box spread evenly over the others'."""
     return sorted(
-        ((which, portion) for which, number in enumerate(counts) for portion in range(number)),
+        ((which, chunk) for which, number in enumerate(counts) for chunk in range(number)),
         key=lambda turn: (turn[1] / counts[turn[0]], turn[0]),
     )

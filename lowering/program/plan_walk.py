@@ -9,7 +9,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import wholes
-from ...ir.semantics.dma_chunks import in_turn, portions, receivers
+from ...ir.semantics.dma_chunks import dma_chunks, interleaved, receivers
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
 from .tile_kernels import TileKernels
@@ -78,7 +78,7 @@ class Walker:
     def _load(self, buffers: list[LocalBuffer], slot: int, op: int, cells: list[Cell]) -> None:
         """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""
         loads = [self._wanted(buffer.name, cells) for buffer in buffers]
-        for number, turn in in_turn([max((len(parts) for *_, parts in of), default=0) for of in loads]):
+        for number, turn in interleaved([max((len(parts) for *_, parts in of), default=0) for of in loads]):
             name = buffers[number].name
             for cores, target, parts in loads[number]:
                 if turn < len(parts):
@@ -88,14 +88,14 @@ class Walker:
                         self.build.copy(kind, op, name, part, self.build.turn(cores), there, target, mask)
 
     def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], TensorBuffer, list[Box]]]:
-        """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
+        """For each box of a tensor that cores need: these cores, their buffers, and the chunks it comes in."""
         found: list[tuple[list[int], TensorBuffer, list[Box]]] = []
         for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(
                 held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides
             )
-            found.append((cores, target, portions(box, self.build.layout.itemsize(name))))
+            found.append((cores, target, dma_chunks(box, self.build.layout.itemsize(name))))
         return found
 
     def _store(self, slot: int, op: Op, cells: list[Cell]) -> None:
@@ -108,8 +108,8 @@ class Walker:
             if name not in cell.owned:
                 continue
             source = self.build.data(name, core, cell.room(name))
-            for portion in portions(cell.owned[name], self.build.layout.itemsize(name)):
-                for target, part in self.build.layout.holding(name, portion, slot):
+            for chunk in dma_chunks(cell.owned[name], self.build.layout.itemsize(name)):
+                for target, part in self.build.layout.holding(name, chunk, slot):
                     used[target] = None
                     self.build.copy("copy", number, name, part, core, source, self.build.resident(target))
         for buffer in used:

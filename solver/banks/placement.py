@@ -11,9 +11,9 @@ from ...ir.plan import LocalBuffer, Segment, Solved
 from ...ir.semantics.cell import Cell, Cells, Run, count, leaving
 from ...ir.semantics.concat_aliasing import inside, wholes
 from ...ir.semantics.in_place import replaced
-from ..cost.equivalence import kind, renamed
+from ..cost.equivalence import renamed, structural_class
 from ..cost.local_buffers import in_place_groups, local_requests
-from ..cost.tile_walk import Walks
+from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..switches import ALL_ON, Disabled
 from .model import Request
@@ -28,7 +28,7 @@ class Placing:
     """Places the buffers of one graph on one machine; equal problems are solved once."""
 
     def __init__(
-        self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int, disabled: Disabled = ALL_ON
+        self, graph: Graph, cells: Cells, machine: Machine, walks: TileWalks, seed: int, disabled: Disabled = ALL_ON
     ) -> None:
         self.graph = graph
         self.cells = cells
@@ -50,7 +50,7 @@ class Placing:
 
     def local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         """The local buffers of a segment at their addresses, or what does not fit; equal segments share the answer."""
-        run, key = self.cells.run(segment.ops), (kind(self.cells, segment), budget)
+        run, key = self.cells.run(segment.ops), (structural_class(self.cells, segment), budget)
         if key not in self._places:
             answer = self._local(index, segment, budget)
             if isinstance(answer, LocalOverflow):

@@ -1,4 +1,4 @@
-"""Segments that differ in names alone: what was found out about the first is told of the others in their names."""
+"""Segments of one structural equivalence class differ in names alone: an answer for one holds for all, renamed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...ir.plan import LocalBuffer, Segment
 from ...ir.semantics.cell import Cells, Run
 
 
-def kind(cells: Cells, segment: Segment) -> Hashable:
+def structural_class(cells: Cells, segment: Segment) -> Hashable:
     """Equal for segments of equal structure under equal cuts and tiles, in which the same lies inside the same."""
     run = cells.run(segment.ops)
     place = {name: i for i, name in enumerate(segment.ops)}

@@ -22,13 +22,13 @@ from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_f
 from ...ir.isa.window_selection import cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine, Machine, Role
 
-Layout = Mapping[str, tuple[Box, str]]
+StageBuffers = Mapping[str, tuple[Box, str]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, and its dtype."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """Some instructions in a row on one engine; ``busy`` cycles of it in total, the last result ``latency`` later."""
+class EngineTime:
+    """What instructions take of one engine: ``busy`` cycles in all; the last result is visible ``latency`` later."""
 
     instructions: int
     busy: int
@@ -77,7 +77,7 @@ class _Nest:
         return not self.covered or bool(self.guarded)
 
 
-def _dimensions(access: Access, points: Box, layout: Layout) -> tuple[Dimension, ...]:
+def _dimensions(access: Access, points: Box, layout: StageBuffers) -> tuple[Dimension, ...]:
     """All dimensions of an operand, over loops that count from the first of ``points``."""
     box = layout[access.tensor][0]
     return tuple(
@@ -86,7 +86,7 @@ def _dimensions(access: Access, points: Box, layout: Layout) -> tuple[Dimension,
     )
 
 
-def _nest(stage: Stage, points: Box, layout: Layout) -> _Nest | None:
+def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     """The loops of a stage over ``points``; ``None`` if nothing is in bounds."""
     reads = [r for r in stage.factors if r.tensor in layout]
     strides = [_strides(access, layout[access.tensor][0], len(stage.axes)) for access in (stage.write, *reads)]
@@ -103,19 +103,19 @@ def _nest(stage: Stage, points: Box, layout: Layout) -> _Nest | None:
     )
 
 
-def vector_run(engine: Engine, stage: Stage, points: Box, layout: Layout) -> Run:
+def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> EngineTime:
     """The vector instructions for ``points`` of one stage (0 of them for an empty box)."""
     if is_empty(points):
-        return Run(0, 0, 0)
+        return EngineTime(0, 0, 0)
     nest = _nest(stage, points, layout)
     fill = _fill(engine, stage, points, layout)
     if nest is None:
-        return Run(*fill, engine.latency)
+        return EngineTime(*fill, engine.latency)
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, special=special)
-        return Run(*_sum(form, fill if nest.partial else None), engine.latency)
+        return EngineTime(*_sum(form, fill if nest.partial else None), engine.latency)
     started = stage.start is not None
     reads = [layout[r.tensor][1] for r in stage.factors if r.tensor in layout]
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
@@ -123,10 +123,10 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: Layout) -> Run
         first = elementwise_form(engine, nest.extents, "float32", special=special)
         form = _reduction(engine, nest, dtype, "float32")
         total = _sum(first, fill if nest.partial else None)
-        return Run(total[0] + form.instructions, total[1] + form.busy, engine.latency)
+        return EngineTime(total[0] + form.instructions, total[1] + form.busy, engine.latency)
     form = _reduction(engine, nest, dtype, reads[0] if reads else dtype)
     window = _window(engine, stage, nest, reads, fill, form.busy)
-    return Run(*(window or _sum(form, fill if started or nest.partial else None)), engine.latency)
+    return EngineTime(*(window or _sum(form, fill if started or nest.partial else None)), engine.latency)
 
 
 def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
@@ -134,7 +134,7 @@ def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
     return form.instructions + instructions, form.busy + busy
 
 
-def _fill(engine: Engine, stage: Stage, points: Box, layout: Layout) -> tuple[int, int]:
+def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> tuple[int, int]:
     """(instructions, busy cycles) of setting what the stage writes to one value, or to what it starts from."""
     axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
     accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
@@ -165,10 +165,10 @@ def _window(
     return instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
 
 
-def matrix_run(engine: Engine, stage: Stage, points: Box, layout: Layout, dtype: str) -> Run:
+def matrix_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str) -> EngineTime:
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``."""
     if is_empty(points):
-        return Run(0, 0, 0)
+        return EngineTime(0, 0, 0)
     loops = len(stage.axes)
     strides = tuple(
         _strides(access, layout[access.tensor][0], loops) if access.tensor in layout else (0,) * loops
@@ -178,7 +178,8 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: Layout, dtype:
     dimensions = _dimensions(left, points, layout) if left.tensor in layout else ()
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
-    return Run(*matrix_cycles(engine, dtype, extents, strides, {a for d in leaving for a in d.loops}), engine.latency)
+    guarded = {a for d in leaving for a in d.loops}
+    return EngineTime(*matrix_cycles(engine, dtype, extents, strides, guarded), engine.latency)
 
 
 @dataclass(frozen=True)

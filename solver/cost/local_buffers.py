@@ -69,7 +69,7 @@ def walks(op: Op, tile: Tile, boxes: list[Box]) -> Iterator[Boxes]:
 
 
 @dataclass(frozen=True)
-class Life:
+class Lifetime:
     """First and last position in the segment at which a tensor's local buffer is needed, and for which operator."""
 
     op: str
@@ -77,23 +77,23 @@ class Life:
     last: int
 
 
-def lives(graph: Graph, segment: Segment) -> dict[str, Life]:
+def lifetimes(graph: Graph, segment: Segment) -> dict[str, Lifetime]:
     """When each tensor is in local memory: an input from the position at which it is loaded."""
-    found: dict[str, Life] = {}
+    tensors: dict[str, Lifetime] = {}
     for position, name in enumerate(segment.ops):
         op = graph.op[name]
         for tensor in dict.fromkeys((*op.inputs, op.output)):
-            known = found.get(tensor)
-            found[tensor] = Life(known.op if known else name, known.first if known else position, position)
-    return found
+            known = tensors.get(tensor)
+            tensors[tensor] = Lifetime(known.op if known else name, known.first if known else position, position)
+    return tensors
 
 
-def _together(found: Mapping[str, Life], whole: Mapping[str, str]) -> dict[str, Life]:
-    """The lives of buffers that several tensors may lie in: ``whole`` says in whose."""
-    held: dict[str, Life] = {}
-    for name, life in found.items():
+def _by_parent_buffer(tensors: Mapping[str, Lifetime], whole: Mapping[str, str]) -> dict[str, Lifetime]:
+    """The lifetimes of buffers; ``whole`` has the parent buffer of each tensor that lies in another one's."""
+    held: dict[str, Lifetime] = {}
+    for name, life in tensors.items():
         known = held.get(whole.get(name, name), life)
-        held[whole.get(name, name)] = Life(known.op, min(known.first, life.first), max(known.last, life.last))
+        held[whole.get(name, name)] = Lifetime(known.op, min(known.first, life.first), max(known.last, life.last))
     return held
 
 
@@ -122,21 +122,21 @@ def data_buffers(
             depth=1,
             live=(life.first, life.last + 1),
         )
-        for name, life in _together(lives(graph, segment), whole).items()
+        for name, life in _by_parent_buffer(lifetimes(graph, segment), whole).items()
         if name in sizes and not is_streamed(graph, segment, name)
     ]
 
 
 def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[str, int]:
     """Bytes of the largest tile of each private buffer of ``op``; ``boxes`` are those of its result in the cells."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for walk in walks(op, tile, boxes):
         _, parts = op_boxes_many(op, graph.tensor, walk)
         for buffer in op.buffers:
             if buffer.name in parts:
                 size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
-                found[buffer.name] = max(found.get(buffer.name, 0), size)
-    return found
+                sizes[buffer.name] = max(sizes.get(buffer.name, 0), size)
+    return sizes
 
 
 def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
@@ -152,7 +152,7 @@ def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
 
 
 def distinct_weights(op: Op, points: Boxes) -> Boxes:
-    """Of the anchor's points in consecutive tiles, one of each run that shares its stationary operand."""
+    """Of the contraction's points in consecutive tiles, one of each run that shares its stationary operand."""
     assert op.anchor is not None
     stage = op.stages[op.anchor]
     right = stage.reads[1]
@@ -164,9 +164,9 @@ def distinct_weights(op: Op, points: Boxes) -> Boxes:
 
 
 def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
-    """One buffer of ``depth`` versions for each private buffer that a tile uses."""
+    """One buffer for each private buffer that a tile uses, multi-buffered ``depth`` times."""
     memory = machine.role("accumulator")
-    there = all_cells(cells, segment)
+    segment_cells = all_cells(cells, segment)
     return [
         LocalBuffer(
             segment=index,
@@ -181,24 +181,24 @@ def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, se
         )
         for position, name in enumerate(segment.ops)
         for buffer, size in scratch_sizes(
-            graph, graph.op[name], segment.tile[name], targets(there, graph.op[name])
+            graph, graph.op[name], segment.tile[name], targets(segment_cells, graph.op[name])
         ).items()
         if size
     ]
 
 
 def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
-    """One buffer of ``weight_depth`` versions for each operator whose anchor the matrix engine runs."""
+    """One buffer, multi-buffered ``weight_depth`` times, for each operator whose contraction the matrix engine runs."""
     memory = machine.role("weights")
-    there = all_cells(cells, segment)
-    found: list[LocalBuffer] = []
+    segment_cells = all_cells(cells, segment)
+    buffers: list[LocalBuffer] = []
     for position, name in enumerate(segment.ops):
         op, tile = graph.op[name], segment.tile[name]
         tensor = stationary(graph, segment, op)
         if tensor is None:
             continue
-        size = weight_size(graph, op, tile, targets(there, op))
-        found.append(
+        size = weight_size(graph, op, tile, targets(segment_cells, op))
+        buffers.append(
             LocalBuffer(
                 segment=index,
                 op=name,
@@ -211,7 +211,7 @@ def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, seg
                 live=(position, position + 1),
             )
         )
-    return found
+    return buffers
 
 
 def local_requests(
@@ -233,12 +233,12 @@ def in_place_groups(buffers: Sequence[LocalBuffer], before: Mapping[str, str]) -
     ``before``: that input, by the name of the result (see :func:`girih.ir.semantics.in_place.replaced`).
     """
     groups: list[list[LocalBuffer]] = []
-    of: dict[str, list[LocalBuffer]] = {}
+    group_of: dict[str, list[LocalBuffer]] = {}
     for buffer in sorted(buffers, key=lambda b: b.live):
-        group = of.get(before.get(buffer.name, ""))
+        group = group_of.get(before.get(buffer.name, ""))
         if group is None:
             group = []
             groups.append(group)
         group.append(buffer)
-        of[buffer.name] = group
+        group_of[buffer.name] = group
     return groups

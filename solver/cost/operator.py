@@ -2,7 +2,7 @@
 
 :mod:`.instructions` tells the cycles of a stage over a box; this module adds them up for a part of an operator and
 remembers them by structure and shape, because candidates by the thousand ask for the same parts. Durations overlap like
-this: with ``d`` versions of a buffer between a producer of busy cycles p and a consumer of c, a round takes
+this: with a buffer multi-buffered ``d`` times between a producer of busy cycles p and a consumer of c, a round takes
 ``max(p, c, (p + c + latencies) / d)``.
 """
 
@@ -106,8 +106,8 @@ class Work:
         )
 
 
-def anchor_engine(op: Op, graph: Graph, machine: Machine) -> str:
-    """ "matrix" if the matrix engine has a rate for both operands of the anchor, else "vector"."""
+def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
+    """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector"."""
     if op.anchor is None:
         return "vector"
     rate = machine.engine_for("matrix").rate or {}
@@ -124,7 +124,7 @@ class OpCost:
         self.machine = machine
         self.matrix = machine.engine_for("matrix")
         self.vector = machine.engine_for("vector")
-        self.engine = anchor_engine(op, graph, machine)
+        self.engine = contraction_engine(op, graph, machine)
         self.anchor = op.anchor if self.engine == "matrix" else None
         self.stationary = op.stages[self.anchor].reads[1].tensor if self.anchor is not None else None
         self.streamed = self.stationary in graph.constant_names and self._only_stationary()
@@ -198,7 +198,7 @@ class OpCost:
 
 
 def overlapped(cost: OpCost, work: Work, tiles: int, depth: int) -> int:
-    """Cycles of ``tiles`` equal tiles that do ``work`` in all, with ``depth`` versions of the private buffers."""
+    """Cycles of ``tiles`` equal tiles that do ``work`` in all, with private buffers multi-buffered ``depth`` times."""
     if cost.anchor is None:
         return work.vector
     serial = -(-(work.matrix + work.vector + tiles * cost.latency) // depth)

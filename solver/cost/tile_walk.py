@@ -1,6 +1,6 @@
 """The tile walk of one operator in one cell, as durations: what each engine does for each tile, in program order.
 
-Tiles of the same shape take the same time, so a walk has a few *kinds* of tiles and, for each tile, its kind, the
+Tiles of the same shape take the same time, so a walk has a few timings and, for each tile, the number of its own, the
 weight tiles that its reduce tiles want (as numbers: equal numbers are equal boxes), and how far it reads into each of
 its inputs.
 """
@@ -20,17 +20,17 @@ from ...ir.machine import Machine, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from ...ir.semantics.dma_chunks import portion_sizes
-from .instructions import Layout, Run, Transfer, Transfers, matrix_run, vector_run
+from ...ir.semantics.dma_chunks import chunk_sizes
+from .instructions import EngineTime, StageBuffers, Transfer, Transfers, matrix_run, vector_run
 from .transfers import Copies
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Busy cycles for one tile: vector stages before the anchor, each reduce tile, vector stages after it.
+class TileTiming:
+    """Busy cycles for one tile: vector stages before the contraction, each reduce tile, vector stages after it.
 
-    Those after it fall into ``drain``, up to the last that reads the anchor's result, and ``finish``. Without a matrix
-    engine all is ``finish``. ``vectors`` is the number of vector instructions, ``matrices`` that of matrix
+    Those after it fall into ``drain``, up to the last that reads the contraction's result, and ``finish``. Without a
+    matrix engine all is ``finish``. ``vectors`` is the number of vector instructions, ``matrices`` that of matrix
     instructions.
     """
 
@@ -47,39 +47,39 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Walk:
+class TileWalk:
     """All tiles of an operator in a cell.
 
-    Boxes are relative to the corner of what the cell has of their tensor; ``box`` is that of the result. ``kind[i]``
-    indexes ``kinds``. ``weights[i][r]`` numbers the weight tile of reduce tile r of tile i (empty without weights);
+    Boxes are relative to the corner of what the cell has of their tensor; ``box`` is that of the result. ``timing[i]``
+    indexes ``timings``. ``weights[i][r]`` numbers the weight tile of reduce tile r of tile i (empty without weights);
     ``loads[w]`` is the copy of weight tile w, ``boxes[w]`` its box. ``reads`` gives for each input, tile by tile, the
     box that is read.
     """
 
     box: Box
     tile: Tile
-    kinds: tuple[Kind, ...]
-    kind: tuple[int, ...]
+    timings: tuple[TileTiming, ...]
+    timing: tuple[int, ...]
     weights: tuple[tuple[int, ...], ...]
     loads: tuple[Transfer, ...]
     boxes: tuple[Box, ...]
     reads: dict[str, Boxes]
 
     def __len__(self) -> int:
-        return len(self.kind)
+        return len(self.timing)
 
     @cached_property
     def matrix_cycles(self) -> int:
         """Busy cycles of the matrix engine."""
-        return sum(sum(self.kinds[k].matrix) for k in self.kind)
+        return sum(sum(self.timings[k].matrix) for k in self.timing)
 
     @cached_property
     def vector_cycles(self) -> int:
         """Busy cycles of the vector engine."""
-        return sum(self.kinds[k].vector for k in self.kind)
+        return sum(self.timings[k].vector for k in self.timing)
 
     def loaded(self, depth: int) -> list[list[bool]]:
-        """Of each tile and reduce tile, whether its weights are copied in, with ``depth`` versions in turn."""
+        """Of each tile and reduce tile, whether its weights are copied in; ``depth``: the multi-buffering degree."""
         held: list[int] = []
         counter = 0
         flags: list[list[bool]] = []
@@ -97,7 +97,7 @@ class Walk:
             flags.append(row)
         return flags
 
-    def reach(self, tensor: str, producer: Walk) -> list[int]:
+    def last_tiles_read(self, tensor: str, producer: TileWalk) -> list[int]:
         """For each tile, the last tile of the tensor's ``producer`` that it reads (-1: none)."""
         boxes = self.reads[tensor]
         last = last_tiles(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
@@ -125,8 +125,8 @@ def last_tiles(spans: Int, box: Box, sizes: Sequence[int], order: Sequence[int])
     return last
 
 
-class Walks:
-    """Walks of one graph on one machine, remembered by everything that decides their durations."""
+class TileWalks:
+    """TileWalks of one graph on one machine, remembered by everything that decides their durations."""
 
     def __init__(self, graph: Graph, machine: Machine) -> None:
         self.graph = graph
@@ -134,12 +134,12 @@ class Walks:
         self.transfers = Transfers(machine)
         self.copies = Copies(self.transfers)
         self._structures = graph.analysis(EquivalenceClasses).class_of
-        self._known: dict[tuple[object, ...], tuple[Op, Walk]] = {}
-        self._renamed: dict[tuple[int, str], Walk] = {}
-        self._reaches: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
-        self._portions: dict[tuple[int, tuple[int, ...], str], tuple[Boxes, Int]] = {}
+        self._known: dict[tuple[object, ...], tuple[Op, TileWalk]] = {}
+        self._renamed: dict[tuple[int, str], TileWalk] = {}
+        self._last_tiles: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
+        self._last_chunks: dict[tuple[int, tuple[int, ...], str], tuple[Boxes, Int]] = {}
 
-    def walk(self, op: Op, tile: Tile, cell: Cell) -> Walk:
+    def walk(self, op: Op, tile: Tile, cell: Cell) -> TileWalk:
         """The walk of ``op`` (which must run in ``cell``); equal operators share it, but for the names in it."""
         box = cell.ops[op.name].tensors[op.output]
         shape = self.graph.tensor[op.output].shape
@@ -156,32 +156,32 @@ class Walks:
         first, walk = self._known[key]
         if first is op:
             return walk
-        mine = (id(walk), op.name)
-        if mine not in self._renamed:
+        renamed_key = (id(walk), op.name)
+        if renamed_key not in self._renamed:
             name = dict(zip(tensor_names(first), tensor_names(op), strict=True))
-            self._renamed[mine] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
-        return self._renamed[mine]
+            self._renamed[renamed_key] = replace(walk, reads={name[n]: boxes for n, boxes in walk.reads.items()})
+        return self._renamed[renamed_key]
 
-    def reach(self, walk: Walk, tensor: str, producer: Walk) -> list[int]:
-        """See :meth:`Walk.reach`."""
-        # Walks of equal operators share their boxes, which live as long as the answer.
+    def last_tiles_read(self, walk: TileWalk, tensor: str, producer: TileWalk) -> list[int]:
+        """See :meth:`TileWalk.reach`."""
+        # TileWalks of equal operators share their boxes, which live as long as the answer.
         boxes, tile = walk.reads[tensor], producer.tile
         key = (id(boxes), producer.box, tile.sizes, tile.order)
-        if key not in self._reaches:
-            self._reaches[key] = boxes, walk.reach(tensor, producer)
-        return self._reaches[key][1]
+        if key not in self._last_tiles:
+            self._last_tiles[key] = boxes, walk.last_tiles_read(tensor, producer)
+        return self._last_tiles[key][1]
 
-    def portions(self, walk: Walk, tensor: str, box: Box) -> Int:
-        """For each tile of ``walk``, the last portion that it reads (-1: none) of ``box``, what a cell loads."""
+    def last_chunks_read(self, walk: TileWalk, tensor: str, box: Box) -> Int:
+        """For each tile of ``walk``, the last DMA chunk that it reads (-1: none) of ``box``, what a cell loads."""
         boxes, dtype = walk.reads[tensor], self.graph.tensor[tensor].dtype
         key = (id(boxes), shape_of(box), dtype)
-        if key not in self._portions:
-            sizes = portion_sizes(box, DTYPES[dtype])
+        if key not in self._last_chunks:
+            sizes = chunk_sizes(box, DTYPES[dtype])
             last = last_tiles(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
-            self._portions[key] = boxes, np.where(boxes.present, last, -1)
-        return self._portions[key][1]
+            self._last_chunks[key] = boxes, np.where(boxes.present, last, -1)
+        return self._last_chunks[key][1]
 
-    def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> Walk:
+    def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> TileWalk:
         tiles = tile_walk(box, tile.sizes, tile.order)
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
         for stage in cell.ops[op.name].idle:
@@ -190,9 +190,9 @@ class Walks:
         guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
         held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
         sizes = np.concatenate([*(p.sizes for p in points), *held], axis=1)
-        _, firsts, kind = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
+        _, firsts, timing = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
         matrix = tile.engine == "matrix" and op.anchor is not None
-        kinds = tuple(self._kind(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
+        timings = tuple(self._timing(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
         weights: tuple[tuple[int, ...], ...] = ()
         loads: tuple[Transfer, ...] = ()
         boxes: tuple[Box, ...] = ()
@@ -200,7 +200,7 @@ class Walks:
             weights, loads, boxes = self._weights(op, tile, cell, points)
         reads = {n: _relative(tensors[n], cell.tensors[n]) for n in op.inputs if n in tensors and n in cell.tensors}
         inside = _inside(box, cell.tensors[op.output])
-        return Walk(inside, tile, kinds, tuple(kind.reshape(-1).tolist()), weights, loads, boxes, reads)
+        return TileWalk(inside, tile, timings, tuple(timing.reshape(-1).tolist()), weights, loads, boxes, reads)
 
     def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str]]:
         """Private buffers hold the tile's part, graph tensors the cell's."""
@@ -210,24 +210,24 @@ class Walks:
                 layout[name] = (cell.room(name), self.graph.tensor[name].dtype)
         return layout
 
-    def _kind(
+    def _timing(
         self, op: Op, tile: Tile | None, cell: Cell, points: list[Boxes], tensors: dict[str, Boxes], index: int
-    ) -> Kind:
-        """Durations of tile ``index``; ``tile`` is given if the matrix engine runs the anchor."""
+    ) -> TileTiming:
+        """Durations of tile ``index``; ``tile`` is given if the matrix engine runs the contraction."""
         parts = {name: boxes.box(index) for name, boxes in tensors.items() if boxes.present[index]}
         layout = self._layout(op, cell, parts)
         vector = self.machine.engine_for("vector")
         before = drain = finish = vectors = 0
         result = op.stages[op.anchor].write.tensor if tile is not None and op.anchor is not None else ""
-        matrix: list[Run] = []
+        matrix: list[EngineTime] = []
         for position, stage in enumerate(op.stages):
-            there = points[position].box(index)
-            if is_empty(there):
+            stage_points = points[position].box(index)
+            if is_empty(stage_points):
                 continue
             if tile is not None and position == op.anchor:
-                matrix = self._matrix(op, tile, there, layout, parts)
+                matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
-            run = vector_run(vector, stage, there, layout)
+            run = vector_run(vector, stage, stage_points, layout)
             vectors += run.instructions
             if tile is not None and not matrix:
                 before += run.busy
@@ -236,9 +236,9 @@ class Walks:
             if any(read.tensor == result for read in stage.reads):
                 drain, finish = drain + finish, 0
         matrices = sum(r.instructions for r in matrix)
-        return Kind(before, tuple(r.busy for r in matrix), drain, finish, vectors, matrices)
+        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish, vectors, matrices)
 
-    def _matrix(self, op: Op, tile: Tile, points: Box, layout: Layout, parts: dict[str, Box]) -> list[Run]:
+    def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""
         assert op.anchor is not None
         stage = op.stages[op.anchor]
@@ -249,8 +249,8 @@ class Walks:
             layout = {**layout, right: (parts[right], dtype)}
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
-        runs: list[Run] = []
-        known: dict[tuple[int, ...], Run] = {}
+        runs: list[EngineTime] = []
+        known: dict[tuple[int, ...], EngineTime] = {}
         for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
             shape = shape_of(cut)
             if shape not in known:
@@ -267,14 +267,14 @@ class Walks:
         """Which weight tile each (tile, reduce tile) wants, and the copy and the box of each."""
         assert op.anchor is not None
         name = op.stages[op.anchor].reads[1].tensor
-        there = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
-        corners = there.spans.reshape(len(there), -1)
+        weight_tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+        corners = weight_tiles.spans.reshape(len(weight_tiles), -1)
         _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)
         constant = name in self.graph.constant_names
         tensor = self.graph.tensor[name]
         source = full(tensor.shape) if constant else cell.room(name)
         way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
-        boxes = [there.box(i) for i in firsts.tolist()]
+        boxes = [weight_tiles.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
         rows = keys.reshape(len(points[op.anchor]), -1).tolist()
         inside = tuple(_inside(box, cell.tensors[name]) for box in boxes)

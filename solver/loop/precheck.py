@@ -12,7 +12,7 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ..cost.local_buffers import round_up, scratch_sizes, weight_size
-from ..cost.operator import anchor_engine
+from ..cost.operator import contraction_engine
 from ..tiling.solve import Infeasible
 
 
@@ -26,7 +26,7 @@ def check_smallest(graph: Graph, machine: Machine) -> None:
 
 def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
     shape = graph.tensor[op.output].shape
-    engine = anchor_engine(op, graph, machine)
+    engine = contraction_engine(op, graph, machine)
     axes = op.stages[op.anchor].axes if op.anchor is not None else ()
     one = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
     middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...ir.machine import Machine
-from ..cost.tile_walk import Walk
+from ..cost.tile_walk import TileWalk
 from ..switches import ALL_ON, Disabled
 
 EngineKind = Literal["copy", "matrix", "vector"]
@@ -83,7 +83,7 @@ class Footprint:
 
 
 def bodies(
-    walk: Walk, machine: Machine, footprint: Footprint, loads: dict[int, int], disabled: Disabled = ALL_ON
+    walk: TileWalk, machine: Machine, footprint: Footprint, loads: dict[int, int], disabled: Disabled = ALL_ON
 ) -> list[Body]:
     """One body for each number of weight versions that makes a difference.
 
@@ -115,7 +115,7 @@ def _window(flags: tuple[tuple[bool, ...], ...], tiles: int) -> range:
 
 
 def _body(
-    walk: Walk,
+    walk: TileWalk,
     machine: Machine,
     footprint: Footprint,
     loads: dict[int, int],
@@ -132,7 +132,7 @@ def _body(
     weights: list[Fill] = []
     window = _window(flags, len(walk))
     for tile in window:
-        kind = walk.kinds[walk.kind[tile]]
+        kind = walk.timings[walk.timing[tile]]
         first = len(tasks)
         last: int | None = None
         if kind.before:
@@ -199,7 +199,7 @@ NOTHING = Before(0, ())
 
 
 def played(
-    walk: Walk, machine: Machine, loads: dict[int, int], depth: int, weight_depth: int, before: Before = NOTHING
+    walk: TileWalk, machine: Machine, loads: dict[int, int], depth: int, weight_depth: int, before: Before = NOTHING
 ) -> int:
     """Cycles of the walk with so many versions, in program order, ``before`` included; of :data:`PLAYED` tiles."""
     copy_latency = walk.loads[0].latency if walk.loads else 0
@@ -212,8 +212,8 @@ def played(
     released = [0] * weight_depth
     held = [-1] * weight_depth
     counter = 0
-    for index, number in enumerate(walk.kind[:PLAYED]):
-        kind = walk.kinds[number]
+    for index, number in enumerate(walk.timing[:PLAYED]):
+        kind = walk.timings[number]
         version = index % depth
         result = 0
         if kind.before:

@@ -17,9 +17,9 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Machine, Role
 from ...ir.plan import Segment, Tile
 from ...ir.semantics.cell import Cells, Run, count
-from ..cost.equivalence import kind
+from ..cost.equivalence import structural_class
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
-from ..cost.tile_walk import Walk, Walks
+from ..cost.tile_walk import TileWalk, TileWalks
 from ..switches import ALL_ON, Disabled
 from .model import Schedule, pipeline
 from .problem import NOTHING, Before, Body, Footprint, Ring, bodies, played
@@ -63,7 +63,7 @@ class _Best:
 class _Made:
     """A vector operator: its walk, the cycles that it takes, and the bytes of all versions of its scratch."""
 
-    walk: Walk
+    walk: TileWalk
     cycles: int
     scratch: int
 
@@ -72,7 +72,7 @@ class Pipelines:
     """Schedules of tile loops, each solved once."""
 
     def __init__(
-        self, graph: Graph, cells: Cells, machine: Machine, walks: Walks, seed: int, disabled: Disabled = ALL_ON
+        self, graph: Graph, cells: Cells, machine: Machine, walks: TileWalks, seed: int, disabled: Disabled = ALL_ON
     ) -> None:
         self.graph = graph
         self.cells = cells
@@ -88,7 +88,7 @@ class Pipelines:
         """The segment with the depths of its tiles set, or what does not fit; equal segments share the answer."""
         if not segment.tiles:
             return segment, ()
-        run, key = self.cells.run(segment.ops), kind(self.cells, segment)
+        run, key = self.cells.run(segment.ops), structural_class(self.cells, segment)
         if key not in self._segments:
             answer = self._segment(index, segment)
             if isinstance(answer, TooLarge):
@@ -151,11 +151,11 @@ class Pipelines:
         return None
 
     def _best(
-        self, index: int, walk: Walk, op: Op, segment: Segment, footprint: Footprint, before: Before, beside: int
+        self, index: int, walk: TileWalk, op: Op, segment: Segment, footprint: Footprint, before: Before, beside: int
     ) -> tuple[tuple[int, int], Pipelined]:
         """The depths with the fewest cycles for all tiles of the walk, then the fewest bytes."""
         loads = self._loads(op, walk, segment)
-        key = (walk.kinds, walk.kind, walk.weights, tuple(loads.items()), footprint, before, beside)
+        key = (walk.timings, walk.timing, walk.weights, tuple(loads.items()), footprint, before, beside)
         if key not in self._known:
             self._known[key] = self._solve(walk, loads, footprint, before, beside)
         best = self._known[key]
@@ -163,7 +163,7 @@ class Pipelines:
         latency = best.schedule.latency
         return best.depths, Pipelined(index, op.name, len(walk), interval, latency, best.cycles, best.schedule)
 
-    def _solve(self, walk: Walk, loads: dict[int, int], footprint: Footprint, before: Before, beside: int) -> _Best:
+    def _solve(self, walk: TileWalk, loads: dict[int, int], footprint: Footprint, before: Before, beside: int) -> _Best:
         """Play all depths; schedule the loop with the best ones.
 
         What runs ``before`` holds ``beside`` bytes where scratch lies. The two overlap only if they lie apart, as is
@@ -183,7 +183,7 @@ class Pipelines:
         assert schedule is not None
         return _Best(depths, max(1, cycles - before.cycles), body, schedule)
 
-    def _loads(self, op: Op, walk: Walk, segment: Segment) -> dict[int, int]:
+    def _loads(self, op: Op, walk: TileWalk, segment: Segment) -> dict[int, int]:
         """Cycles that a copy queue is busy with each weight tile.
 
         Broadcasts are issued by the cores in turn; groups of cores that read different tiles share the link.
@@ -218,7 +218,7 @@ def _beside(ring: Ring, size: int) -> tuple[int, ...]:
     return tuple(d for d in ring.fitting if d * ring.bytes + size <= ring.capacity) or ring.fitting
 
 
-def _before(op: Op, walk: Walk, made: Mapping[str, _Made]) -> Before:
+def _before(op: Op, walk: TileWalk, made: Mapping[str, _Made]) -> Before:
     """What the matrix engine waits for: ``made`` are the walks of vector operators since it last worked."""
     left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
     if not walk.weights or left not in walk.reads:
@@ -227,4 +227,4 @@ def _before(op: Op, walk: Walk, made: Mapping[str, _Made]) -> Before:
         # They make nothing for it, and yet the vector engine is with them first.
         return Before(sum(m.cycles for m in made.values()), (0,) * len(walk)) if made else NOTHING
     producer, cycles = made[left].walk, made[left].cycles
-    return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.reach(left, producer)))
+    return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.last_tiles_read(left, producer)))

@@ -21,7 +21,7 @@ from ...ir.graph import DTYPES, Graph, Tensor
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, leaving
-from ..cost.local_buffers import is_streamed, lives, round_up, stationary
+from ..cost.local_buffers import is_streamed, lifetimes, round_up, stationary
 from ..switches import ALL_ON, Disabled
 from .tensor_partition import common_refinement, disjoint_hulls, finest_partition, hull_of, read_groups, slices
 from .weight_chunks import (
@@ -191,7 +191,7 @@ def _accesses(
             continue
         row = cells.row(segment, step.instance)
         written = {op.output for op in ops}
-        for name, life in lives(graph, segment).items():
+        for name, life in lifetimes(graph, segment).items():
             box = hull_of(c.tensors.get(name) for c in row)
             if name not in written and box is not None and not is_streamed(graph, segment, name):
                 accesses[name].reads.append((base + life.first, box))

@@ -19,7 +19,7 @@ from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
 from ..banks.solve import Overflow
-from ..cost.tile_walk import Walks
+from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..options import ModelRun
 from ..pipeline.solve import Pipelined, Pipelines, TooLarge
@@ -86,7 +86,7 @@ class Realiser:
         self.cells = cells
         self.seed = seed
         self.disabled = disabled
-        self.walks = Walks(graph, machine)
+        self.walks = TileWalks(graph, machine)
         self.pipelines = Pipelines(graph, cells, machine, self.walks, seed, disabled)
         self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note

@@ -15,7 +15,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.semantics.cell import Cell
 from ..cost.instructions import Transfer
-from ..cost.transfers import Copies, Group
+from ..cost.transfers import Copies, SharedLoad
 from .link_sharing import Area, Links, Space
 
 
@@ -171,9 +171,9 @@ class Movement:
         return self.over(self.copy_in[issuer] + move.latency)
 
     def load(self, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
-        """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.
+        """Bring tensors from shared to local memory, each to its area on each core; when each chunk has arrived.
 
-        Equal boxes are one broadcast; portions come in turn.
+        Equal boxes are one broadcast; chunks come in turn.
         """
         names = list(areas)
         loads = [
@@ -184,16 +184,16 @@ class Movement:
         for number, turn in self.copies.order(loads):
             name = names[number]
             for group in loads[number].groups:
-                if turn < len(group.portions):
-                    arrived = self._portion(name, group, group.portions[turn], areas[name])
+                if turn < len(group.chunks):
+                    arrived = self._chunk(name, group, group.chunks[turn], areas[name])
                     if arrived > arrivals[number][turn]:
                         arrivals[number][turn] = arrived
         return {name: list(accumulate(times, max)) for name, times in zip(names, arrivals, strict=True)}
 
-    def _portion(self, name: str, group: Group, portion: Box, area: Area) -> float:
-        """Bring a portion of a box to its cores; when it has arrived."""
+    def _chunk(self, name: str, group: SharedLoad, chunk: Box, area: Area) -> float:
+        """Bring a chunk of a box to its cores; when it has arrived."""
         arrived = 0.0
-        for shared, part in self.holding(name, portion):
+        for shared, part in self.holding(name, chunk):
             boxes = (shared.buffer.box, group.box)
             move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
             arrived = self.copy(group.cores, max(shared.ready(part), area.floor), move)
@@ -205,22 +205,22 @@ class Movement:
     def store(self, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area) -> None:
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
-        ``ready``: when a portion of a cell's share has been made.
+        ``ready``: when a chunk of a cell's share has been made.
         """
         owners = [c for c in cells if name in c.owned]
         if not owners or name not in self._live:
             return
         dtype = self.graph.tensor[name].dtype
-        shares = [(cell, self.copies.portions(cell.owned[name], dtype)) for cell in owners]
+        shares = [(cell, self.copies.chunks(cell.owned[name], dtype)) for cell in owners]
         largest, _ = max(shares, key=lambda share: volume(share[0].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
         for turn in range(max(len(parts) for _, parts in shares)):
-            # All owners store their portions side by side; one stands for them.
+            # All owners store their chunks side by side; one stands for them.
             now = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
-            mine, portion = next((one for one in now if one[0] is largest), now[0])
+            mine, chunk = next((one for one in now if one[0] is largest), now[0])
             there = [held for _, part in now for held in self.holding(name, part)]
-            begin = max(ready(mine, portion), *(shared.area.floor for shared, _ in there))
-            stop = self._write(name, mine.room(name), portion, begin, len(now))
+            begin = max(ready(mine, chunk), *(shared.area.floor for shared, _ in there))
+            stop = self._write(name, mine.room(name), chunk, begin, len(now))
             area.use(stop)
             for shared, box in _by_buffer(there):
                 shared.write(box, stop)
@@ -229,10 +229,10 @@ class Movement:
             if shared.buffer.store:
                 self._save(shared, stop)
 
-    def _write(self, name: str, room: Box, portion: Box, begin: float, copies: int) -> float:
-        """Copy a portion out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
+    def _write(self, name: str, room: Box, chunk: Box, begin: float, copies: int) -> float:
+        """Copy a chunk out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
         stop = begin
-        for shared, part in self.holding(name, portion):
+        for shared, part in self.holding(name, chunk):
             boxes = (room, shared.buffer.box)
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
             start = max(self.copy_out, begin)

@@ -28,7 +28,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import wholes
-from ..cost.tile_walk import Walk, Walks, last_tile
+from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .data_movement import Movement
 from .link_sharing import Area
 from .weight_buffer import Arrivals, WeightRing
@@ -43,7 +43,7 @@ class Timeline:
     busy: Mapping[str, int]
 
 
-def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Walks) -> Timeline:
+def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> Timeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
     return _Simulation(graph, cells, machine, plan, walks).run()
 
@@ -58,11 +58,11 @@ class _Step:
     local: dict[str, Area] = field(default_factory=dict[str, Area])
     made: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
     arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Of the tensors that were loaded: when each portion has arrived."""
+    """Of the tensors that were loaded: when each chunk has arrived."""
 
 
 class _Simulation:
-    def __init__(self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Walks) -> None:
+    def __init__(self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> None:
         self.graph = graph
         self.cells = cells
         self.machine = machine
@@ -152,13 +152,13 @@ class _Simulation:
         there = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
         return times[last_tile(there, walk.box, walk.tile.sizes, walk.tile.order)]
 
-    def _arrivals(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[float]:
+    def _arrivals(self, now: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
         """By tile, when all that it reads of loaded tensors has arrived."""
         ready: NDArray[np.float64] | None = None
         for name in names:
             times = now.arrived.get(name)
             if times and name in walk.reads:
-                last = self.walks.portions(walk, name, now.cell.tensors[name])
+                last = self.walks.last_chunks_read(walk, name, now.cell.tensors[name])
                 # Nothing is read before time 0: what is not read is there.
                 arrived = np.array([*times, 0.0])[last]
                 ready = arrived if ready is None else np.maximum(ready, arrived)
@@ -174,13 +174,13 @@ class _Simulation:
         return self._insides[number]
 
     def _tiles(
-        self, now: _Step, op: Op, walk: Walk, ring: WeightRing | None, scratch: list[list[Area]], depth: int
+        self, now: _Step, op: Op, walk: TileWalk, ring: WeightRing | None, scratch: list[list[Area]], depth: int
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
         early, late = _reads(op, op.anchor if ring is not None else None)
         producers = self._producers(now, walk, early)
         # What lies in its place already is there with what it consists of.
-        idle = any(not k.matrix and not k.vector for k in walk.kinds)
+        idle = any(not k.matrix and not k.vector for k in walk.timings)
         sources = self._producers(now, walk, op.inputs) if idle else []
         matrix_ready = self._arrivals(now, walk, early)
         vector_ready = self._arrivals(now, walk, late)
@@ -191,8 +191,8 @@ class _Simulation:
         matrix, vector = self.matrix, self.vector
         done: list[float] = []
         first: float | None = None
-        for index, number in enumerate(walk.kind):
-            kind = walk.kinds[number]
+        for index, number in enumerate(walk.timing):
+            kind = walk.timings[number]
             version = index % depth
             result = 0.0
             if kind.before:
@@ -237,13 +237,13 @@ class _Simulation:
                 now.local[name].use(stop)
         return stop if first is None else first, stop
 
-    def _producers(self, now: _Step, walk: Walk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
+    def _producers(self, now: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
         found: list[tuple[list[int], list[float]]] = []
         for name in names:
             if name in now.made and name in walk.reads:
                 producer, times = now.made[name]
-                found.append((self.walks.reach(walk, name, producer), times))
+                found.append((self.walks.last_tiles_read(walk, name, producer), times))
         return found
 
 

@@ -9,11 +9,11 @@ from ...ir.graph import Op
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.dma_chunks import receivers
 from ..cost.instructions import Transfer
-from ..cost.tile_walk import Walk
+from ..cost.tile_walk import TileWalk
 from .data_movement import Movement
 from .link_sharing import Area
 
-Arrivals = tuple[Walk, list[float]]
+Arrivals = tuple[TileWalk, list[float]]
 """Of a tensor made in the running step: the walk of its producer, and when each tile can be read."""
 
 
@@ -25,7 +25,7 @@ class WeightRing:
     """
 
     def __init__(
-        self, movement: Movement, slot: int, op: Op, walk: Walk, cells: Sequence[Cell], cell: Cell,
+        self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell], cell: Cell,
         versions: list[Area], local: Mapping[str, Area], made: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
         assert op.anchor is not None

@@ -12,9 +12,9 @@ from ....ir.machine import Machine, Role
 from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
 from ....ir.semantics.cell import Cells, Run
 from ....ir.semantics.in_place import replaced
-from ...cost.equivalence import kind, renamed
+from ...cost.equivalence import renamed, structural_class
 from ...cost.local_buffers import local_requests
-from ...cost.tile_walk import Walks
+from ...cost.tile_walk import TileWalks
 from ...options import ModelRun
 from ...residency.greedy import Excess
 from ...residency.problem import residency_problem
@@ -48,7 +48,7 @@ class Heuristics:
         self._note = note
         self._segments = Segments(graph, machine, cells, level)
         self._tiles = Tiles(graph, machine, cells)
-        self._walks = Walks(graph, machine)
+        self._walks = TileWalks(graph, machine)
         self._places: dict[Hashable, tuple[Run, list[LocalBuffer]]] = {}
 
     def plan(self) -> Realised:
@@ -99,7 +99,7 @@ class Heuristics:
         """All buffers of the cores; equal segments share theirs."""
         found: list[LocalBuffer] = []
         for index, segment in enumerate(segments):
-            run, key = self.cells.run(segment.ops), kind(self.cells, segment)
+            run, key = self.cells.run(segment.ops), structural_class(self.cells, segment)
             if key not in self._places:
                 placed = self._placed(index, segment)
                 if isinstance(placed, Refusal):

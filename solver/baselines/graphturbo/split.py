@@ -24,8 +24,8 @@ from ....ir.machine import Machine
 from ....ir.plan import Segment, Split, Tile
 from ....ir.semantics.cell import Cell, Cells, count
 from ....ir.semantics.in_place import replaced
-from ...cost.local_buffers import data_buffers, is_streamed, lives
-from ...cost.operator import anchor_engine
+from ...cost.local_buffers import data_buffers, is_streamed, lifetimes
+from ...cost.operator import contraction_engine
 from .binding import bind
 from .local_addresses import addresses
 
@@ -67,7 +67,7 @@ class Splitter:
         self.machine = machine
         self.cells = cells
         self._structures = graph.analysis(EquivalenceClasses)
-        self._engines = {op.name: anchor_engine(op, graph, machine) for op in graph.ops if op.host is None}
+        self._engines = {op.name: contraction_engine(op, graph, machine) for op in graph.ops if op.host is None}
         self._known: dict[object, SplitInfo | None] = {}
 
     def best(self, first: int, last: int, most: int | None = None) -> SplitInfo | None:
@@ -124,7 +124,7 @@ class Splitter:
         segment = self.segment(ops, (), ())
         before = replaced(self.graph, ops)
         live = [0] * len(ops)
-        for name, life in lives(self.graph, segment).items():
+        for name, life in lifetimes(self.graph, segment).items():
             if not is_streamed(self.graph, segment, name):
                 for position in range(life.first + (name in before), life.last + 1):
                     live[position] += self.graph.tensor[name].bytes

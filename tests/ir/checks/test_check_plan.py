@@ -17,7 +17,7 @@ from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
-from girih.ir.semantics.dma_chunks import portions
+from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
 from tests.support.rough_plans import rough_plan, rough_segments, wide
@@ -486,18 +486,18 @@ def test_a_result_may_lie_in_two_buffers() -> None:
 
 
 def test_a_store_goes_where_the_read_looks() -> None:
-    """A buffer that lives for the store alone takes a portion of a share, which the reader would miss."""
+    """A buffer that lives for the store alone takes a chunk of a share, which the reader would miss."""
     made = residual(1, batch=2, size=64, channels=32)
     plan = rough_plan(made, STCP, group=1)
     facts = Facts(plan, STCP, Geometry(made))
     here = STCP.role("shared").name
-    number, whole, portion = next(
+    number, whole, chunk = next(
         (i, b, parts[0])
         for i, b in enumerate(plan.shared)
         for m in facts.made.get(b.tensor, ())
-        if b.memory == here and not b.fetch and not b.store and len(parts := portions(m.box, 2)) > 1
+        if b.memory == here and not b.fetch and not b.store and len(parts := dma_chunks(m.box, 2)) > 1
     )
-    thief = replace(whole, box=portion, bytes=2 * volume(portion), live=(whole.live[0], whole.live[0] + 1))
+    thief = replace(whole, box=chunk, bytes=2 * volume(chunk), live=(whole.live[0], whole.live[0] + 1))
     thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))
     stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
     refused(stolen, "were written there before", made)

@@ -1,4 +1,4 @@
-"""Copies of a box in portions, and a box in several buffers."""
+"""Copies of a box in chunks, and a box in several buffers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
-from girih.ir.semantics.dma_chunks import LEAST_BYTES, MOST, in_turn, portion_sizes, portions, receivers
+from girih.ir.semantics.dma_chunks import LEAST_BYTES, MOST, chunk_sizes, dma_chunks, interleaved, receivers
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
 
 @given(SHAPES, st.sampled_from([1, 2, 4]))
-def test_portions_are_all_of_a_box_and_none_is_small(shape: tuple[int, ...], itemsize: int) -> None:
+def test_dma_chunks_are_all_of_a_box_and_none_is_small(shape: tuple[int, ...], itemsize: int) -> None:
     box = tuple(Span(5, 5 + n) for n in shape)
-    found = portions(box, itemsize)
+    found = dma_chunks(box, itemsize)
     assert sum(map(volume, found)) == volume(box) and all(contains(box, part) for part in found)
     assert not any(overlap(a, b) for a, b in combinations(found, 2))
     assert len(found) <= MOST
     largest = max(map(volume, found)) * itemsize
     assert len(found) == 1 or 2 * largest >= LEAST_BYTES
     # Each is one run of memory, but for what is cut off at the ends: inner dimensions stay whole.
-    sizes = portion_sizes(box, itemsize)
+    sizes = chunk_sizes(box, itemsize)
     cut = [d for d, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if size < extent]
     assert all(sizes[d] == 1 for d in range(max(cut, default=0))) or len(cut) < 2 or shape[cut[0]] <= MOST
 
 
-def test_large_boxes_come_in_portions() -> None:
+def test_large_boxes_come_in_dma_chunks() -> None:
     """Else nothing would be gained."""
-    assert len(portions(full((512, 768)), 2)) == MOST
-    assert portion_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
-    assert portions(full((1, 8, 8)), 2) == [full((1, 8, 8))]
+    assert len(dma_chunks(full((512, 768)), 2)) == MOST
+    assert chunk_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
+    assert dma_chunks(full((1, 8, 8)), 2) == [full((1, 8, 8))]
 
 
 def test_cores_that_want_the_same_receive_one_copy() -> None:
@@ -43,12 +43,12 @@ def test_cores_that_want_the_same_receive_one_copy() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=5))
-def test_portions_take_turns(counts: list[int]) -> None:
-    turns = in_turn(counts)
+def test_dma_chunks_take_turns(counts: list[int]) -> None:
+    turns = interleaved(counts)
     assert sorted(turns) == [(which, n) for which, number in enumerate(counts) for n in range(number)]
     for which, number in enumerate(counts):
         assert [n for w, n in turns if w == which] == list(range(number))
-    # When half of the portions of one box have come, about half of those of any other have.
+    # When half of the chunks of one box have come, about half of those of any other have.
     for (a, many), (b, other) in combinations([(w, n) for w, n in enumerate(counts) if n], 2):
         half = turns.index((a, many // 2))
         there = sum(1 for which, _ in turns[:half] if which == b)

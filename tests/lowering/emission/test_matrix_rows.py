@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Step
 from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from tests.support import graphs
 from tests.support.rough_plans import rough_plan, rough_segment
 
@@ -32,5 +32,5 @@ def test_products_take_what_is_predicted(batch: int, size: tuple[int, int]) -> N
     engine = STCP.engine_for("matrix")
     emitted = [i for stream in program.streams for i in stream if i.row.kind == "matrix"]
     cycles = sum(instruction_cost(STCP, engine, i).busy for i in emitted)
-    walk = Walks(graph, STCP).walk(op, tile, Cells(graph).cell(segment, 0, 0))
+    walk = TileWalks(graph, STCP).walk(op, tile, Cells(graph).cell(segment, 0, 0))
     assert cycles == walk.matrix_cycles

@@ -9,7 +9,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.ir.semantics.cell import Cells
 from girih.solver.banks.placement import LocalPlaces, Placing
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.tiling.solve import Infeasible, Tiler
 from tests.support import graphs
@@ -24,7 +24,7 @@ def placed(graph: Graph, instances: tuple[Split, ...] = (), capacity: int = 1 <<
     machine = replace(MACHINE, memories=memories)
     tiled = Tiler(graph, machine).segment(Segment(tuple(op.name for op in graph.ops), instances, (), ()), cells)
     assert not isinstance(tiled, Infeasible)
-    found = Placing(graph, cells, machine, Walks(graph, machine), 0).local(0, tiled[0], Budget(1.0, 0.1))
+    found = Placing(graph, cells, machine, TileWalks(graph, machine), 0).local(0, tiled[0], Budget(1.0, 0.1))
     assert isinstance(found, LocalPlaces)
     return list(found.buffers)
 

@@ -12,7 +12,7 @@ from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.region import OpBoxes, op_boxes
-from girih.solver.cost.operator import OpCost, Rates, Weights, Work, anchor_engine, estimate, overlapped
+from girih.solver.cost.operator import OpCost, Rates, Weights, Work, contraction_engine, estimate, overlapped
 from girih.solver.segmentation.engine_overlap import OperatorTiming, makespan
 from tests.support import graphs
 
@@ -30,7 +30,7 @@ def whole(graph: Graph, index: int = 0) -> OpBoxes:
 @pytest.mark.parametrize(("dtype", "engine"), [("float16", "matrix"), ("float32", "vector"), ("int8", "matrix")])
 def test_the_dtype_decides_the_engine(machine: Machine, dtype: str, engine: str) -> None:
     graph = graphs.matmul(dtype=dtype)
-    assert anchor_engine(graph.ops[0], graph, machine) == engine
+    assert contraction_engine(graph.ops[0], graph, machine) == engine
 
 
 def test_a_depthwise_convolution_has_no_columns(machine: Machine) -> None:

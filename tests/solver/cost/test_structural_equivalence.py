@@ -9,7 +9,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells
 from girih.solver.banks.placement import LocalPlaces, Placing
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
 from girih.solver.tiling.solve import Infeasible, Tiler
@@ -37,11 +37,11 @@ def _segments(graph: Graph, cells: Cells, length: int, instances: tuple[Split, .
 def test_shared_answers_are_those_of_each_alone(length: int, instances: tuple[Split, ...]) -> None:
     graph = graphs.chain(12)
     cells = Cells(graph)
-    walks = Walks(graph, MACHINE)
+    walks = TileWalks(graph, MACHINE)
     pipelines, placing = Pipelines(graph, cells, MACHINE, walks, 0), Placing(graph, cells, MACHINE, walks, 0)
     segments = _segments(graph, cells, length, instances)
     for index, segment in enumerate(segments):
-        alone = Walks(graph, MACHINE)
+        alone = TileWalks(graph, MACHINE)
         deep = pipelines.segment(index, segment)
         assert isinstance(deep, tuple) and deep == Pipelines(graph, cells, MACHINE, alone, 0).segment(index, segment)
         places = placing.local(index, deep[0], BUDGET)

@@ -12,7 +12,7 @@ from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Segment
 from girih.ir.semantics.cell import Cells
 from girih.solver.cost.local_buffers import scratch_buffers
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
 from girih.solver.tiling.solve import Tiler
@@ -45,7 +45,7 @@ def scratch(graph: Graph, machine: Machine, *, leads: bool, ops: tuple[str, ...]
         Segment(ops or tuple(op.name for op in graph.ops), (), (), ()), cells, leads=leads
     )
     assert isinstance(tiled, tuple)
-    deep = Pipelines(graph, cells, machine, Walks(graph, machine), 0).segment(0, tiled[0])
+    deep = Pipelines(graph, cells, machine, TileWalks(graph, machine), 0).segment(0, tiled[0])
     assert isinstance(deep, tuple)
     found: dict[str, int] = {}
     buffers: list[LocalBuffer] = scratch_buffers(graph, cells, machine, 0, deep[0])

@@ -19,7 +19,7 @@ from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import Overflow
 from girih.solver.cost.local_buffers import data_buffers
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.options import Options
 from girih.solver.subproblem.concat_aliasing import with_inside
@@ -76,7 +76,7 @@ def test_a_host_operator_has_nothing_inside() -> None:
 
 def timed(graph: Graph, made: Plan) -> tuple[int, int]:
     """Predicted and simulated cycles."""
-    timeline = predict(graph, Cells(graph), STCP, made, Walks(graph, STCP))
+    timeline = predict(graph, Cells(graph), STCP, made, TileWalks(graph, STCP))
     trace = simulate(lower(graph, made, STCP), STCP, graph.data, {}, data=False)
     return timeline.cycles, trace.summary.cycles
 
@@ -97,7 +97,7 @@ def test_the_matrix_engine_waits_for_what_lies_in_its_place() -> None:
     last = [op.name for op in graph.ops][-2:]
     assert last == ["concat1", "last"]
     made = planned(graph, segment_of(graph, instances=1))
-    timeline = predict(graph, Cells(graph), STCP, made, Walks(graph, STCP))
+    timeline = predict(graph, Cells(graph), STCP, made, TileWalks(graph, STCP))
     by_op = {p.op: p for p in timeline.predictions}
     assert by_op["last"].start >= by_op["b1"].start + (by_op["b1"].stop - by_op["b1"].start) // 2
     assert by_op["concat1"].stop >= by_op["b1"].stop

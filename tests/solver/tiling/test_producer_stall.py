@@ -12,7 +12,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Tile
 from girih.ir.semantics.cell import Cells
 from girih.solver.cost.operator import OpCost
-from girih.solver.cost.tile_walk import Walks
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.pipeline.problem import NOTHING, Before, played
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
@@ -22,21 +22,21 @@ MACHINE = load_machine("stcp920")
 
 
 def test_the_share_of_a_producer_is_that_of_its_walk() -> None:
-    """As :meth:`Walk.reach` says, for every box that begins at the corner."""
+    """As :meth:`TileWalk.reach` says, for every box that begins at the corner."""
     graph = graphs.attention(length=12)
     op = next(op for op in graph.ops if op.name == "softmax")
     shape = graph.tensor[op.output].shape
     tile = Tile(op.name, tuple(max(1, e // 3) for e in shape), tuple(range(len(shape))), engine="vector")
     cell = Cells(graph).cell(Segment(tuple(o.name for o in graph.ops), (), (), ()), 0, 0)
-    producer = Walks(graph, MACHINE).walk(op, tile, cell)
+    producer = TileWalks(graph, MACHINE).walk(op, tile, cell)
     reader = next(o for o in graph.ops if op.output in o.inputs)
     whole = graph.tensor[reader.output].shape
-    walk = Walks(graph, MACHINE).walk(
+    walk = TileWalks(graph, MACHINE).walk(
         reader, Tile(reader.name, tuple(max(1, e // 2) for e in whole), tuple(range(len(whole))), engine="vector"), cell
     )
     lead = Lead(1000, full(shape), tile.sizes, tile.order)
     shares = lead.share(walk.reads[op.output].spans)
-    assert np.allclose(shares, [(last + 1) / len(producer) for last in walk.reach(op.output, producer)])
+    assert np.allclose(shares, [(last + 1) / len(producer) for last in walk.last_tiles_read(op.output, producer)])
     assert lead.share(np.array([full(shape)]))[0] == 1.0
 
 
@@ -65,7 +65,7 @@ def test_more_versions_let_the_matrix_engine_run_ahead() -> None:
     graph = graphs.matmul(m=256, k=64, n=32)
     op = graph.ops[0]
     cell = Cells(graph).cell(Segment((op.name,), (), (), ()), 0, 0)
-    walk = Walks(graph, MACHINE).walk(op, Tile(op.name, (32, 32), (0, 1), (64,), "matrix"), cell)
+    walk = TileWalks(graph, MACHINE).walk(op, Tile(op.name, (32, 32), (0, 1), (64,), "matrix"), cell)
     loads = dict.fromkeys(range(len(walk.loads)), 1)
     alone = played(walk, MACHINE, loads, 8, 1)
     lead = 2 * alone
@@ -111,7 +111,7 @@ def test_milestones_find_the_longest_wait() -> None:
     found = overlap(lead, context, graph, whole, shapes)
     for number, shape in enumerate(shapes):
         tile = Tile(context.name, shape.sizes, shape.order, (shape.sizes[-1],), "vector")
-        walk = Walks(graph, MACHINE).walk(context, tile, cell)
+        walk = TileWalks(graph, MACHINE).walk(context, tile, cell)
         every = lead.share(walk.reads[softmax.output].spans) * 10_000 - 4_000 * np.arange(len(walk)) / len(walk)
         looked = (found.cycles * found.need[number] - 4_000 * found.place[number]).max()
         assert every.max() - 200 <= looked <= every.max()

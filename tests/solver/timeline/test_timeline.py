@@ -14,11 +14,11 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
-from girih.ir.semantics.dma_chunks import portions
+from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.cost.instructions import Transfers
-from girih.solver.cost.tile_walk import Walk, Walks, last_tile, last_tiles
+from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
 from girih.solver.timeline.predict import Timeline, predict
 from tests.support import graphs
@@ -29,7 +29,7 @@ GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.resid
 
 
 def timeline(graph: Graph, machine: Machine, plan: Plan) -> Timeline:
-    return predict(graph, Cells(graph), machine, plan, Walks(graph, machine))
+    return predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine))
 
 
 @pytest.mark.parametrize("target", DTYPE)
@@ -75,7 +75,7 @@ def test_more_versions_are_never_slower() -> None:
 def test_what_other_predictions_found_out_changes_nothing(name: str) -> None:
     machine = load_machine("stcp920")
     graph = GRAPHS[name](dtype="float16")
-    shared = Walks(graph, machine)
+    shared = TileWalks(graph, machine)
     cells = Cells(graph)
     told: set[int] = set()
     plan = plain_plan(graph, machine, depth=2, barrier=False)
@@ -96,7 +96,7 @@ def _cut(segment: Segment, parts: int, back: bool) -> Segment:
     return replace(segment, tiles=tiles)
 
 
-def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
+def test_loads_are_grouped_by_box_and_cut_into_dma_chunks() -> None:
     machine = load_machine("stcp920")
     copies = Copies(Transfers(machine))
     random = Random(0)
@@ -107,8 +107,8 @@ def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
         assert [g.box for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
         for group in load.groups:
             assert list(group.cores) == [core for core, box in enumerate(boxes) if box == group.box]
-            assert list(group.portions) == portions(group.box, 2)
-        assert load.turns == max((len(g.portions) for g in load.groups), default=0)
+            assert list(group.chunks) == dma_chunks(group.box, 2)
+        assert load.turns == max((len(g.chunks) for g in load.groups), default=0)
         assert copies.load(boxes, "float32") == Copies(Transfers(machine)).load(boxes, "float32")
 
 
@@ -128,12 +128,12 @@ def test_the_last_tile_of_one_box_is_that_of_many() -> None:
 
 def test_what_tiles_read_is_remembered_for_each_producer_and_each_load() -> None:
     graph, machine = graphs.attention(length=12), load_machine("stcp920")
-    walks = Walks(graph, machine)
+    walks = TileWalks(graph, machine)
     cell = Cells(graph).cell(Segment(tuple(op.name for op in graph.ops), (), (), ()), 0, 0)
     softmax = next(op for op in graph.ops if op.name == "softmax")
     reader = next(op for op in graph.ops if softmax.output in op.inputs)
 
-    def tiled(op: Op, parts: int) -> Walk:
+    def tiled(op: Op, parts: int) -> TileWalk:
         shape = graph.tensor[op.output].shape
         sizes = tuple(-(-extent // parts) for extent in shape)
         return walks.walk(op, Tile(op.name, sizes, tuple(range(len(shape)))), cell)
@@ -143,16 +143,18 @@ def test_what_tiles_read_is_remembered_for_each_producer_and_each_load() -> None
         walk = tiled(reader, parts)
         boxes = walk.reads[softmax.output]
         for producer in (tiled(softmax, 1), tiled(softmax, 2), tiled(softmax, 3)):
-            assert walks.reach(walk, softmax.output, producer) == walk.reach(softmax.output, producer)
-            told.add(tuple(walk.reach(softmax.output, producer)))
+            assert walks.last_tiles_read(walk, softmax.output, producer) == walk.last_tiles_read(
+                softmax.output, producer
+            )
+            told.add(tuple(walk.last_tiles_read(softmax.output, producer)))
         for box in (cell.tensors[softmax.output], full((64, *shape_of(cell.tensors[softmax.output])[1:]))):
             parted = copies_of(box, "float16")
-            for number, last in enumerate(walks.portions(walk, softmax.output, box).tolist()):
+            for number, last in enumerate(walks.last_chunks_read(walk, softmax.output, box).tolist()):
                 read = boxes.box(number)
-                assert last == max(i for i, portion in enumerate(parted) if overlap(portion, read))
+                assert last == max(i for i, chunk in enumerate(parted) if overlap(chunk, read))
     assert len(told) > 3
 
 
 def copies_of(box: Box, dtype: str) -> list[Box]:
-    """The portions of a box, counted from its corner."""
-    return portions(full(shape_of(box)), DTYPES[dtype])
+    """The chunks of a box, counted from its corner."""
+    return dma_chunks(full(shape_of(box)), DTYPES[dtype])
