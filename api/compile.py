@@ -149,6 +149,7 @@ def compile_for(
             dims=options.dims,
             precision=options.precision,
             clusters=machine.clusters,
+            listener=stages.importing,
         )
         if options.strategy == "solver":
             graph = divide(graph, machine)
@@ -191,6 +192,11 @@ class _Stages:
         self.seconds[name] = ended - began
         message = "from the cache" if self.cached.get(name) else ""
         self._progress(Progress(name, "done", None, None, ended - self._started, message))
+
+    def importing(self, name: str, done: int, total: int) -> None:
+        """Tell the listener what the import does, and how many nodes it has done."""
+        seconds = time.perf_counter() - self._started
+        self._progress(Progress("import", "running", None, None, seconds, f"{name}: {done:,} of {total:,} nodes"))
 
 
 def _silent(news: Progress) -> None:

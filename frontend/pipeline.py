@@ -13,26 +13,56 @@ import onnx
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
 from .net.net import Net
+from .net.passes import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
 from .onnx import dims as dimensions
 from .onnx.load import ModelSource, load_model
 from .onnx.prepare import Network, prepare
 from .onnx.rewrite import rewrite
 from .passes.batch import is_independent
-from .passes.bias import start_from_biases
-from .passes.fold_movement import fold_movements
-from .passes.fuse import fuse
-from .passes.lay_out_weights import lay_out_constants
-from .passes.layout import choose_layouts
-from .passes.peephole import fuse_functions
-from .passes.precision import to_float16, widen_accumulators, wrap_hosts
-from .passes.send_to_host import send_to_host
+from .passes.bias import StartFromBiases
+from .passes.fold_movement import FoldMovements
+from .passes.fuse import FuseOperators
+from .passes.lay_out_weights import LayOutConstants
+from .passes.layout import ChooseLayouts
+from .passes.merge_axes import MergeAxes
+from .passes.peephole import FuseFunctions
+from .passes.precision import NarrowFloats, WidenAccumulators, WrapHosts
+from .passes.send_to_host import SendToHost
 from .passes.shrink import shrink
-from .passes.sum_products import sum_products
+from .passes.sum_products import SumProducts
 from .relax.convert import NotImportableError, importable
 from .relax.importer import build_net
 
 Precision = Literal["as-is", "fp16"]
+
+
+def passes(precision: Precision) -> tuple[NetPass, ...]:
+    """What happens to a net between the conversion of its nodes and the graph, in order."""
+    narrows = precision == "fp16"
+    return (
+        # Data stays where it is read from, channels innermost.
+        FoldMovements(paddings_only=True),
+        ChooseLayouts(),
+        FoldMovements(),
+        # What each engine computes, and from constants in which layout.
+        SumProducts(),
+        SendToHost(("int64",) if narrows else ("int64", "float64")),
+        *((WrapHosts(),) if narrows else ()),
+        LayOutConstants(),
+        # Steps become operators.
+        MergeAxes(),
+        FuseOperators(),
+        # What they hold and how they compute it.
+        *((NarrowFloats(),) if narrows else ()),
+        WidenAccumulators(),
+        FuseFunctions(),
+        StartFromBiases(),
+    )
+
+
+def silent(name: str, done: int, total: int) -> None:
+    """Ignore progress."""
 
 
 def import_onnx(
@@ -42,58 +72,45 @@ def import_onnx(
     dims: Mapping[str, int] | None = None,
     precision: Precision = "as-is",
     clusters: int = 1,
+    listener: ImportListener = silent,
 ) -> Graph:
     """Read a network and return what one cluster computes of it.
 
     ``batch`` binds the symbolic dimension that the inputs begin with, and is divided over up to ``clusters``
-    clusters; ``dims`` bind the other symbolic dimensions by name. Raises :class:`~girih.ir.errors.UsageError` for a
-    file or binding that cannot be, and :class:`~girih.ir.errors.UnsupportedError` for an operator that TVM lacks.
+    clusters; ``dims`` bind the other symbolic dimensions by name. ``listener`` is called for each node that is
+    converted and before and after each pass. Raises :class:`~girih.ir.errors.UsageError` for a file or binding that
+    cannot be, and :class:`~girih.ir.errors.UnsupportedError` for an operator that TVM lacks.
     """
     if precision not in ("as-is", "fp16"):
         raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
     model = load_model(source)
-    part = read(model, batch, dims or {}, clusters)
+    part = read(model, batch, dims or {}, clusters, listener)
     network, net = part.network, part.net
     infos = dict(zip((*network.inputs, *network.outputs), (net.tensors[t] for t in ports(net)), strict=True))
     net.drop_dead()
-    fold_movements(net, paddings_only=True)
-    choose_layouts(net)
-    fold_movements(net)
-    sum_products(net)
-    send_to_host(net, ("int64",) if precision == "fp16" else ("int64", "float64"))
-    if precision == "fp16":
-        wrap_hosts(net)
-    lay_out_constants(net)
-    tidy(net)
-    fuse(net)
-    if precision == "fp16":
-        to_float16(net)
-    widen_accumulators(net)
-    fuse_functions(net)
-    start_from_biases(net)
+    run_passes(net, passes(precision), listener)
 
     def port(name: str, tensor: str) -> Port:
         info = infos[name]
-        if name not in part.divided:
+        if name not in part.divided or part.batch is None:
             return Port(name, tensor, info.shape, info.dtype)
-        assert batch is not None
-        return Port(name, tensor, (batch, *info.shape[1:]), info.dtype, 0)
+        return Port(name, tensor, (part.batch, *info.shape[1:]), info.dtype, 0)
 
     names = (*network.inputs, *network.outputs)
-    found = tuple(port(name, tensor) for name, tensor in zip(names, ports(net), strict=True))
+    all_ports = tuple(port(name, tensor) for name, tensor in zip(names, ports(net), strict=True))
     count = len(network.inputs)
-    graph = to_graph(net, name_of(source, model), found[:count], found[count:], part.replicas, part.batch)
+    graph = to_graph(net, name_of(source, model), all_ports[:count], all_ports[count:], part.replicas, part.batch)
     return shrink(graph)
 
 
-def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int]) -> tuple[Network, Net]:
+def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: ImportListener) -> tuple[Network, Net]:
     """Clean and convert; what TVM fails to convert is replaced by its definition, if ONNX has one."""
     expanded: set[str] = set()
     while True:
         network = prepare(model, sizes, lambda op: op not in expanded and importable(op))
         rewrite(network)
         try:
-            return network, build_net(network)
+            return network, build_net(network, listener)
         except NotImportableError as error:
             if error.op_type in expanded or not is_defined(error.op_type, network.opset):
                 raise
@@ -122,7 +139,9 @@ class Part:
     batch: int | None
 
 
-def read(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int], clusters: int) -> Part:
+def read(
+    model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int], clusters: int, listener: ImportListener
+) -> Part:
     """Convert the model, for a share of the batch if it can be divided."""
     binding = dimensions.bind(model, batch, dims)
 
@@ -130,7 +149,7 @@ def read(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int], clu
         sizes = dict(binding.sizes)
         if size is not None and binding.batch is not None:
             sizes[binding.batch] = size
-        return convert_all(model, sizes)
+        return convert_all(model, sizes, listener)
 
     if batch is None or binding.batch is None:
         return Part(*convert(None), 1, frozenset(), batch if binding.leading else None)
@@ -154,12 +173,6 @@ def read(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int], clu
     network, net = convert(None)
     leads = all(net.tensors[o].shape[:1] == (batch,) for o in net.outputs)
     return Part(network, net, 1, frozenset(divided | {*network.outputs}) if leads else frozenset(), batch)
-
-
-def tidy(net: Net) -> None:
-    """Drop axes of extent one, and join axes that always go together."""
-    for step in net.steps:
-        step.loops = [loop.without_unit_axes().merged() for loop in step.loops]
 
 
 def name_of(source: ModelSource, model: onnx.ModelProto) -> str:

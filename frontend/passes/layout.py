@@ -8,40 +8,52 @@ port and first use takes the difference, and vanishes if there is none.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..net.net import Info, Loop, Net, Ref, Step, renamed
 from ..relax.importer import copy_step
 
 
-def choose_layouts(net: Net) -> None:
-    """Permute tensors in place, so that channels are innermost."""
-    _buffer_ports(net)
-    fixed = net.fixed() | set(net.constants)
-    eligible = {n for n, info in net.tensors.items() if n not in fixed and len(_wide(info)) > 1}
-    groups = _Groups(eligible)
-    for step in net.steps:
-        if not step.host:
-            _connect(step, net, groups)
-    votes: dict[str, dict[int, float]] = {}
-    for step in net.steps:
-        for loop in step.loops:
-            for name, dim, weight in _ballots(loop, net):
-                if name in eligible:
-                    box = votes.setdefault(groups.find(name), {})
-                    place = _wide(net.tensors[name]).index(dim)
-                    box[place] = box.get(place, 0.0) + weight
-    permutations: dict[str, tuple[int, ...]] = {}
-    for name in sorted(eligible):
-        box = votes.get(groups.find(name))
-        if not box:
-            continue
-        info = net.tensors[name]
-        wide, rank = _wide(info), len(info.shape)
-        chosen = wide[max((weight, place) for place, weight in box.items())[1]]
-        if chosen != wide[-1]:
-            permutations[name] = (*(d for d in range(rank) if d != chosen), chosen)
-    _permute(net, permutations)
+@dataclass(frozen=True)
+class ChooseLayouts:
+    """Permute the dimensions of tensors so that channels are innermost.
+
+    Before: windows have met their paddings, so that they vote for what they read. After: ports and host kernels touch
+    only tensors in ONNX's layout; the last dimension of any other is the one that its matrix loops contract or produce.
+
+        y[f, h, w] = sum x[c, h + i, w + j] · W[f, c, i, j]
+        becomes      y[h, w, f] = sum x[h + i, w + j, c] · W[f, c, i, j]
+    """
+
+    name = "choose layouts"
+
+    def run(self, net: Net) -> None:
+        _buffer_ports(net)
+        fixed = net.fixed() | set(net.constants)
+        eligible = {n for n, info in net.tensors.items() if n not in fixed and len(_wide(info)) > 1}
+        groups = _Groups(eligible)
+        for step in net.steps:
+            if not step.host:
+                _connect(step, net, groups)
+        votes: dict[str, dict[int, float]] = {}
+        for step in net.steps:
+            for loop in step.loops:
+                for name, dim, weight in _ballots(loop, net):
+                    if name in eligible:
+                        box = votes.setdefault(groups.find(name), {})
+                        place = _wide(net.tensors[name]).index(dim)
+                        box[place] = box.get(place, 0.0) + weight
+        permutations: dict[str, tuple[int, ...]] = {}
+        for name in sorted(eligible):
+            box = votes.get(groups.find(name))
+            if not box:
+                continue
+            info = net.tensors[name]
+            wide, rank = _wide(info), len(info.shape)
+            chosen = wide[max((weight, place) for place, weight in box.items())[1]]
+            if chosen != wide[-1]:
+                permutations[name] = (*(d for d in range(rank) if d != chosen), chosen)
+        _permute(net, permutations)
 
 
 def _wide(info: Info) -> list[int]:

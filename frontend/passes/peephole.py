@@ -33,13 +33,24 @@ Term = tuple[str, tuple[Operand, ...]]
 """A function and its operands, which are read at points of the loop in question."""
 
 
-def fuse_functions(net: Net) -> None:
-    """Rewrite in place, until nothing matches; what is no longer read goes."""
-    for step in net.steps:
-        body = _Body(step)
-        for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
-            _rewrite_all(body, match)
-        step.loops = list(body.loops.values())
+@dataclass(frozen=True)
+class FuseFunctions:
+    """Replace chains of scalar functions by one function, until nothing matches.
+
+    Before: operators are fused, so that chains are within one step, and precisions are final. After: no pattern of the
+    list above is left, and every private tensor of a changed step is read.
+
+        b = max(a, 0); y = min(b, 6)            becomes      y = clip(a, 0, 6)
+    """
+
+    name = "fuse functions"
+
+    def run(self, net: Net) -> None:
+        for step in net.steps:
+            body = _Body(step)
+            for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
+                _rewrite_all(body, match)
+            step.loops = list(body.loops.values())
 
 
 MAX_DEPTH = 16

@@ -13,6 +13,7 @@ for example, count from the end where they are negative; the kernel that uses th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -27,10 +28,24 @@ Parts: TypeAlias = "Call | Allocation | tuple[Parts, ...]"
 """What a kernel is joined of, nested in the way it was joined."""
 
 
-def send_to_host(net: Net, dtypes: Collection[str]) -> None:
-    """Replace, in place, steps that write one of ``dtypes`` or compute with numbers too wide for an immediate."""
-    groups = [_Group(step, net, _reason(step, net, dtypes)) for step in net.steps]
-    net.steps = [group.step() for group in _merge(groups, net, dtypes)]
+@dataclass(frozen=True)
+class SendToHost:
+    """Make host kernels of what no engine computes, and join those that only feed a host kernel to it.
+
+    Before: no movement is left that a reader could take, so that nothing goes to the host for the sake of a copy.
+    After: steps that are no host kernels write none of ``dtypes``, and no whole number that they compute with is
+    rounded by an immediate of binary32.
+
+        s[i] = add(ids[i], 1)  of int64
+        y = kernel(s)  on the host       becomes      y = kernel'(ids)  on the host
+    """
+
+    dtypes: tuple[str, ...]
+    name = "send to host"
+
+    def run(self, net: Net) -> None:
+        groups = [_Group(step, net, _reason(step, net, self.dtypes)) for step in net.steps]
+        net.steps = [group.step() for group in _merge(groups, net, self.dtypes)]
 
 
 def _reason(step: Step, net: Net, dtypes: Collection[str]) -> str | None:

@@ -8,15 +8,16 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
 from ..net.linear import Linear, NotAffine
 from ..net.net import Extent, Info, Loop, Net, Ref, Step, fresh
+from ..net.passes import ImportListener
 from ..onnx.prepare import Network, Node
 from .convert import Converter, renamed_step
 from .template import Template, TemplateCall
 from .tir_numpy import run
 
 
-def build_net(network: Network) -> Net:
-    """Convert every node; the net's tensors carry the names of the ONNX values."""
-    return _Importer(network).run()
+def build_net(network: Network, listener: ImportListener) -> Net:
+    """Convert every node, telling ``listener``; the net's tensors carry the names of the ONNX values."""
+    return _Importer(network).run(listener)
 
 
 class _Importer:
@@ -26,7 +27,7 @@ class _Importer:
         self.converter = Converter(network.opset)
         self.env: dict[str, str] = {}
 
-    def run(self) -> Net:
+    def run(self, listener: ImportListener) -> Net:
         net, network = self.net, self.network
         for name in network.inputs:
             info = network.infos.get(name)
@@ -41,7 +42,9 @@ class _Importer:
             net.constants[name] = array
             self.env[name] = name
         for position, node in enumerate(network.nodes):
+            listener("convert nodes", position, len(network.nodes))
             self.add(position, node)
+        listener("convert nodes", len(network.nodes), len(network.nodes))
         if not network.outputs:
             raise UsageError("the network has no outputs, so there is nothing to compute")
         written = {name for step in net.steps for name in step.outputs}

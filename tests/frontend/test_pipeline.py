@@ -1,0 +1,83 @@
+"""The import as a list of passes: each is checked, tells its progress, and costs what its nodes cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import FrozenInstanceError, dataclass
+
+import pytest
+
+from girih.frontend import import_onnx, pipeline
+from girih.frontend.net.net import Net
+from girih.frontend.passes.fuse import FuseOperators
+from girih.ir.errors import CheckError
+from tests.support.onnx_models import Model
+
+
+def chain(length: int) -> Model:
+    m = Model()
+    x = m.input("x", 4, 8)
+    for i in range(length):
+        x = m.node(("Relu", "Sigmoid", "Neg", "Tanh")[i % 4], x)
+    return m
+
+
+@dataclass(frozen=True)
+class LoseLastStep:
+    """A pass that is wrong."""
+
+    name = "lose the last step"
+
+    def run(self, net: Net) -> None:
+        net.steps.pop()
+
+
+def test_the_net_is_checked_between_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = chain(3)
+    model = model.build(model.nodes[-1].output[0])
+    passes = (*pipeline.passes("as-is")[:3], LoseLastStep())
+    monkeypatch.setattr(pipeline, "passes", lambda precision: passes)
+    with pytest.raises(CheckError, match="after the pass 'lose the last step': no step writes the outputs neg2"):
+        import_onnx(model)
+
+
+def test_the_net_is_not_checked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    from girih.frontend.net import passes
+
+    monkeypatch.delenv("GIRIH_CHECK", raising=False)
+    monkeypatch.setattr(passes, "check_net", None)
+    model = chain(3)
+    import_onnx(model.build(model.nodes[-1].output[0]))
+
+
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+def test_passes_are_frozen_and_say_their_contract(precision: pipeline.Precision) -> None:
+    passes = pipeline.passes(precision)
+    for each in passes:
+        assert each.name and each.__doc__ and "Before:" in each.__doc__ and "After:" in each.__doc__
+    assert passes == pipeline.passes(precision)
+    with pytest.raises(FrozenInstanceError):
+        FuseOperators().name = "x"  # type: ignore[misc]
+
+
+def test_progress_names_each_pass_and_counts_nodes() -> None:
+    model = chain(20)
+    news: list[tuple[str, int, int]] = []
+    import_onnx(model.build(model.nodes[-1].output[0]), listener=lambda *n: news.append(n))
+    names = list(dict.fromkeys(name for name, _, _ in news))
+    assert names == ["convert nodes", *dict.fromkeys(p.name for p in pipeline.passes("as-is"))]
+    assert [done for name, done, _ in news if name == "convert nodes"] == list(range(21))
+    assert all(0 <= done <= total for _, done, total in news)
+
+
+def test_cost_grows_with_the_number_of_operators() -> None:
+    """Eight times the operators cost about eight times as much; twenty leaves room for a busy machine."""
+    seconds: list[float] = []
+    for length in (250, 2000):
+        model = chain(length)
+        built = model.build(model.nodes[-1].output[0])
+        began = time.process_time()
+        graph = import_onnx(built)
+        seconds.append(time.process_time() - began)
+        assert sum(len(op.stages) for op in graph.ops) == length
+    assert seconds[1] < 20 * seconds[0]
