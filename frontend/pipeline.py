@@ -12,6 +12,7 @@ import onnx
 
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
+from .net.batch_independence import is_independent
 from .net.net import Net
 from .net.passes import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
@@ -19,7 +20,6 @@ from .onnx import dims as dimensions
 from .onnx.load import ModelSource, load_model
 from .onnx.prepare import Network, prepare
 from .onnx.rewrite import rewrite
-from .passes.batch import is_independent
 from .passes.bias import StartFromBiases
 from .passes.fold_movement import FoldMovements
 from .passes.fuse import FuseOperators

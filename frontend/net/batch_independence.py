@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import ChainMap
 
-from ..net.linear import Linear
-from ..net.net import Loop, Net, Ref, Step
+from .linear import Linear
+from .net import Loop, Net, Ref, Step
 
 
 def is_independent(net: Net, divided: set[str]) -> bool:
