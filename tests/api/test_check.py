@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from girih.api.check import Check, check, compare, tolerance
-from girih.api.exact import saturated
+from girih.api.numpy_functions import saturated
 from tests.support.graphs import conv
 
 REFERENCE = np.array([3.0, -4.0, 0.0], np.float32)
