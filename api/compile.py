@@ -194,7 +194,7 @@ class _Stages:
         self._progress(Progress(name, "done", None, None, ended - self._started, message))
 
     def importing(self, name: str, done: int, total: int) -> None:
-        """Tell the listener what the import does, and how many nodes it has done."""
+        """Report what the import does, and how many nodes it has done."""
         seconds = time.perf_counter() - self._started
         self._progress(Progress("import", "running", None, None, seconds, f"{name}: {done:,} of {total:,} nodes"))
 
