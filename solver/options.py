@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..ir.plan import Plan
+from ..ir.plan import Plan, Solved
 from .switches import ALL_ON, Disabled, checked
 
 Strategy = Literal["solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise"]
@@ -72,6 +72,12 @@ class ModelRun:
     deterministic_seconds: float
     unit: str
     note: str = ""
+
+    @staticmethod
+    def of(solved: Solved, seconds: float, deterministic_seconds: float, note: str = "") -> ModelRun:
+        """An answer as the plan carries it, and what it took."""
+        work = seconds, deterministic_seconds
+        return ModelRun(solved.model, solved.status, solved.objective, solved.bound, *work, solved.unit, note)
 
     @property
     def gap(self) -> float | None:

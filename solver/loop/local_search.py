@@ -1,147 +1,150 @@
-"""What is tried once more for the best plan of the rounds: what only a whole plan can tell to be worth it.
+"""Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
-In turn: other cuts for its segments and fewer instances (:mod:`.resegment`), results that are made again where they are
-read (:mod:`..residency.rematerialisation`), a longer search for residency, and local memories upside down
+In turn: other splits for its segments and fewer instances (:mod:`.resegment`), results that are computed again where
+they are read (:mod:`..residency.rematerialisation`), a longer search for residency, and local memories upside down
 (:mod:`..banks.address_reflection`). Each is kept if the prediction says that it is better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ...ir.plan import Plan, Segment, Solved
+from ...ir.plan import Plan, Segment
 from ...ir.semantics.rematerialise import recompute
 from ..banks.address_reflection import mirrored
 from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
 from ..segmentation.candidates import Candidates
-from ..subproblem.plan_builder import Realised, Refusal
-from ..subproblem.subproblem import Below, under
-from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Round, budget
+from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ..subproblem.subproblem import Subproblem
+from ..subproblem.tile_choice import TilingCuts
+from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Iteration, budget
 from ..switches import Switch
+from .evaluate import evaluate, evaluate_tiled
+from .incumbent import Best, Incumbent
 from .resegment import aligned, bare, coarser, shifted, uniform
 
 POLISH = 0.5
-"""The share of the timeout that residency may search once more for the best plan, about."""
+"""The share of the timeout that residency may search once more for the best plan, about: as much as five iterations."""
 OPEN_GAP = 0.01
-"""A gap of residency that is worth it."""
+"""A gap of residency that is worth it: what is less is less than what the prediction errs by."""
 
 
-Adopt = Callable[[Below], None]
-"""Is told at once who has the best plan, for the user may interrupt at any time."""
+@dataclass(frozen=True)
+class Neighbourhood:
+    """What changes need besides the best plan: columns, cuts on tiles, and budgets."""
+
+    candidates: Candidates
+    cuts: TilingCuts
+    iteration: Iteration
 
 
-def refined(below: Below, candidates: Candidates, number: int, now: Round, adopt: Adopt) -> None:
-    """Try all of it as round ``number``; the best plan may be one of a graph with recomputations."""
-    disabled = below.options.disabled
-    if below.options.timeout >= SHORT:
-        recut(below, candidates, number, now)
-        if "fewer-instances" not in disabled:
-            coarsen(below, candidates, number, now)
-        if "rematerialisation" not in disabled:
-            below = recomputed(below, number, now, adopt)
-    if "longer-residency" not in disabled:
-        polish(below, number)
-    if below.options.timeout >= SHORT and "address-reflection" not in disabled:
-        mirror(below, number)
+def improve(incumbent: Incumbent, candidates: Candidates, cuts: TilingCuts, iteration: Iteration) -> None:
+    """Try all changes as the last ``iteration``; the best plan may then be one with operators that run again."""
+    assert incumbent.best is not None
+    options = incumbent.best.subproblem.options
+    around = Neighbourhood(candidates, cuts, iteration)
+    long = options.timeout >= SHORT
+    if long:
+        around = resegment(incumbent, around)
+    steps: tuple[tuple[Switch, bool, Callable[[Incumbent, Neighbourhood], None]], ...] = (
+        ("fewer-instances", long, coarsen),
+        ("rematerialisation", long, rematerialise),
+        ("longer-residency", True, polish),
+        ("address-reflection", long, mirror),
+    )
+    for switch, affordable, step in steps:
+        if affordable and switch not in options.disabled and not incumbent.is_final:
+            step(incumbent, around)
 
 
-def recut(below: Below, candidates: Candidates, number: int, now: Round) -> None:
-    """Once more with each way to cut the segments of the best plan otherwise."""
-    graph, cells = below.graph, below.cells
+def resegment(incumbent: Incumbent, around: Neighbourhood) -> Neighbourhood:
+    """Once more with each way to split the segments of the best plan otherwise; with what was learned of tiles."""
+    best = _best(incumbent)
+    graph, cells, disabled = best.subproblem.graph, best.subproblem.cells, best.subproblem.options.disabled
     changes: dict[Switch, Callable[[Plan], tuple[Segment, ...]]] = {
-        "aligned-splits": lambda best: aligned(graph, cells, candidates, best),
-        "shifted-operators": lambda best: shifted(graph, best),
-        "uniform-layers": lambda best: uniform(graph, cells, bare(graph, best.segments)),
+        "aligned-splits": lambda plan: aligned(graph, cells, around.candidates, plan),
+        "shifted-operators": lambda plan: shifted(graph, plan),
+        "uniform-layers": lambda plan: uniform(graph, cells, bare(graph, plan.segments)),
     }
-    for switch, change in changes.items():
-        if switch in below.options.disabled:
-            continue
-        if below.is_done:
-            return
-        best = _best(below)
-        segments = change(best)
-        if segments != bare(graph, best.segments):
-            below.planned(number, segments, now, *_answers(best, "segmentation"))
+    for change in (change for switch, change in changes.items() if switch not in disabled):
+        if incumbent.is_final:
+            break
+        best = _best(incumbent)
+        segments = change(best.plan)
+        if segments != bare(graph, best.plan.segments):
+            answered = best.answers("segmentation")
+            evaluation = evaluate(best.subproblem, incumbent, segments, around.cuts, around.iteration, *answered)
+            around = replace(around, cuts=evaluation.cuts)
+    return around
 
 
-def coarsen(below: Below, candidates: Candidates, number: int, now: Round) -> None:
+def coarsen(incumbent: Incumbent, around: Neighbourhood) -> None:
     """Once more with fewer instances, where the prediction says that they take the cores less time."""
-    if below.is_done:
+    best = _best(incumbent)
+    segments = bare(best.subproblem.graph, best.plan.segments)
+    fewer = coarser(best.subproblem.graph, around.candidates, segments)
+    if fewer == segments:
         return
-    best = _best(below)
-    segments = bare(below.graph, best.segments)
-    also = coarser(below.graph, candidates, segments)
-    if also == segments:
+    tiled = best.subproblem.tiles(segments, around.cuts, around.iteration, fewer)
+    if isinstance(tiled, Infeasibility):
         return
-    made = below.ways.chosen(segments, now, also)
-    if not isinstance(made, Refusal) and any(
-        of[0].instances != s.instances for of, s in zip(made, segments, strict=True)
-    ):
-        below.tiled(number, made, now, *_answers(best, "segmentation"))
+    if any(t.segment.instances != s.instances for t, s in zip(tiled, segments, strict=True)):
+        evaluate_tiled(best.subproblem, incumbent, tiled, around.iteration, *best.answers("segmentation"))
 
 
-def recomputed(below: Below, number: int, now: Round, adopt: Adopt) -> Below:
-    """Once more with results made again where they are read, if the model says that it is worth it; who is better."""
-    if below.is_done:
-        return below
-    best = _best(below)
-    chosen = choose_recomputations(below.graph, below.machine, best, below.options.seed)
+def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
+    """Once more with results computed again where they are read, if the model says that it is worth it."""
+    best = _best(incumbent)
+    old = best.subproblem
+    chosen = choose_recomputations(old.graph, old.machine, best.plan, old.options.seed)
     if chosen is None:
-        return below
+        return
     names = ", ".join(dict.fromkeys(r.op for r in chosen.recomputed))
     note = f"{len(chosen.recomputed)} once more: {names}" if names else "nothing is worth it"
-    below.log(chosen.solved, chosen.seconds, chosen.deterministic_seconds, note)
+    old.log(chosen.solved, chosen.seconds, chosen.deterministic_seconds, note)
     if not chosen.recomputed:
-        return below
-    other = Below(
-        recompute(below.graph, chosen.recomputed), below.machine, below.options, below.record,
-        (below.bound, below.reason), chosen.recomputed, best.cycles_predicted,
-    )  # fmt: skip
-    caps, runs = below.ways.caps, second_runs(below.graph, chosen.recomputed)
-    other.ways.caps |= caps | {new: caps[old] for new, old in runs if old in caps}
-    segments = recomputed_segments(below.graph, bare(below.graph, best.segments), chosen.recomputed)
-    try:
-        answer = other.planned(number, segments, now, *_answers(best, "segmentation"), chosen.solved)
-        if isinstance(answer, Refusal):
-            below.record.cut("recomputation", answer.message)
-    finally:
-        better = below if other.best is None else other
-        adopt(better)
-    return better
+        return
+    new = Subproblem(
+        recompute(old.graph, chosen.recomputed), old.machine, old.options, incumbent.note, chosen.recomputed
+    )
+    caps = around.cuts.cap
+    second = {run: caps[op] for run, op in second_runs(old.graph, chosen.recomputed) if op in caps}
+    segments = recomputed_segments(old.graph, bare(old.graph, best.plan.segments), chosen.recomputed)
+    above = (*best.answers("segmentation"), chosen.solved)
+    evaluation = evaluate(
+        new, incumbent, segments, TilingCuts(around.cuts.caps).capped(second), around.iteration, *above
+    )
+    if isinstance(evaluation.answer, Infeasibility):
+        incumbent.record.cut("recomputation", evaluation.answer.message)
 
 
-def polish(below: Below, number: int) -> None:
+def polish(incumbent: Incumbent, around: Neighbourhood) -> None:
     """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
-    best = _best(below)
-    gap = next((s for s in best.solved if s.model == "residency"), None)
-    closed = gap is None or gap.objective is None or gap.objective <= (1 + OPEN_GAP) * (gap.bound or 0.0)
-    if below.asked is None or closed or below.is_done:
+    best = _best(incumbent)
+    solved = next(iter(best.answers("residency")), None)
+    if best.request is None or solved is None or solved.objective is None:
         return
-    longer = budget(min(POLISH * below.options.timeout, LONGEST_SEARCH))
-    asked = replace(below.asked, residency=longer, again=below.asked.residency)
-    if asked.residency.limit <= below.asked.residency.limit:
+    if solved.objective <= (1 + OPEN_GAP) * (solved.bound or 0.0):
         return
-    found = below.realiser.realise(asked)
-    if isinstance(found, Realised):
-        below.keep(number, under(_answers(best, "segmentation", "tiling", "recomputation"), found).plan, asked)
+    longer = budget(min(POLISH * best.subproblem.options.timeout, LONGEST_SEARCH))
+    request = replace(best.request, residency=longer, again=best.request.residency)
+    if request.residency.limit <= best.request.residency.limit:
+        return
+    answer = best.subproblem.build(request, *best.answers("segmentation", "tiling", "recomputation"))
+    if isinstance(answer, EvaluatedPlan):
+        incumbent.offer(around.iteration.number, answer.plan, request, best.subproblem)
 
 
-def mirror(below: Below, number: int) -> None:
+def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     """The best plan with the local memory of some segments upside down."""
-    if below.is_done:
-        return
-    best = _best(below)
-    plan = mirrored(below.graph, below.machine, best)
-    if plan.local != best.local:
-        below.keep(number, below.realiser.timed(plan)[0], below.asked)
+    best = _best(incumbent)
+    plan = mirrored(best.subproblem.graph, best.subproblem.machine, best.plan)
+    if plan.local != best.plan.local:
+        plan = best.subproblem.builder.timed(plan)
+        incumbent.offer(around.iteration.number, plan, best.request, best.subproblem)
 
 
-def _best(below: Below) -> Plan:
-    assert below.best is not None
-    return below.best
-
-
-def _answers(plan: Plan, *models: str) -> tuple[Solved, ...]:
-    """What these models, above those that are asked once more, answered."""
-    return tuple(s for s in plan.solved if s.model in models)
+def _best(incumbent: Incumbent) -> Best:
+    assert incumbent.best is not None
+    return incumbent.best

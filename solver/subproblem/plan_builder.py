@@ -1,4 +1,4 @@
-"""From tiled segments to a whole plan: pipeline, residency, banks, timeline, check. Or a refusal, for the models above.
+"""From tiled segments to a whole plan: pipeline, residency, banks, timeline, check. Or why there is none.
 
 Each model below is asked with what the ones above have decided. A conflict between banks and residency is settled
 here, by reservations of room (see :class:`~girih.solver.residency.solve.Reservation`); everything else goes up.
@@ -26,15 +26,15 @@ from ..pipeline.solve import Pipelined, Pipelines, TooLarge
 from ..residency.problem import residency_problem
 from ..residency.solve import Reservation, Residency, Shortage, decide_residency
 from ..switches import ALL_ON, Disabled
-from ..timeline.predict import Timeline, predict
+from ..timeline.predict import predict
 
 MOST_CUTS = 8
-"""How often residency may be asked to leave more room before the segments must change."""
+"""How often residency may be request to leave more room before the segments must change."""
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """What cannot be: ``op`` in ``segment`` needs ``excess`` bytes too many of the memory with that ``role``."""
+class Infeasibility:
+    """Why there is no plan: ``op`` in ``segment`` needs ``excess`` bytes too many of the memory with that ``role``."""
 
     segment: int
     op: str
@@ -48,22 +48,20 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Realised:
-    """A checked plan, and what the timeline predicts for it.
-
-    ``segment_cycles``: by segment, what its instances take on the cores if they never wait for main memory.
-    """
+class EvaluatedPlan:
+    """A checked plan; by segment, what its instances take on the cores if they never wait for main memory."""
 
     plan: Plan
-    timeline: Timeline
-    pipelined: tuple[Pipelined, ...]
     segment_cycles: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to realise. Budgets are for one local placement, for residency and for each time that it has to leave more
-    room, and for the shared memory."""
+    """What to build a plan for.
+
+    Budgets are for one local placement, for residency and for each time that it has to leave more room, and for the
+    shared memory.
+    """
 
     segments: tuple[Segment, ...]
     steps: tuple[Step, ...]
@@ -74,7 +72,7 @@ class Request:
     shared: Budget
 
 
-class Realiser:
+class PlanBuilder:
     """Everything that plans of one graph on one machine have in common, remembered from one to the next."""
 
     def __init__(
@@ -94,72 +92,75 @@ class Realiser:
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
 
-    def realise(self, asked: Request) -> Realised | Refusal:
+    def build(self, request: Request) -> EvaluatedPlan | Infeasibility:
         """The plan for these segments, or the first reason why there is none."""
-        made = self._draft(asked)
-        if isinstance(made, Refusal):
-            return made
-        draft, pipelined, solved = made
+        drafted = self._draft(request)
+        if isinstance(drafted, Infeasibility):
+            return drafted
+        draft, solved = drafted
         cycles = self.slot_cycles(draft)
-        shared = self._shared(draft, asked, cycles)
-        if isinstance(shared, Refusal):
+        shared = self._shared(draft, request, cycles)
+        if isinstance(shared, Infeasibility):
             return shared
         buffers, answers = shared
-        plan, timeline = self.timed(replace(draft, shared=buffers, solved=(*solved, *answers)))
-        return Realised(plan, timeline, pipelined, _by_segment(plan, cycles))
+        plan = self.timed(replace(draft, shared=buffers, solved=(*solved, *answers)))
+        return EvaluatedPlan(plan, _by_segment(plan, cycles))
 
-    def timed(self, plan: Plan) -> tuple[Plan, Timeline]:
+    def timed(self, plan: Plan) -> Plan:
         """A whole plan with what is predicted for it, checked."""
         timeline = predict(self.graph, self.cells, self.machine, plan, self.walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
         check_plan(plan, self.graph, self.machine, self._geometry)
-        return plan, timeline
+        return plan
 
-    def on_cores(self, asked: Request) -> tuple[int, ...] | Refusal:
+    def on_cores(self, request: Request) -> tuple[int, ...] | Infeasibility:
         """By segment, what its instances take on the cores if they never wait for main memory."""
-        made = self._draft(asked)
-        return made if isinstance(made, Refusal) else _by_segment(made[0], self.slot_cycles(made[0]))
+        drafted = self._draft(request)
+        if isinstance(drafted, Infeasibility):
+            return drafted
+        draft, _ = drafted
+        return _by_segment(draft, self.slot_cycles(draft))
 
-    def _draft(self, asked: Request) -> tuple[Plan, tuple[Pipelined, ...], list[Solved]] | Refusal:
-        """The plan without the shared memory, its loops, and what was solved for it."""
-        deep = self._pipeline(asked)
-        if isinstance(deep, Refusal):
-            return deep
-        segments, pipelined, pipeline = deep
-        places = self._local(segments, asked.local)
-        if isinstance(places, Refusal):
+    def _draft(self, request: Request) -> tuple[Plan, list[Solved]] | Infeasibility:
+        """The plan without the shared memory, and what was solved for it."""
+        pipelined = self._pipeline(request)
+        if isinstance(pipelined, Infeasibility):
+            return pipelined
+        segments, pipeline = pipelined
+        places = self._local(segments, request.local)
+        if isinstance(places, Infeasibility):
             return places
         local, banks = places
         draft = Plan(
-            "layerwise" if asked.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments,
-            asked.steps, local, (), asked.layerwise, 0, 0, "", (), (),
+            "layerwise" if request.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments,
+            request.steps, local, (), request.layerwise, 0, 0, "", (), (),
         )  # fmt: skip
-        return draft, pipelined, [s for s in (pipeline, *banks) if s is not None]
+        return draft, [pipeline, *banks]
 
-    def _pipeline(self, asked: Request) -> tuple[tuple[Segment, ...], tuple[Pipelined, ...], Solved | None] | Refusal:
+    def _pipeline(self, request: Request) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
         """The segments with the depths of their tiles (1 if layerwise)."""
         segments: list[Segment] = []
         pipelined: list[Pipelined] = []
-        for index, segment in enumerate(asked.segments):
+        for index, segment in enumerate(request.segments):
             answer = self.pipelines.segment(index, segment)
             if isinstance(answer, TooLarge):
                 return self._too_large(answer)
-            segments.append(segment if asked.layerwise else answer[0])
+            segments.append(segment if request.layerwise else answer[0])
             pipelined += answer[1]
-        times = [sum(1 for s in asked.steps if s.segment == i) for i in range(len(segments))]
+        times = [sum(1 for s in request.steps if s.segment == i) for i in range(len(segments))]
         cycles = float(sum(p.cycles * times[p.segment] for p in pipelined))
         proven = all(p.schedule.status == "optimal" for p in pipelined)
-        status = "fixed" if asked.layerwise else "optimal" if proven else "feasible"
+        status = "fixed" if request.layerwise else "optimal" if proven else "feasible"
         bound = cycles if proven else None
         solved = Solved("pipeline", status, cycles, bound, "cycles, all tile loops of one core")
         seconds = sum(p.schedule.seconds for p in pipelined)
         self._run(solved, seconds, sum(p.schedule.deterministic_seconds for p in pipelined), f"{len(pipelined)} loops")
-        return tuple(segments), tuple(pipelined), solved
+        return tuple(segments), solved
 
-    def _too_large(self, found: TooLarge) -> Refusal:
+    def _too_large(self, found: TooLarge) -> Infeasibility:
         memory = self.machine.role(found.role)
         what = "weights" if found.role == "weights" else "private buffers"
-        return Refusal(
+        return Infeasibility(
             found.segment, found.op, found.role, found.need, found.capacity,
             f"operator {found.op}: a tile of its {what} takes {found.need:,} bytes of {memory.name}, which has "
             f"{found.capacity:,}",
@@ -167,7 +168,7 @@ class Realiser:
 
     def _local(
         self, segments: Sequence[Segment], budget: Budget
-    ) -> tuple[tuple[LocalBuffer, ...], tuple[Solved, ...]] | Refusal:
+    ) -> tuple[tuple[LocalBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """The buffers of all segments in the memories of a core."""
         found: list[LocalPlaces] = []
         for index, segment in enumerate(segments):
@@ -185,17 +186,17 @@ class Realiser:
                 self._run(whole, sum(p.seconds for p in found), sum(p.deterministic_seconds for p in found), "")
         return tuple(b for places in found for b in places.buffers), tuple(solved)
 
-    def _overflow(self, found: LocalOverflow) -> Refusal:
+    def _overflow(self, found: LocalOverflow) -> Infeasibility:
         over, memory = found.overflow, found.memory
-        return Refusal(
+        return Infeasibility(
             found.segment, found.op, memory.role, over.need, over.capacity,
             f"operator {found.op}: {', '.join(over.names[:4])} take {over.need:,} bytes of {memory.name} at once, "
             f"which has {over.capacity:,}",
         )  # fmt: skip
 
     def _shared(
-        self, draft: Plan, asked: Request, cycles: list[int]
-    ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Refusal:
+        self, draft: Plan, request: Request, cycles: list[int]
+    ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """What lives in the shared memory when, and where."""
         memory = self.machine.role("shared")
         problem = residency_problem(
@@ -206,8 +207,8 @@ class Realiser:
             answer = decide_residency(
                 self.graph, self.cells, self.machine, draft.segments, draft.steps,
                 slot_cycles=cycles, reservations=reservations,
-                budget=asked.again if reservations else asked.residency, seed=self.seed,
-                everything_in_main=asked.layerwise, problem=problem, disabled=self.disabled,
+                budget=request.again if reservations else request.residency, seed=self.seed,
+                everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
             )  # fmt: skip
             if isinstance(answer, Shortage):
                 return self._shortage(draft, answer)
@@ -217,7 +218,7 @@ class Realiser:
                 answer.deterministic_seconds,
                 f"{len(answer.planned) + len(answer.main)} buffers",
             )
-            placed = self.placing.place(answer.requests, memory, (), asked.shared)
+            placed = self.placing.place(answer.requests, memory, (), request.shared)
             if not isinstance(placed, Overflow):
                 self._run(placed.solved, placed.seconds, placed.deterministic_seconds, "")
                 return answer.placed(placed.addresses), (answer.solved, placed.solved)
@@ -227,16 +228,16 @@ class Realiser:
             spare = max(memory.capacity // 64, placed.excess)
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
 
-    def _shortage(self, draft: Plan, found: Shortage) -> Refusal:
+    def _shortage(self, draft: Plan, found: Shortage) -> Infeasibility:
         segment = draft.steps[found.step].segment
-        return Refusal(
+        return Infeasibility(
             segment, found.op, "shared", found.capacity + found.excess, found.capacity, str(found.error())
         )  # fmt: skip
 
-    def _unplaced(self, draft: Plan, residency: Residency, found: Overflow) -> Refusal:
+    def _unplaced(self, draft: Plan, residency: Residency, found: Overflow) -> Infeasibility:
         step, op = draft.slots[found.live[0]]
         memory = self.machine.role("shared")
-        return Refusal(
+        return Infeasibility(
             draft.steps[step].segment, op, "shared", found.need, found.capacity,
             f"operator {op}: {', '.join(found.names[:4])} could not be packed into {memory.name}: {found.need:,} bytes "
             f"of {found.capacity:,}, in {len(residency.requests)} buffers",
@@ -265,9 +266,7 @@ class Realiser:
         return replace(draft, shared=tuple(buffers))
 
     def _run(self, solved: Solved, seconds: float, spent: float, note: str) -> None:
-        self._note(
-            ModelRun(solved.model, solved.status, solved.objective, solved.bound, seconds, spent, solved.unit, note)
-        )
+        self._note(ModelRun.of(solved, seconds, spent, note))
 
 
 def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:

@@ -1,13 +1,14 @@
-"""Tiles for given segments: of the ways to tile each, the one with which it takes the cores the least time.
+"""Tiles for given segments: of several alternatives for each, the one with which it takes the cores the least time.
 
 Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`).
-How the engines of a core get on with one another is for the prediction to say, so every way is predicted.
+How the engines of a core get on with one another is for the prediction to say, so every alternative is predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
@@ -18,104 +19,138 @@ from ..tiling.model import Choice
 from ..tiling.solve import Caps, Infeasible, Tiler
 from .concat_aliasing import with_inside
 from .operator_order import interleaved
-from .plan_builder import Realiser, Refusal
+from .plan_builder import Infeasibility, PlanBuilder
 from .step_order import segment_by_segment
-from .time_budget import Round, budget
+from .time_budget import Iteration, budget
 
-Tiled = tuple[Segment, tuple[Choice, ...]]
-"""A segment with its tiles, and how each was chosen."""
 LONGEST_TILING = 5.0
-"""Seconds for the tiles of one operator at most."""
+"""Seconds for the tiles of one operator at most; its model proves its answer in less than a tenth of one, mostly."""
 
 
-class Ways:
-    """The ways to tile segments of one graph on one machine.
+@dataclass(frozen=True)
+class TilingCuts:
+    """What models below tiling have found out. ``caps``: what tiles of an operator may take at most, by its name.
 
-    ``caps``: what tiles of an operator may take at most, by its name.
+    ``unaliased``: segments (without tiles) in which no operand may lie inside its concatenation.
     """
 
+    caps: tuple[tuple[str, Caps], ...] = ()
+    unaliased: frozenset[Segment] = field(default_factory=frozenset[Segment])
+
+    @cached_property
+    def cap(self) -> dict[str, Caps]:
+        """The caps by operator."""
+        return dict(self.caps)
+
+    def capped(self, caps: dict[str, Caps]) -> TilingCuts:
+        """With these caps in place of those that the operators have."""
+        return replace(self, caps=tuple({**self.cap, **caps}.items()))
+
+    def without_aliasing(self, segment: Segment) -> TilingCuts:
+        """With nothing inside of a concatenation in this segment."""
+        return replace(self, unaliased=self.unaliased | {segment.bare})
+
+
+@dataclass(frozen=True)
+class TiledSegment:
+    """A segment with its tiles, and how each was chosen."""
+
+    segment: Segment
+    choices: tuple[Choice, ...]
+
+
+class TilingAlternatives:
+    """The alternatives to tile segments of one graph on one machine."""
+
     def __init__(
-        self, graph: Graph, machine: Machine, cells: Cells, realiser: Realiser, seed: int, disabled: Disabled = ALL_ON,
-        *, layerwise: bool,
+        self, graph: Graph, machine: Machine, cells: Cells, builder: PlanBuilder, seed: int,
+        disabled: Disabled = ALL_ON, *, layerwise: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.cells = cells
-        self.realiser = realiser
+        self.builder = builder
         self.seed = seed
         self.disabled = disabled
         self.layerwise = layerwise
-        self.caps: dict[str, Caps] = {}
-        self._apart: set[Segment] = set()
         self._tilers: dict[float, Tiler] = {}
 
-    def chosen(
-        self, segments: tuple[Segment, ...], now: Round, also: tuple[Segment, ...] = ()
-    ) -> list[Tiled] | Refusal:
-        """For each segment, or the one in its place in ``also``, the best of the ways to tile it."""
-        tiled = self._tiled(segments, now, leads=False)
-        if isinstance(tiled, Refusal) or self.layerwise:
-            return tiled
-        return self.better(tiled, (way for of in (segments, also) if of for way in self._others(of, now)), now)
+    def best(
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
+    ) -> list[TiledSegment] | Infeasibility:
+        """For each segment, or the one in its place in ``instead``, the best of its alternatives."""
+        fallback = self._tiled(segments, cuts, iteration, stalls=False)
+        if isinstance(fallback, Infeasibility) or self.layerwise:
+            return fallback
+        others = (way for chosen in (segments, instead) if chosen for way in self._others(chosen, cuts, iteration))
+        return self.quickest(fallback, others, iteration)
 
-    def better(self, safe: list[Tiled], others: Iterable[list[Tiled]], now: Round) -> list[Tiled]:
-        """For each segment that of the ways with which it takes the cores the least time."""
-        others = [way for way in others if way != safe]
-        told = self._on_cores(safe, safe, now) if others else None
-        if told is None:
-            return safe
-        options = [(safe, told)]
+    def quickest(
+        self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]], iteration: Iteration
+    ) -> list[TiledSegment]:
+        """For each segment that alternative with which it takes the cores the least time."""
+        others = [way for way in others if way != fallback]
+        cycles = self._on_cores(fallback, fallback, iteration) if others else None
+        if cycles is None:
+            return fallback
+        options = [(fallback, cycles)]
         for way in others:
-            told = self._on_cores(way, safe, now)
-            if told is not None:
-                options.append((way, told))
-        return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(safe))]
+            cycles = self._on_cores(way, fallback, iteration)
+            if cycles is not None:
+                options.append((way, cycles))
+        return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(fallback))]
 
-    def keep_apart(self, segment: Segment) -> None:
-        """From now on, no tensor of this segment may lie inside another."""
-        self._apart.add(segment.bare)
-
-    def _tiled(self, segments: tuple[Segment, ...], now: Round, *, leads: bool) -> list[Tiled] | Refusal:
+    def _tiled(
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, *, stalls: bool
+    ) -> list[TiledSegment] | Infeasibility:
         """The segments with their tiles.
 
-        ``leads``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
+        ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
         """
-        if now.tiling not in self._tilers:
-            seconds = min(LONGEST_TILING, now.tiling)
-            self._tilers[now.tiling] = Tiler(
-                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled
-            )
-        found: list[Tiled] = []
-        for index, made in enumerate(segments):
-            answer = self._tilers[now.tiling].segment(made.bare, self.cells, self.caps, leads=leads)
+        tiler = self._tiler(iteration)
+        found: list[TiledSegment] = []
+        for index, segment in enumerate(segments):
+            answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
             if isinstance(answer, Infeasible):
                 role = self.machine.memory[answer.memory].role
-                return Refusal(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
+                return Infeasibility(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
             tiled, choices = answer
-            apart = self.layerwise or "concat-aliasing" in self.disabled
-            if not apart and tiled.bare not in self._apart:
+            apart = self.layerwise or "concat-aliasing" in self.disabled or tiled.bare in cuts.unaliased
+            if not apart:
                 tiled = with_inside(self.graph, self.cells, self.machine, tiled)
-            found.append((tiled, choices))
+            found.append(TiledSegment(tiled, choices))
         return found
 
-    def _others(self, segments: tuple[Segment, ...], now: Round) -> Iterator[list[Tiled]]:
-        """With tiles for which waits count, in the order that there is and in another."""
-        turned = segments
-        if "operator-order" not in self.disabled:
-            turned = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
-        for of in dict.fromkeys((segments, turned)):
-            other = self._tiled(of, now, leads="producer-stall" not in self.disabled)
-            if not isinstance(other, Refusal):
-                yield other
+    def _tiler(self, iteration: Iteration) -> Tiler:
+        if iteration.tiling not in self._tilers:
+            seconds = min(LONGEST_TILING, iteration.tiling)
+            self._tilers[iteration.tiling] = Tiler(
+                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled
+            )
+        return self._tilers[iteration.tiling]
 
-    def _on_cores(self, way: list[Tiled], safe: list[Tiled], now: Round) -> tuple[int, ...] | None:
-        """What each segment takes; those that cannot be are replaced by the ``safe`` ones."""
+    def _others(
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration
+    ) -> Iterator[list[TiledSegment]]:
+        """With tiles for which waits count, in the order of the graph and in another."""
+        reordered = segments
+        if "operator-order" not in self.disabled:
+            reordered = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
+        for ordered in dict.fromkeys((segments, reordered)):
+            tiled = self._tiled(ordered, cuts, iteration, stalls="producer-stall" not in self.disabled)
+            if not isinstance(tiled, Infeasibility):
+                yield tiled
+
+    def _on_cores(
+        self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration
+    ) -> tuple[int, ...] | None:
+        """Cycles of each segment; those that are infeasible are replaced by the ``fallback`` in ``way``."""
         while True:
-            segments = tuple(of[0] for of in way)
-            asked = now.request(segments, segment_by_segment(segments), layerwise=self.layerwise)
-            told = self.realiser.on_cores(asked)
-            if not isinstance(told, Refusal):
-                return told
-            if way[told.segment] == safe[told.segment]:
+            segments = tuple(s.segment for s in way)
+            request = iteration.request(segments, segment_by_segment(segments), layerwise=self.layerwise)
+            answer = self.builder.on_cores(request)
+            if not isinstance(answer, Infeasibility):
+                return answer
+            if way[answer.segment] == fallback[answer.segment]:
                 return None
-            way[told.segment] = safe[told.segment]
+            way[answer.segment] = fallback[answer.segment]

@@ -1,4 +1,4 @@
-"""How a timeout is spent: rounds, and seconds for each model in a round.
+"""How a timeout is spent: iterations of the loop, and seconds for each model in one of them.
 
 What things take is estimated from counts of operators, and searches are limited in deterministic time, so that a busy
 machine comes to the same plan. The wall clock is a safety net.
@@ -17,8 +17,8 @@ DETERMINISTIC = 0.1
 SLACK = 2.0
 """Seconds that loading a model may take."""
 SHORT = 5.0
-"""Seconds below which a timeout pays for one round alone."""
-MOST_ROUNDS = 6
+"""Seconds below which a timeout pays for one iteration alone."""
+MOST_ITERATIONS = 6
 HEURISTIC_SECONDS = 0.05
 """What the published heuristics take for each kind of operator, about."""
 ENUMERATION_SECONDS = 0.2
@@ -30,22 +30,26 @@ PLAN_SECONDS = 0.05
 FREE_OPS = 500
 """Operators for which no timeout is too short."""
 LONGEST_SEARCH = 60.0
-"""Seconds for one search of one model at most, so that any timeout ends: rounds look elsewhere instead."""
-ROUND_SECONDS = 0.2
-"""What a round takes for each operator, about: searches, prediction and check."""
+"""Seconds for one search of one model at most, so that any timeout ends: iterations look elsewhere instead."""
+ITERATION_SECONDS = 0.2
+"""What an iteration takes for each operator, about: searches, prediction and check."""
 EXPOSURES = (10, 40, 4)
-"""How much of all work is thought to count as time, one part in so many, from round to round: see segmentation."""
-PATIENCE = 3.0
+"""How much of all work is thought to count as time, one part in so many, by iteration: see segmentation."""
+WALL_CLOCK_FACTOR = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
 
-It is never less than so many times the first round: that should run in any case, whatever the load.
+It is never less than so many times the first iteration: that should run in any case, whatever the load.
 """
 
 
 @dataclass(frozen=True)
-class Round:
-    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation."""
+class Iteration:
+    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation.
 
+    ``number`` counts from 1; what comes before the first is 0.
+    """
+
+    number: int
     exposed: int
     segmentation: float
     tiling: float
@@ -53,22 +57,23 @@ class Round:
     banks: float
 
     def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> Request:
-        """What everything below the tiles is asked in this round."""
+        """What everything below the tiles is asked in this iteration."""
         less = budget(self.residency / 4)
         searches = budget(self.banks), budget(self.residency), less, less
         return Request(segments, steps, layerwise, *searches)
 
 
-def rounds(timeout: float, ops: int, kinds: int) -> tuple[Round, ...]:
-    """The rounds that a timeout pays for in a graph of so many operators of so many kinds.
+def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
+    """The iterations that a timeout pays for in a graph of so many operators of so many kinds.
 
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < SHORT:
-        return (Round(EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    number = max(1, min(MOST_ROUNDS, int((timeout - ENUMERATION_SECONDS * kinds) / (ROUND_SECONDS * max(1, ops)))))
+        return (Iteration(1, EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+    paid = int((timeout - ENUMERATION_SECONDS * kinds) / (ITERATION_SECONDS * max(1, ops)))
+    number = max(1, min(MOST_ITERATIONS, paid))
     share = min(0.1 * timeout, LONGEST_SEARCH)
-    return tuple(Round(EXPOSURES[r % len(EXPOSURES)], share, share, share, 0.2) for r in range(number))
+    return tuple(Iteration(n + 1, EXPOSURES[n % len(EXPOSURES)], share, share, share, 0.2) for n in range(number))
 
 
 def budget(seconds: float) -> Budget:

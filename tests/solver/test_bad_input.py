@@ -24,7 +24,7 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.baselines.graphturbo.group import LONGEST
 from girih.solver.options import Options, Strategy
-from girih.solver.subproblem.time_budget import FREE_OPS, LONGEST_SEARCH, MOST_ROUNDS, rounds
+from girih.solver.subproblem.time_budget import FREE_OPS, LONGEST_SEARCH, MOST_ITERATIONS, iterations
 from tests.support import graphs
 
 TINY = load_machine("tiny")
@@ -92,11 +92,11 @@ def test_a_timeout_of_years_ends_by_itself(timeout: float) -> None:
 
 @pytest.mark.parametrize("ops", [1, 100, 5000])
 def test_no_search_has_more_than_its_share_of_a_long_timeout(ops: int) -> None:
-    asked = rounds(YEARS, ops, 10)
-    assert len(asked) == MOST_ROUNDS
+    asked = iterations(YEARS, ops, 10)
+    assert len(asked) == MOST_ITERATIONS
     for now in asked:
         assert max(now.segmentation, now.tiling, now.residency, now.banks) <= LONGEST_SEARCH
-    assert rounds(60.0, ops, 10)[0].residency == 6.0
+    assert iterations(60.0, ops, 10)[0].residency == 6.0
 
 
 # Machines.

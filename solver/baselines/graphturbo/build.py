@@ -19,7 +19,7 @@ from ...options import ModelRun
 from ...residency.greedy import Excess
 from ...residency.problem import residency_problem
 from ...residency.solve import Shortage
-from ...subproblem.plan_builder import Realised, Refusal
+from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.step_order import extremes, segment_by_segment
 from ...timeline.predict import predict
 from .level import Level
@@ -51,32 +51,32 @@ class Heuristics:
         self._walks = TileWalks(graph, machine)
         self._places: dict[Hashable, tuple[Run, list[LocalBuffer]]] = {}
 
-    def plan(self) -> Realised:
+    def plan(self) -> EvaluatedPlan:
         """The plan. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits in no way at all."""
         while True:
             began = time.perf_counter()
             segments = self._segments.found()
             grouped = self._ran(Solved("segmentation", "fixed", float(len(segments)), None, "segments"), began)
             answer = self._below(segments, grouped)
-            if isinstance(answer, Realised):
+            if isinstance(answer, EvaluatedPlan):
                 return answer
             self._segments.refuse(segments[answer.segment], answer)
 
-    def _below(self, bare: Sequence[Segment], grouped: Solved) -> Realised | Refusal:
+    def _below(self, bare: Sequence[Segment], grouped: Solved) -> EvaluatedPlan | Infeasibility:
         """Tiles, addresses and order for these segments, or the first reason why there are none."""
         began = time.perf_counter()
         segments = self._tiled(bare)
-        if isinstance(segments, Refusal):
+        if isinstance(segments, Infeasibility):
             return segments
         tiled = self._ran(Solved("tiling", "fixed", float(sum(len(s.tiles) for s in segments)), None, "tiles"), began)
         local = self._local(segments)
-        if isinstance(local, Refusal):
+        if isinstance(local, Infeasibility):
             return local
         best: tuple[tuple[Step, ...], Spilling, Solved] | None = None
         for steps in extremes(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
             began = time.perf_counter()
             shared = self._shared(segments, steps)
-            if isinstance(shared, Refusal):
+            if isinstance(shared, Infeasibility):
                 return shared
             solved = Solved("residency", "fixed", float(shared.traffic), None, "cycles of main memory")
             self._ran(solved, began, f"{shared.spilled} tensors spilled")
@@ -85,7 +85,7 @@ class Heuristics:
         assert best is not None
         return self._realised(segments, best[0], local, best[1], (grouped, tiled, best[2]))
 
-    def _tiled(self, bare: Sequence[Segment]) -> tuple[Segment, ...] | Refusal:
+    def _tiled(self, bare: Sequence[Segment]) -> tuple[Segment, ...] | Infeasibility:
         found: list[Segment] = []
         for index, segment in enumerate(bare):
             tiled = self._tiles.segment(segment, self._segments.caps)
@@ -95,21 +95,21 @@ class Heuristics:
             found.append(tiled)
         return tuple(found)
 
-    def _local(self, segments: Sequence[Segment]) -> tuple[LocalBuffer, ...] | Refusal:
+    def _local(self, segments: Sequence[Segment]) -> tuple[LocalBuffer, ...] | Infeasibility:
         """All buffers of the cores; equal segments share theirs."""
         found: list[LocalBuffer] = []
         for index, segment in enumerate(segments):
             run, key = self.cells.run(segment.ops), structural_class(self.cells, segment)
             if key not in self._places:
                 placed = self._placed(index, segment)
-                if isinstance(placed, Refusal):
+                if isinstance(placed, Infeasibility):
                     return placed
                 self._places[key] = run, placed
             first, buffers = self._places[key]
             found += renamed(buffers, first, run, index)
         return tuple(found)
 
-    def _placed(self, index: int, segment: Segment) -> list[LocalBuffer] | Refusal:
+    def _placed(self, index: int, segment: Segment) -> list[LocalBuffer] | Infeasibility:
         """The buffers of one segment at their addresses."""
         found: list[LocalBuffer] = []
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
@@ -122,7 +122,7 @@ class Heuristics:
             found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
         return found
 
-    def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Refusal:
+    def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Infeasibility:
         """What lives in the shared memory when, for one order."""
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
         problem = residency_problem(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
@@ -132,20 +132,20 @@ class Heuristics:
         step, op = slots[answer.slot]
         room = problem.capacity
         shortage = Shortage(answer.slot, step, op, answer.bytes, room, answer.tensors)
-        return Refusal(steps[step].segment, op, "shared", room + answer.bytes, room, str(shortage.error()))
+        return Infeasibility(steps[step].segment, op, "shared", room + answer.bytes, room, str(shortage.error()))
 
-    def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Refusal:
+    def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Infeasibility:
         memory = self.machine.role(role)
         message = (
             f"operator {op}: {what} {need:,} bytes of {memory.name}, {need - memory.capacity:,} more than the "
             f"{memory.capacity:,} there are; use a machine with more {memory.name} or a smaller batch"
         )
-        return Refusal(segment, op, role, need, memory.capacity, message)
+        return Infeasibility(segment, op, role, need, memory.capacity, message)
 
     def _realised(
         self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], shared: Spilling,
         solved: tuple[Solved, ...],
-    ) -> Realised:  # fmt: skip
+    ) -> EvaluatedPlan:  # fmt: skip
         plan = Plan(
             self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, steps,
             local, shared.buffers, not self.level.overlap, 0, 0, "", (), solved,
@@ -153,7 +153,7 @@ class Heuristics:
         timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
         check_plan(plan, self.graph, self.machine)
-        return Realised(plan, timeline, (), ())
+        return EvaluatedPlan(plan, ())
 
     def _ran(self, solved: Solved, began: float, note: str = "") -> Solved:
         seconds = time.perf_counter() - began

@@ -9,7 +9,7 @@ from ....ir.machine import Machine
 from ....ir.plan import Segment
 from ....ir.semantics.cell import Cells
 from ...segmentation.candidates import Candidates
-from ...subproblem.plan_builder import Refusal
+from ...subproblem.plan_builder import Infeasibility
 from .group import group
 from .level import Level
 from .split import SplitInfo, Splitter
@@ -52,7 +52,7 @@ class Segments:
                 found.append(self._splitter.segment(ops, sub.split.instances, sub.split.cores))
         return tuple(found)
 
-    def refuse(self, segment: Segment, refusal: Refusal) -> None:
+    def refuse(self, segment: Segment, refusal: Infeasibility) -> None:
         """Cut what did not fit: a sub-graph into parts, then the tiles of an operator's weights, then the operator.
 
         Raises the refusal as an error if nothing is left to try.
@@ -76,7 +76,7 @@ class Segments:
         split = self._splitter.best(first, last, most)
         return None if split is None or (split.factor > 1 and not self.level.split) else split
 
-    def _next_cut(self, op: Op, refusal: Refusal | None) -> Segment:
+    def _next_cut(self, op: Op, refusal: Infeasibility | None) -> Segment:
         """The next of the cuts that the layer-wise strategy would consider; they have up to two dimensions."""
         cut = next(self._finer.setdefault(op.name, self._layerwise(op)), None)
         if cut is None:

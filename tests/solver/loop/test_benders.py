@@ -22,18 +22,19 @@ from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import Overflow
 from girih.solver.cpsat.backend import Budget
 from girih.solver.cpsat.log import Record
-from girih.solver.loop import benders as loop
+from girih.solver.loop import benders, master
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.segmentation.solve import Segmentation
-from girih.solver.subproblem.plan_builder import Realised, Realiser, Refusal, Request
-from girih.solver.subproblem.subproblem import Below
+from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, Request
+from girih.solver.subproblem.subproblem import Subproblem
+from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
 from girih.solver.subproblem.time_budget import (
     DETERMINISTIC,
     ENUMERATION_SECONDS,
+    ITERATION_SECONDS,
     LONGEST_SEARCH,
-    PATIENCE,
-    ROUND_SECONDS,
-    rounds,
+    WALL_CLOCK_FACTOR,
+    iterations,
 )
 from tests.support import graphs
 
@@ -94,7 +95,9 @@ def test_the_clock_does_not_end_the_first_round(monkeypatch: pytest.MonkeyPatch)
     options = Options(timeout=0.1)
     quiet = plan(graph, machine, options)
     # Long beyond the timeout from the beginning, but no longer than a first round of so many operators may take.
-    monkeypatch.setattr(Record, "seconds", PATIENCE * 0.9 * (ENUMERATION_SECONDS + ROUND_SECONDS) * len(graph.ops))
+    monkeypatch.setattr(
+        Record, "seconds", WALL_CLOCK_FACTOR * 0.9 * (ENUMERATION_SECONDS + ITERATION_SECONDS) * len(graph.ops)
+    )
     busy = plan(graph, machine, options)
     assert quiet.log.status == busy.log.status == "done"
     assert busy.plan == quiet.plan
@@ -122,7 +125,7 @@ def test_shared_memory_that_is_too_small_makes_tiles_smaller() -> None:
 def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Banks refuse segments of more than two operators; segmentation finds another way, and asks for none twice."""
     asked: list[Segment] = []
-    place, choose = Placing.local, loop.segment
+    place, choose = Placing.local, master.segment
 
     def chosen(*args: Any, **options: Any) -> Segmentation:
         made = choose(*args, **options)
@@ -137,12 +140,12 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
         overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
         return LocalOverflow(index, segment.ops[0], memory, overflow)
 
-    monkeypatch.setattr(loop._Loop, "_incumbent", lambda *_, **__: None)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(benders._Search, "_heuristics", lambda *_, **__: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")
     graph = graphs.chain(3, dtype="float32")
     assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
     monkeypatch.setattr(Placing, "local", local)
-    monkeypatch.setattr(loop, "segment", chosen)
+    monkeypatch.setattr(master, "segment", chosen)
     planned = plan(graph, machine, QUICK)
     assert max(len(s.ops) for s in planned.plan.segments) <= 2
     assert any(line.startswith("segmentation: cut") for line in cuts(planned))
@@ -189,18 +192,18 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[Request], Planned]:
     """What is asked of the models in one planning."""
     found: list[Request] = []
-    realise = Realiser.realise
+    build = PlanBuilder.build
 
-    def watched(self: Realiser, request: Request) -> Realised | Refusal:
+    def watched(self: PlanBuilder, request: Request) -> EvaluatedPlan | Infeasibility:
         found.append(request)
-        made = realise(self, request)
-        if isinstance(made, Refusal):
-            return made
+        answer = build(self, request)
+        if isinstance(answer, Infeasibility):
+            return answer
         # As if residency had a wide gap.
-        solved = tuple(replace(s, bound=0.0) if s.model == "residency" else s for s in made.plan.solved)
-        return replace(made, plan=replace(made.plan, solved=solved))
+        solved = tuple(replace(s, bound=0.0) if s.model == "residency" else s for s in answer.plan.solved)
+        return replace(answer, plan=replace(answer.plan, solved=solved))
 
-    monkeypatch.setattr(Realiser, "realise", watched)
+    monkeypatch.setattr(PlanBuilder, "build", watched)
     return found, plan(graphs.residual(), load_machine("stcp920"), options)
 
 
@@ -219,16 +222,18 @@ def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, t
 def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two tilings, told apart by their first tile, the other is said to be better for the second segment alone."""
     graph, machine = graphs.residual(), load_machine("stcp920")
-    refused = Refusal(3, "", "local", 2, 1, "")
-    told = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
-    monkeypatch.setattr(Realiser, "on_cores", lambda *_: next(told))
-    made = Below(graph, machine, QUICK, Record(60.0, None), (0, ""))
+    refused = Infeasibility(3, "", "local", 2, 1, "")
+    cycles = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
+    monkeypatch.setattr(PlanBuilder, "on_cores", lambda *_: next(cycles))
+    subproblem = Subproblem(graph, machine, QUICK, lambda _: None)
+    alternatives = TilingAlternatives(graph, machine, subproblem.cells, subproblem.builder, 0)
     parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
-    eager = [(replace(p, tiles=(Tile(p.ops[0], (1,), (0,)),)), ()) for p in parts]
-    patient = [(replace(p, tiles=(Tile(p.ops[0], (2,), (0,)),)), ()) for p in parts]
-    now = rounds(1.0, 5, 5)[0]
-    better = made.ways.better(patient, [patient, eager], now)
+    eager, patient = (
+        [TiledSegment(replace(p, tiles=(Tile(p.ops[0], (size,), (0,)),)), ()) for p in parts] for size in (1, 2)
+    )
+    budget = iterations(1.0, 5, 5)[0]
+    better = alternatives.quickest(patient, [patient, eager], budget)
     assert better == [patient[0], eager[1], *patient[2:]]
     # Where a segment cannot be like this, it is as it was.
-    better = made.ways.better(patient, [eager], now)
+    better = alternatives.quickest(patient, [eager], budget)
     assert better == [*patient[:2], eager[2], *patient[3:]]

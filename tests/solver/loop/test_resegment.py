@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
-from girih.solver.loop.local_search import coarsen, recut
+from girih.solver.loop.evaluate import evaluate
+from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.local_search import Neighbourhood, coarsen, resegment
 from girih.solver.loop.resegment import aligned, bare, coarser, shifted, uniform
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
-from girih.solver.subproblem.subproblem import Below
-from girih.solver.subproblem.time_budget import rounds
+from girih.solver.subproblem.subproblem import Subproblem
+from girih.solver.subproblem.tile_choice import TilingCuts
+from girih.solver.subproblem.time_budget import iterations
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -139,20 +143,31 @@ def test_operators_are_in_the_order_of_the_graph_again() -> None:
     assert segment.ops == (A, B)
 
 
+def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourhood]:
+    """These segments as the best plan so far, and what local search needs besides."""
+    incumbent = Incumbent(Record(60.0, None), (0, ""))
+    subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
+    around = Neighbourhood(Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
+    evaluate(subproblem, incumbent, segments, around.cuts, around.iteration)
+    return incumbent, around
+
+
+def best(incumbent: Incumbent) -> Plan:
+    assert incumbent.best is not None
+    return incumbent.best.plan
+
+
 def test_the_loop_tries_it() -> None:
     """A shared memory that holds a result by halves alone: of what comes out, nothing is stored in main memory."""
     size = GRAPH.tensor[MADE].bytes * 5 // 4
     memories = tuple(replace(m, capacity=size) if m.role == "shared" else m for m in MACHINE.memories)
-    machine = replace(MACHINE, memories=memories)
-    made = Below(GRAPH, machine, Options(20.0), Record(60.0, None), (0, ""))
-    now = rounds(20.0, 2, 2)[0]
-    segments = plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
-    made.planned(1, segments, now)
-    assert made.best is not None
-    spilled = made.best
-    recut(made, Candidates(GRAPH, machine), 2, now)
-    assert made.best.cycles_predicted < spilled.cycles_predicted
-    assert not any(b.store for b in made.best.shared if b.tensor == MADE)
+    incumbent, around = planned(
+        replace(MACHINE, memories=memories), *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
+    )
+    spilled = best(incumbent)
+    resegment(incumbent, around)
+    assert best(incumbent).cycles_predicted < spilled.cycles_predicted
+    assert not any(b.store for b in best(incumbent).shared if b.tensor == MADE)
 
 
 def test_fewer_instances_if_they_fit() -> None:
@@ -175,11 +190,8 @@ def test_fewer_instances_if_they_fit() -> None:
 
 def test_the_loop_tries_fewer_instances() -> None:
     """A chain in as many instances as there are rows: each takes its issue and its latency, and has little to do."""
-    made = Below(GRAPH, MACHINE, Options(20.0), Record(60.0, None), (0, ""))
-    now = rounds(20.0, 2, 2)[0]
-    made.planned(1, (Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()),), now)
-    assert made.best is not None
-    before = made.best
-    coarsen(made, Candidates(GRAPH, MACHINE), 2, now)
-    assert made.best.cycles_predicted < before.cycles_predicted
-    assert count(made.best.segments[0].instances) < 32
+    incumbent, around = planned(MACHINE, Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()))
+    before = best(incumbent)
+    coarsen(incumbent, around)
+    assert best(incumbent).cycles_predicted < before.cycles_predicted
+    assert count(best(incumbent).segments[0].instances) < 32

@@ -30,7 +30,9 @@ from girih.solver.options import Options
 from girih.solver.residency.rematerialisation.model import build
 from girih.solver.residency.rematerialisation.problem import Pair, RematerialisationProblem, rematerialisation_problem
 from girih.solver.residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
+from girih.solver.switches import checked
 from tests.support import graphs
+from tests.support.cpsat import unhurried
 
 
 def least(data: RematerialisationProblem) -> int:
@@ -109,9 +111,7 @@ OPTIONS = Options(timeout=6.0)
 @pytest.fixture(scope="module")
 def plans() -> tuple[Plan, Plan]:
     """Without recomputation, and with it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refine, "recomputed", lambda below, *_: below)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        without = plan(skip(), MACHINE, OPTIONS).plan
+    without = plan(skip(), MACHINE, replace(OPTIONS, disabled=checked(["rematerialisation"]))).plan
     return without, plan(skip(), MACHINE, OPTIONS).plan
 
 
@@ -273,7 +273,8 @@ def test_the_host_makes_nothing_again(name: str) -> None:
 def test_an_interrupt_keeps_what_is_made_again(monkeypatch: pytest.MonkeyPatch, plans: tuple[Plan, Plan]) -> None:
     _, made = plans
     monkeypatch.setattr(refine, "polish", lambda *_: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType]
-    planned = plan(skip(), MACHINE, OPTIONS)
+    with unhurried():
+        planned = plan(skip(), MACHINE, OPTIONS)
     assert planned.log.status == "interrupted"
     assert planned.plan.recomputed == made.recomputed
     check_plan(planned.plan, skip(), MACHINE)

@@ -1,0 +1,59 @@
+"""One question to the subproblem, and what becomes of its answers: the incumbent hears of every plan at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.plan import Segment, Solved
+from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ..subproblem.subproblem import Subproblem
+from ..subproblem.tile_choice import TiledSegment, TilingCuts
+from ..subproblem.time_budget import Iteration
+from .incumbent import Incumbent
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The better plan of all orders, or the first infeasibility; and the cuts with what was learned on the way."""
+
+    answer: EvaluatedPlan | Infeasibility
+    cuts: TilingCuts
+
+
+def evaluate(
+    subproblem: Subproblem, incumbent: Incumbent, segments: tuple[Segment, ...], cuts: TilingCuts,
+    iteration: Iteration, *above: Solved,
+) -> Evaluation:  # fmt: skip
+    """Plan the segments; where a buffer for a concatenation is too large for local memory, without aliasing there."""
+    while True:
+        tiled = subproblem.tiles(segments, cuts, iteration)
+        if isinstance(tiled, Infeasibility):
+            return Evaluation(tiled, cuts)
+        answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
+        if isinstance(answer, EvaluatedPlan) or answer.role != "local" or not tiled[answer.segment].segment.inside:
+            return Evaluation(answer, cuts)
+        # It may fit with every tensor in a buffer of its own.
+        cuts = cuts.without_aliasing(tiled[answer.segment].segment)
+
+
+def evaluate_tiled(
+    subproblem: Subproblem, incumbent: Incumbent, tiled: list[TiledSegment], iteration: Iteration, *above: Solved
+) -> EvaluatedPlan | Infeasibility:
+    """The better plan of all orders of the instances, or the first infeasibility."""
+    solved = subproblem.tiling(tiled)
+    best: EvaluatedPlan | None = None
+    infeasibility: Infeasibility | None = None
+    for request in subproblem.requests(tiled, iteration):
+        if best is not None and incumbent.is_over:
+            break
+        answer = subproblem.build(request, *above, solved)
+        if isinstance(answer, Infeasibility):
+            infeasibility = infeasibility or answer
+            continue
+        incumbent.offer(iteration.number, answer.plan, request, subproblem)
+        if best is None or answer.plan.cycles_predicted < best.plan.cycles_predicted:
+            best = answer
+    if best is not None:
+        return best
+    assert infeasibility is not None
+    return infeasibility

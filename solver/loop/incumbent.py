@@ -1,0 +1,74 @@
+"""The best plan so far: what every step of the search must beat, and what is left when the search ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...ir.checks.check_plan import check_plan
+from ...ir.graph import Graph
+from ...ir.plan import Plan, Solved
+from ..cpsat.log import Record
+from ..options import ModelRun, Planned
+from ..subproblem.plan_builder import Request
+from ..subproblem.subproblem import Subproblem
+
+
+@dataclass(frozen=True)
+class Best:
+    """A plan, what it answers (``None``: heuristics made it), and the models that it came from."""
+
+    plan: Plan
+    request: Request | None
+    subproblem: Subproblem
+
+    def answers(self, *models: str) -> tuple[Solved, ...]:
+        """What these models answered."""
+        return tuple(s for s in self.plan.solved if s.model in models)
+
+
+class Incumbent:
+    """``lower_bound``: cycles of any plan at least, and what tells so.
+
+    It may be replaced at any time, and an interrupt at any time leaves it.
+    """
+
+    def __init__(self, record: Record, lower_bound: tuple[int, str]) -> None:
+        self.record = record
+        self.bound, self.reason = lower_bound
+        self.best: Best | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the user or the clock ended the search."""
+        return self.record.interrupts.seen or self.record.over()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the best plan cannot be better, or there is no time to look for one."""
+        return self.best is not None and (self.best.plan.cycles_predicted <= self.bound or self.is_over)
+
+    def offer(self, iteration: int, plan: Plan, request: Request | None, subproblem: Subproblem) -> None:
+        """A checked plan of an iteration: keep it if it is better than the best."""
+        plan = replace(plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+        better = self.best is None or plan.cycles_predicted < self.best.plan.cycles_predicted
+        if better:
+            self.best = Best(plan, request, subproblem)
+        status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
+        solved = Solved("plan", status, float(plan.cycles_predicted), float(self.bound), "cycles")
+        note = f"round {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")
+        self.note(ModelRun.of(solved, self.record.seconds, 0.0, note))
+
+    def note(self, run: ModelRun) -> None:
+        """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan."""
+        self.record.run(run)
+        if self.record.interrupts.seen and self.best is None:
+            raise KeyboardInterrupt
+
+    def planned(self, network: Graph) -> Planned:
+        """The best plan, as one for the network, with the log."""
+        assert self.best is not None
+        recomputed = self.best.subproblem.recomputed
+        plan = replace(self.best.plan, graph_sha256=network.digest, recomputed=recomputed)
+        if recomputed:
+            check_plan(plan, network, self.best.subproblem.machine)
+        return Planned(plan, self.record.log())

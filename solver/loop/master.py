@@ -1,0 +1,93 @@
+"""The master of the Benders decomposition: segmentation under cuts, and the cuts that lower models send up.
+
+Cuts are immutable and only ever added, so that no answer comes twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ...ir.plan import Segment
+from ..segmentation.candidates import Candidates
+from ..segmentation.solve import BendersCut, Segmentation, segment
+from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ..subproblem.tile_choice import TilingCuts
+from ..subproblem.time_budget import Iteration, budget
+from ..tiling.solve import Caps
+
+SHRINK = 4
+"""By how much a cap on tiles goes down at each infeasibility: the next smaller split of a dimension is too often as
+infeasible, and each attempt costs a plan."""
+LEAST_CAP = 4096
+"""Bytes below which smaller tiles are no answer: one row of 64 columns of the matrix engine's results takes half."""
+DEARER = 1.1
+"""A segment that takes so many times what was promised is worth another iteration: the prices of segmentation are off
+by a few percent anyway."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """``columns``: for segmentation, feasibility cuts and optimality cuts; ``tiling``: for the models below it."""
+
+    columns: tuple[BendersCut, ...] = ()
+    tiling: TilingCuts = field(default_factory=TilingCuts)
+
+
+class Master:
+    """Segmentation of one graph on one machine; columns are made once."""
+
+    def __init__(self, graph: Graph, machine: Machine, candidates: Candidates, seed: int) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.candidates = candidates
+        self.seed = seed
+
+    def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
+        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
+        return segment(
+            self.graph, self.machine, cuts=cuts.columns, budget=budget(iteration.segmentation),
+            seed=self.seed, candidates=self.candidates, overlap_penalty=iteration.exposed,
+        )  # fmt: skip
+
+    def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:
+        """A feasibility cut: smaller tiles, as long as they may help; then the column goes."""
+        tiling = self.smaller_tiles(cuts.tiling, infeasibility)
+        if tiling is not None:
+            return replace(cuts, tiling=tiling)
+        column = BendersCut(refused.ops, refused.instances, refused.cores)
+        return replace(cuts, columns=(*cuts.columns, column))
+
+    def smaller_tiles(self, cuts: TilingCuts, infeasibility: Infeasibility) -> TilingCuts | None:
+        """A lower cap on the tiles of the operator that is too large; ``None`` if that cannot help.
+
+        Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
+        """
+        old = cuts.cap.get(infeasibility.op, Caps())
+        if infeasibility.role == "accumulator":
+            cap = (old.accumulator or self.machine.role("accumulator").capacity) // SHRINK
+            new = replace(old, accumulator=cap)
+        elif infeasibility.role in ("weights", "shared") and self._streams(infeasibility.op):
+            most = min(self.machine.role(role).capacity for role in ("weights", "shared"))
+            cap = (old.weights or most) // SHRINK
+            new = replace(old, weights=cap)
+        else:
+            return None
+        return cuts.capped({infeasibility.op: new}) if cap >= LEAST_CAP else None
+
+    def _streams(self, name: str) -> bool:
+        """Whether an operator could have a constant as its stationary operand."""
+        op = self.graph.op[name]
+        return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names
+
+
+def dearer(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:
+    """Optimality cuts: what segments take that turned out to take longer than promised."""
+    found: list[BendersCut] = []
+    for column, chosen, cycles in zip(
+        segmentation.columns, segmentation.segments, evaluated.segment_cycles, strict=True
+    ):
+        if cycles > DEARER * column.cycles:
+            found.append(BendersCut(chosen.ops, chosen.instances, chosen.cores, cycles))
+    return tuple(found)
