@@ -111,8 +111,9 @@ OPTIONS = Options(timeout=6.0)
 @pytest.fixture(scope="module")
 def plans() -> tuple[Plan, Plan]:
     """Without recomputation, and with it."""
-    without = plan(skip(), MACHINE, replace(OPTIONS, disabled=checked(["rematerialisation"]))).plan
-    return without, plan(skip(), MACHINE, OPTIONS).plan
+    with unhurried():
+        without = plan(skip(), MACHINE, replace(OPTIONS, disabled=checked(["rematerialisation"]))).plan
+        return without, plan(skip(), MACHINE, OPTIONS).plan
 
 
 def test_a_spilled_result_is_made_again_where_that_is_faster(plans: tuple[Plan, Plan]) -> None:
