@@ -40,21 +40,21 @@ def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> 
     if batch is not None and batch < 1:
         raise UsageError(f"the batch is {batch}; give a whole number from 1")
     inputs = network_inputs(model)
-    found: dict[Symbol, list[tuple[str, int]]] = {}
+    uses: dict[Symbol, list[tuple[str, int]]] = {}
     for value in inputs:
         if not value.type.HasField("tensor_type"):
             raise UsageError(f"input {value.name!r} is not a tensor")
         if not value.type.tensor_type.HasField("shape"):
             raise UsageError(f"input {value.name!r} has no shape; export the model with one")
         for axis, symbol in symbols(value):
-            found.setdefault(symbol, []).append((value.name, axis))
+            uses.setdefault(symbol, []).append((value.name, axis))
     for name, size in dims.items():
-        if name not in found:
-            known = ", ".join(sorted(found)) or "none"
+        if name not in uses:
+            known = ", ".join(sorted(uses)) or "none"
             raise UsageError(f"the model has no symbolic dimension {name!r}; it has: {known}")
         if size < 1:
             raise UsageError(f"dimension {name!r} is bound to {size}; give a whole number from 1")
-    leading = [s for s, places in found.items() if s not in dims and any(axis == 0 for _, axis in places)]
+    leading = [s for s, places in uses.items() if s not in dims and any(axis == 0 for _, axis in places)]
     sizes = dict(dims)
     symbol: Symbol | None = None
     if batch is not None and leading:
@@ -63,11 +63,11 @@ def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> 
             raise UsageError(f"inputs begin with different dimensions ({names}); bind all but one with --dim NAME=N")
         sizes |= dict.fromkeys(leading, batch)
         symbol = leading[0] if len(leading) == 1 else None
-        if any(axis != 0 for s in leading for _, axis in found[s]):
+        if any(axis != 0 for s in leading for _, axis in uses[s]):
             symbol = None
     elif batch is not None:
-        _same_static_batch(inputs, batch, dims, found)
-    for name, places in found.items():
+        _same_static_batch(inputs, batch, dims, uses)
+    for name, places in uses.items():
         if name not in sizes:
             where = ", ".join(f"{value!r} (axis {axis})" for value, axis in places)
             how = "--batch N" if any(axis == 0 for _, axis in places) else f"--dim {name}=N"
@@ -79,7 +79,7 @@ def _same_static_batch(
     inputs: list[onnx.ValueInfoProto],
     batch: int,
     dims: Mapping[str, int],
-    found: Mapping[Symbol, list[tuple[str, int]]],
+    uses: Mapping[Symbol, list[tuple[str, int]]],
 ) -> None:
     for value in inputs:
         shape = value.type.tensor_type.shape.dim

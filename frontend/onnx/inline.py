@@ -66,13 +66,13 @@ def declare(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> None:
 
 def names_in(graph: onnx.GraphProto) -> set[str]:
     """All values that nodes of the graph, and of the bodies of its control flow, read; and its outputs."""
-    found = {o.name for o in graph.output}
+    names = {o.name for o in graph.output}
     for node in graph.node:
-        found.update(node.input)
+        names.update(node.input)
         for a in node.attribute:
             if a.HasField("g"):
-                found |= names_in(a.g)
-    return found
+                names |= names_in(a.g)
+    return names
 
 
 def inline(
@@ -87,8 +87,8 @@ def inline(
         names = inherit(names, list(work.graph.node), work := inliner.inline_local_functions(work))
     for _ in range(8):
         before = list(work.graph.node)
-        wanted = sorted({(n.domain, n.op_type) for n in before if is_function(n, importable)})
-        if not wanted:
+        functions = sorted({(n.domain, n.op_type) for n in before if is_function(n, importable)})
+        if not functions:
             break
         try:
             # The bodies of some functions depend on the types of their inputs.
@@ -97,9 +97,9 @@ def inline(
                 typed.graph.value_info.append(
                     onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
                 )
-            work = inliner.inline_selected_functions(typed, wanted, exclude=False, inline_schema_functions=True)
+            work = inliner.inline_selected_functions(typed, functions, exclude=False, inline_schema_functions=True)
         except RuntimeError as error:
-            raise UnsupportedError(f"{', '.join(o for _, o in wanted)}: cannot be expanded ({error})") from error
+            raise UnsupportedError(f"{', '.join(o for _, o in functions)}: cannot be expanded ({error})") from error
         del work.graph.value_info[:]
         if [id_of(n) for n in work.graph.node] == [id_of(n) for n in before]:
             break
@@ -126,7 +126,7 @@ def id_of(node: onnx.NodeProto) -> tuple[str, ...]:
 
 
 def node_name(node: onnx.NodeProto, index: int) -> str:
-    """The node's name, or one made of its result or operator."""
+    """The node's name, or that of its result, or its operator and position."""
     return node.name or next((o for o in node.output if o), f"{node.op_type}_{index}")
 
 
@@ -138,14 +138,14 @@ def inherit(
     Bodies stand where their node stood; each ends when the node's outputs are all there.
     """
     result: dict[tuple[str, ...], str] = {}
-    made: set[str] = set()
+    written: set[str] = set()
     position = 0
     for node in after.graph.node:
         own = names.get(id_of(node))
         position = min(position, len(before) - 1)
         result[id_of(node)] = own if own is not None else names[id_of(before[position])]
-        made.update(node.output)
-        while position < len(before) and all(o in made for o in before[position].output if o):
+        written.update(node.output)
+        while position < len(before) and all(o in written for o in before[position].output if o):
             position += 1
     return result
 

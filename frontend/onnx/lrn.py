@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
+from ...ir.errors import UsageError
 from ..net.net import fresh
 from .prepare import Network, Node
 
@@ -26,7 +27,8 @@ def expand_even_lrn(network: Network) -> None:
 
 def _number(node: Node, name: str, default: float) -> float:
     value = node.attribute(name, default)
-    assert isinstance(value, int | float)
+    if not isinstance(value, int | float):
+        raise UsageError(f"node {node.name!r}: the attribute {name} is no number")
     return value
 
 

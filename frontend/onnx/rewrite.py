@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...ir.errors import UnsupportedError
+from ...ir.errors import UnsupportedError, UsageError
 from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .lrn import expand_even_lrn
@@ -109,7 +109,8 @@ def as_scale(network: Network, node: Node) -> Scale | None:
             return None  # Its statistics are computed: TVM decomposes it.
         scale, shift, mean, variance = (constants[i].astype(np.float64) for i in node.inputs[1:5])
         epsilon = node.attribute("epsilon", 1e-5)
-        assert isinstance(epsilon, float)
+        if not isinstance(epsilon, float):
+            raise UsageError(f"node {node.name!r}: the attribute epsilon is no number")
         factor = scale / np.sqrt(variance + epsilon)
         return Scale(node.inputs[0], factor, shift - mean * factor)
     if node.op_type not in ("Mul", "Add") or not all(i in network.infos for i in (*node.inputs, node.outputs[0])):

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
+from ...ir.errors import UsageError
 from ..net.net import fresh
 from .prepare import Network, Node
 
@@ -91,14 +92,16 @@ def _geometry(node: Node, network: Network) -> tuple[_Dimension, ...] | None:
 
 def _list(node: Node, name: str) -> tuple[int, ...]:
     value = node.attribute(name, ())
-    assert isinstance(value, list | tuple)
+    if not isinstance(value, list | tuple):
+        raise UsageError(f"node {node.name!r}: the attribute {name} is no list")
     return tuple(int(v) for v in value)
 
 
 def _rewritten(node: Node, network: Network, geometry: tuple[_Dimension, ...]) -> list[Node]:
     """Convolution, interleaving, crop."""
     group = node.attribute("group", 1)
-    assert isinstance(group, int)
+    if not isinstance(group, int):
+        raise UsageError(f"node {node.name!r}: the attribute group is no whole number")
     rank, phases = len(geometry), prod(d.stride for d in geometry)
     weight = network.constants[node.inputs[1]]
     batch, channels = network.infos[node.inputs[0]].shape[0], weight.shape[1]

@@ -34,17 +34,17 @@ LEAST_COLUMNS = 4
 def divide(graph: Graph, machine: Machine) -> Graph:
     """The graph with all such pairs of products in parts; the same graph if there are none."""
     divided: dict[str, list[Op]] = {}
-    made = _Made(graph)
+    divided_graph = _DividedGraph(graph)
     for second in graph.ops:
         pair = _pair(graph, second)
         parts = _parts(graph, machine, pair) if pair is not None else 1
         if pair is not None and parts > 1:
             divided[pair.first.name] = []
-            divided[second.name] = made.divided(pair, parts)
+            divided[second.name] = divided_graph.divided(pair, parts)
     if not divided:
         return graph
     ops = tuple(new for op in graph.ops for new in divided.get(op.name, [op]))
-    return made.finish(ops)
+    return divided_graph.finish(ops)
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def _divisible(graph: Graph, op: Op) -> bool:
 def _column(stage: Stage) -> int | None:
     """The axis that walks the last dimension of what a stage writes."""
     last = stage.write.index[-1].coeffs
-    found = [a for a, c in enumerate(last) if c]
-    return found[0] if len(found) == 1 and _alone(stage.write, found[0]) else None
+    axes = [a for a, c in enumerate(last) if c]
+    return axes[0] if len(axes) == 1 and _alone(stage.write, axes[0]) else None
 
 
 def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
@@ -138,7 +138,7 @@ def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
     return next(enough, 1)
 
 
-class _Made:
+class _DividedGraph:
     """The tensors, constants and data of the new graph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -215,15 +215,15 @@ class _Made:
 
     def _constant(self, name: str, dim: int, span: Span) -> str:
         """A part of a constant along one of its dimensions; two readers of the same part share it."""
-        made = f"{name}:{dim}.{span.lo}-{span.hi}"
-        if made not in self.tensors:
+        part_name = f"{name}:{dim}.{span.lo}-{span.hi}"
+        if part_name not in self.tensors:
             old = self.graph.tensor[name]
             shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))
             array = np.ascontiguousarray(np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim))
-            self.tensors[made] = Tensor(made, shape, old.dtype)
-            self.constants[made] = Constant(made, hashlib.sha256(array.tobytes()).hexdigest())
-            self.data[made] = array
-        return made
+            self.tensors[part_name] = Tensor(part_name, shape, old.dtype)
+            self.constants[part_name] = Constant(part_name, hashlib.sha256(array.tobytes()).hexdigest())
+            self.data[part_name] = array
+        return part_name
 
 
 def _named(name: str, number: int) -> str:

@@ -30,13 +30,13 @@ class LayOutConstants:
     name = "lay out constants"
 
     def run(self, net: Net) -> None:
-        made: dict[tuple[str, tuple[object, ...]], str] = {}
+        laid_out: dict[tuple[str, tuple[object, ...]], str] = {}
         for step in net.steps:
-            step.loops = [_lay_out(_constant_right(loop, net), net, made) for loop in step.loops]
+            step.loops = [_lay_out(_constant_right(loop, net), net, laid_out) for loop in step.loops]
         net.drop_dead()
         # A constant with one layout keeps the name of its weight.
         by_source: dict[str, list[str]] = {}
-        for (source, _), name in made.items():
+        for (source, _), name in laid_out.items():
             by_source.setdefault(source, []).append(name)
         names: dict[str, str] = {}
         for source, copies in by_source.items():
@@ -58,7 +58,7 @@ def _constant_right(loop: Loop, net: Net) -> Loop:
     return loop
 
 
-def _lay_out(loop: Loop, net: Net, made: dict[tuple[str, tuple[object, ...]], str]) -> Loop:
+def _lay_out(loop: Loop, net: Net, laid_out: dict[tuple[str, tuple[object, ...]], str]) -> Loop:
     operands: list[Operand] = []
     for operand in loop.operands:
         if not isinstance(operand, Ref) or operand.tensor not in net.constants or operand.fill is not None:
@@ -77,13 +77,13 @@ def _lay_out(loop: Loop, net: Net, made: dict[tuple[str, tuple[object, ...]], st
             continue
         offset, strides = _strides(operand, axes, info.shape)
         key = (operand.tensor, (offset, strides, shape))
-        if key not in made:
-            made[key] = net.fresh_tensor(f"{operand.tensor}.laid_out")
+        if key not in laid_out:
+            laid_out[key] = net.fresh_tensor(f"{operand.tensor}.laid_out")
             flat = np.ascontiguousarray(array).reshape(-1)
             view = as_strided(flat[offset:], shape, tuple(s * flat.itemsize for s in strides))
-            net.constants[made[key]] = np.ascontiguousarray(view).reshape(shape)
-            net.tensors[made[key]] = Info(shape, info.dtype)
-        operands.append(Ref(made[key], tuple(Linear.axis(a) for a in axes)))
+            net.constants[laid_out[key]] = np.ascontiguousarray(view).reshape(shape)
+            net.tensors[laid_out[key]] = Info(shape, info.dtype)
+        operands.append(Ref(laid_out[key], tuple(Linear.axis(a) for a in axes)))
     return replace(loop, operands=tuple(operands))
 
 

@@ -124,9 +124,9 @@ def _connect(step: Step, net: Net, groups: _Groups) -> None:
         for ref in loop.reads:
             if ref.tensor not in groups.parent:
                 continue
-            mine = [ref.index[d] for d in _wide(net.tensors[ref.tensor])]
-            if len(mine) == len(wide) and all(
-                set(r.axes) - set(loop.reduced) <= set(w.axes) for r, w in zip(mine, wide, strict=True)
+            indices = [ref.index[d] for d in _wide(net.tensors[ref.tensor])]
+            if len(indices) == len(wide) and all(
+                set(r.axes) - set(loop.reduced) <= set(w.axes) for r, w in zip(indices, wide, strict=True)
             ):
                 groups.join(ref.tensor, target)
 

@@ -160,21 +160,21 @@ class _Chain:
 
     def call(self, operand: Operand, func: str) -> tuple[Operand, ...]:
         """The operands of ``func``, if that is how ``operand`` is made; else none."""
-        found = self.term(operand)
-        return found[1] if found is not None and found[0] == func else ()
+        term = self.term(operand)
+        return term[1] if term is not None and term[0] == func else ()
 
     def scaled(self, operand: Operand, depth: int = MAX_DEPTH) -> tuple[float, float, Operand]:
         """``operand`` as a*x+b: (a, b, x)."""
-        found = self.term(operand) if depth else None
-        if found is not None and len(found[1]) == 2:
-            func, (left, right) = found
+        term = self.term(operand) if depth else None
+        if term is not None and len(term[1]) == 2:
+            func, (left, right) = term
             if isinstance(left, float) and func in ("add", "mul"):
                 left, right = right, left
             if isinstance(right, float):
                 a, b, x = self.scaled(left, depth - 1)
                 if func in ("add", "sub"):
                     return a, b + (right if func == "add" else -right), x
-                if func in ("mul", "div") and _is_product(found):
+                if func in ("mul", "div") and _is_product(term):
                     factor = right if func == "mul" else 1 / right
                     return a * factor, b * factor, x
         return 1.0, 0.0, operand
@@ -185,16 +185,16 @@ class _Chain:
         left, right = operands
         if func == "div":
             assert isinstance(right, float)
-            number, found = self._factors(left, depth)
-            return number / right, found
+            number, factors = self._factors(left, depth)
+            return number / right, factors
         (a, some), (b, more) = self._factors(left, depth), self._factors(right, depth)
         return a * b, some + more
 
     def _factors(self, operand: Operand, depth: int) -> tuple[float, list[Operand]]:
         if isinstance(operand, float):
             return operand, []
-        found = self.term(operand) if depth else None
-        return self.factors(found, depth - 1) if found is not None and _is_product(found) else (1.0, [operand])
+        term = self.term(operand) if depth else None
+        return self.factors(term, depth - 1) if term is not None and _is_product(term) else (1.0, [operand])
 
 
 def _is_product(term: Term) -> bool:
@@ -202,19 +202,19 @@ def _is_product(term: Term) -> bool:
     return func == "mul" or (func == "div" and isinstance(operands[1], float) and bool(operands[1]))
 
 
-def _is(value: float, wanted: float) -> bool:
-    """Whether a constant of a network means ``wanted``, in single or in half precision."""
-    return math.isclose(value, wanted, rel_tol=1e-6) or value == float(np.float16(wanted))
+def _is(value: float, constant: float) -> bool:
+    """Whether a number of a network means ``constant``, in single or in half precision."""
+    return math.isclose(value, constant, rel_tol=1e-6) or value == float(np.float16(constant))
 
 
 def _two_factors(chain: _Chain, term: Term) -> list[tuple[float, Operand, Operand]]:
     """A product of a number and two operands, these in both orders."""
     if not _is_product(term):
         return []
-    number, found = chain.factors(term)
-    if len(found) != 2:
+    number, factors = chain.factors(term)
+    if len(factors) != 2:
         return []
-    left, right = found
+    left, right = factors
     return [(number, left, right), (number, right, left)]
 
 
@@ -297,17 +297,17 @@ def _fma(chain: _Chain, term: Term) -> Term | None:
     func, operands = term
     if func == "add":
         for product, c in (operands, operands[::-1]):
-            found = _product(chain, product)
-            if found is not None:
-                return "fma", (*found, c)
+            pair = _product(chain, product)
+            if pair is not None:
+                return "fma", (*pair, c)
     if func == "sub":
         left, right = operands
-        found = _product(chain, left)
-        if found is not None and isinstance(right, float):
-            return "fma", (*found, -right)
-        found = _product(chain, right)
-        if found is not None and isinstance(found[1], float):
-            return "fma", (found[0], -found[1], left)
+        pair = _product(chain, left)
+        if pair is not None and isinstance(right, float):
+            return "fma", (*pair, -right)
+        pair = _product(chain, right)
+        if pair is not None and isinstance(pair[1], float):
+            return "fma", (pair[0], -pair[1], left)
     return None
 
 

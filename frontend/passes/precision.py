@@ -38,7 +38,7 @@ class WrapHosts:
     def run(self, net: Net) -> None:
         outputs = set(net.outputs)
         hosts = [s for s in net.steps if s.host]
-        made_by_host = {o for s in hosts for o in s.outputs}
+        written_by_host = {o for s in hosts for o in s.outputs}
         read_by_npu = {i for s in net.steps if not s.host for i in s.inputs}
         wide_of: dict[str, str] = {}
         narrow_of: dict[str, str] = {}
@@ -50,7 +50,7 @@ class WrapHosts:
                 continue
             for name in dict.fromkeys(step.host_inputs):
                 info = net.tensors[name]
-                if info.dtype != WIDE or name in made_by_host or name in wide_of:
+                if info.dtype != WIDE or name in written_by_host or name in wide_of:
                     continue
                 if name in net.constants:
                     if name in read_by_npu:
@@ -167,7 +167,7 @@ class WidenAccumulators:
 
 def _shared_statistics(net: Net) -> set[str]:
     """Tensors between operators that hold sums over rows, for element-wise use: they stay float32 too."""
-    found: set[str] = set()
+    statistics: set[str] = set()
     flow = Dataflow(net.steps)
     combined_tensors = {r.tensor for step in net.steps for loop in step.loops if loop.combine for r in loop.reads}
     for step in net.steps:
@@ -179,13 +179,13 @@ def _shared_statistics(net: Net) -> set[str]:
         known = set[str]()
         for loop in step.loops:
             summed = loop.combine == "sum" and not loop.is_matrix
-            derived = bool(loop.reads) and all(r.tensor in known or r.tensor in found for r in loop.reads)
+            derived = bool(loop.reads) and all(r.tensor in known or r.tensor in statistics for r in loop.reads)
             if summed or (derived and not loop.combine):
                 known.add(loop.write.tensor)
         small = all(net.tensors[step.output].elements * 2 <= net.tensors[o].elements for s in users for o in s.outputs)
         if step.output in known and small:
-            found.add(step.output)
-    return found
+            statistics.add(step.output)
+    return statistics
 
 
 def _wide_temps(step: Step, shared: set[str]) -> set[str]:

@@ -43,7 +43,7 @@ def shrink(graph: Graph) -> Graph:
 def _needed(graph: Graph) -> dict[str, OpBoxes]:
     """By operator of the NPU: what it computes and touches for what is read of its result; none of unread ones."""
     read: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
-    found: dict[str, OpBoxes] = {}
+    boxes: dict[str, OpBoxes] = {}
     for op in reversed(graph.ops):
         if op.host is not None:
             read |= {name: full(graph.tensor[name].shape) for name in op.inputs}
@@ -52,14 +52,14 @@ def _needed(graph: Graph) -> dict[str, OpBoxes]:
         target = read.get(op.output)
         if target is None or is_empty(target):
             continue
-        found[op.name] = op_boxes(op, graph.tensor, target)
-        if not found[op.name].idle and WORTH * volume(target) > volume(whole):
-            found[op.name] = op_boxes(op, graph.tensor, whole)
+        boxes[op.name] = op_boxes(op, graph.tensor, target)
+        if not boxes[op.name].idle and WORTH * volume(target) > volume(whole):
+            boxes[op.name] = op_boxes(op, graph.tensor, whole)
         for name in op.inputs:
-            merged = hull(read.get(name), found[op.name].tensors.get(name))
+            merged = hull(read.get(name), boxes[op.name].tensors.get(name))
             if merged is not None:
                 read[name] = merged
-    return found
+    return boxes
 
 
 def _moved(op: Op, boxes: OpBoxes, small: dict[str, Box]) -> Op:

@@ -103,8 +103,8 @@ class Domain:
         shape = tuple(self.axes[a].size for a in axes)
         if math.prod(shape) > MAX_GRID:
             raise NotAffine("an index table too large to evaluate")
-        wanted = [v for v in variables(expr) if v in self.values]
-        grids = {v: self._on_grid(self.values[v], axes).astype(dtype_of(v)) for v in wanted}
+        variables_here = [v for v in variables(expr) if v in self.values]
+        grids = {v: self._on_grid(self.values[v], axes).astype(dtype_of(v)) for v in variables_here}
         return axes, np.broadcast_to(evaluate(expr, grids, self.known), shape)
 
     def keeps_inside(self, condition: Any, index: Sequence[Linear], shape: Sequence[int]) -> bool:

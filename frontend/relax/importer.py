@@ -70,9 +70,9 @@ class _Importer:
 
     def place(self, position: int, node: Node, template: Template, local: dict[str, str]) -> None:
         net = self.net
-        made = {o for call in template.calls for o in call.outputs}
+        computed = {o for call in template.calls for o in call.outputs}
         for value, name in zip(node.outputs, template.outputs, strict=False):
-            if value and name in made and name not in local:
+            if value and name in computed and name not in local:
                 local[name] = fresh(value, net.tensors)
                 net.tensors[local[name]] = template.tensors[name]
         for name, info in template.tensors.items():

@@ -114,10 +114,10 @@ def _block(realize: Any, loops: dict[Any, int]) -> Block:
 
 def _stores(stmt: Any, binds: dict[Any, Any], reduces: bool) -> list[Store]:
     if isinstance(stmt, tirx.SeqStmt):
-        found: list[Store] = []
+        stores: list[Store] = []
         for child in stmt.seq:
-            found += _stores(child, binds, reduces)
-        return found
+            stores += _stores(child, binds, reduces)
+        return stores
     if isinstance(stmt, tirx.Bind):
         binds[stmt.var] = _inline(stmt.value, binds)
         return []
@@ -153,20 +153,20 @@ def _reduction(buffer: Any, index: tuple[Any, ...], value: Any) -> Store:
 
 
 def _reads(expr: Any, buffer: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, found.append), order="pre")
-    return any(load.source == buffer for load in found)
+    matches: list[Any] = []
+    tvm_ffi.structural_walk(expr, (TensorLoad, matches.append), order="pre")
+    return any(load.source == buffer for load in matches)
 
 
 def loads(expr: Any) -> list[Any]:
     """All loads in an expression."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, found.append), order="pre")
-    return found
+    matches: list[Any] = []
+    tvm_ffi.structural_walk(expr, (TensorLoad, matches.append), order="pre")
+    return matches
 
 
 def variables(expr: Any) -> list[Any]:
     """All variables in an expression (buffers too), each once."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (tirx.Var, found.append), order="pre")
-    return list(dict.fromkeys(found))
+    matches: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tirx.Var, matches.append), order="pre")
+    return list(dict.fromkeys(matches))
