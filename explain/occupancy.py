@@ -43,7 +43,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _Execution:
     """An instruction that came to its end. Its engine worked from ``begin + issue`` to ``end``."""
 
     engine: Engine
@@ -57,33 +57,34 @@ def occupancy(program: Program, machine: Machine, trace: Trace) -> tuple[dict[Me
     """The most bytes occupied in each memory, and the mean bytes a cycle on each link, in each step of the run."""
     width = max(1, ceil(trace.cycles / STEPS))
     steps = ceil(trace.cycles / width)
-    touched = _touched(program, machine, trace)
-    crossed = _crossed(program, machine, trace)
-    memories = {memory: Steps(width, _most(_levels(rows), steps, width)) for memory, rows in touched.items()}
-    return memories, {link: Steps(width, _mean(rows, steps, width)) for link, rows in crossed.items()}
+    accesses = _accesses(program, machine, trace)
+    transfers = _transfers(program, machine, trace)
+    memories = {memory: Steps(width, _maxima(_levels(rows), steps, width)) for memory, rows in accesses.items()}
+    return memories, {link: Steps(width, _means(rows, steps, width)) for link, rows in transfers.items()}
 
 
-def _ran(program: Program, trace: Trace, machine: Machine) -> Iterator[_Ran]:
+def _executions(program: Program, trace: Trace, machine: Machine) -> Iterator[_Execution]:
     """Everything but synchronisation that ended, queue by queue."""
     for queue, stream, begins, ends in zip(program.queues, program.streams, trace.start, trace.end, strict=True):
         engine = machine.engine[queue.engine]
         for instruction, begin, end in zip(stream, begins.tolist(), ends.tolist(), strict=True):
             if end >= 0 and instruction.row.kind != "sync":
-                yield _Ran(engine, queue.core, instruction, begin, end)
+                yield _Execution(engine, queue.core, instruction, begin, end)
 
 
-def _crossed(program: Program, machine: Machine, trace: Trace) -> dict[str, list[tuple[int, int, int]]]:
+def _transfers(program: Program, machine: Machine, trace: Trace) -> dict[str, list[tuple[int, int, int]]]:
     """For each link, (begin, end, bytes) of every transfer."""
     transfers: dict[str, list[tuple[int, int, int]]] = {link.name: [] for link in machine.links}
     costs = InstructionCosts(program, machine)
-    for ran in _ran(program, trace, machine):
-        if ran.instruction.row.kind in ("copy", "broadcast", "dma"):
-            for link, count in costs.of(ran.engine, ran.instruction).cost.links:
-                transfers[machine.links[link].name].append((ran.begin + ran.engine.issue, ran.end, count))
+    for execution in _executions(program, trace, machine):
+        if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
+            begin = execution.begin + execution.engine.issue
+            for link, count in costs.of(execution.engine, execution.instruction).cost.links:
+                transfers[machine.links[link].name].append((begin, execution.end, count))
     return transfers
 
 
-def _touched(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[Access]]:
+def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[Access]]:
     """For each memory, its accesses."""
     accesses: dict[MemoryInstance, list[Access]] = {
         (memory.name, core): []
@@ -98,17 +99,17 @@ def _touched(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIns
 
     main += [(*_span(placed), 0, 0, True) for placed in program.constants]
     main += [(*_span(_tensor(port)), 0, 0, True) for port in program.inputs]
-    for ran in _ran(program, trace, machine):
-        instruction, position = ran.instruction, ran.instruction.row.position
+    for execution in _executions(program, trace, machine):
+        instruction, position = execution.instruction, execution.instruction.row.position
         for operand in operands(instruction.mnemonic, _without_addresses(instruction)):
             base, memory = int(instruction.values[position[f"{operand.name}.base"]]), machine.memories[operand.memory]
-            for core in _owners(machine, ran, operand) if operand.low < operand.high else ():
-                access = base + operand.low, base + operand.high, ran.begin, ran.end, operand.writes
+            for core in _owners(machine, execution, operand) if operand.low < operand.high else ():
+                access = base + operand.low, base + operand.high, execution.begin, execution.end, operand.writes
                 accesses[memory.name, core].append(access)
         if instruction.row.kind == "host":
             kernel = program.kernels[int(instruction.values[0])]
-            main += [(*_span(placed), ran.begin, ran.end, False) for placed in kernel.inputs]
-            main += [(*_span(placed), ran.begin, ran.end, True) for placed in kernel.outputs]
+            main += [(*_span(placed), execution.begin, execution.end, False) for placed in kernel.inputs]
+            main += [(*_span(placed), execution.begin, execution.end, True) for placed in kernel.outputs]
     main += [(*_span(_tensor(port)), trace.cycles, trace.cycles, False) for port in program.outputs]
     return accesses
 
@@ -120,14 +121,14 @@ def _without_addresses(instruction: Instruction) -> tuple[int | float, ...]:
     return tuple(values)
 
 
-def _owners(machine: Machine, ran: _Ran, operand: Strided) -> Sequence[int | None]:
+def _owners(machine: Machine, execution: _Execution, operand: Strided) -> Sequence[int | None]:
     """The cores in whose memory the operand is."""
     if machine.memories[operand.memory].scope != "core":
         return (None,)
-    if operand.writes and ran.instruction.row.kind == "broadcast":
-        mask = int(ran.instruction.values[ran.instruction.row.position["cores"]])
+    if operand.writes and execution.instruction.row.kind == "broadcast":
+        mask = int(execution.instruction.values[execution.instruction.row.position["cores"]])
         return [core for core in range(machine.cores) if mask >> core & 1]
-    return (ran.core,)
+    return (execution.core,)
 
 
 def _tensor(port: ProgramPort) -> Placed:
@@ -161,7 +162,7 @@ def _levels(accesses: Sequence[Access]) -> tuple[np.ndarray, np.ndarray]:
     return times, np.cumsum(change)
 
 
-def _most(levels: tuple[np.ndarray, np.ndarray], steps: int, width: int) -> np.ndarray:
+def _maxima(levels: tuple[np.ndarray, np.ndarray], steps: int, width: int) -> np.ndarray:
     """The largest level in each step."""
     times, level = levels
     most = level[np.searchsorted(times, np.arange(steps) * width, "right") - 1]
@@ -170,7 +171,7 @@ def _most(levels: tuple[np.ndarray, np.ndarray], steps: int, width: int) -> np.n
     return most
 
 
-def _mean(rows: Sequence[tuple[int, int, int]], steps: int, width: int) -> np.ndarray:
+def _means(rows: Sequence[tuple[int, int, int]], steps: int, width: int) -> np.ndarray:
     """Bytes a cycle in each step."""
     begin, end, count = np.array(rows, np.float64).reshape(-1, 3).T
     moments = np.concatenate([np.zeros(1), begin, end])
