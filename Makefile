@@ -61,7 +61,7 @@ bench-ablation: $(VENV)/.installed-dev | $(BUILD) ## plan without each refinemen
 bench-allocation: OUT ?= $(BUILD)/allocation
 bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUTS=DIR (id,lower,upper,size), offsets go to OUT=DIR; ARGS="..." to the script
 	@test -n "$(INPUTS)" || { echo "error: name the directory of CSV files: make bench-allocation INPUTS=DIR OUT=DIR" >&2; exit 2; }
-	@$(PY) -m benchmarks.allocation "$(INPUTS)" "$(OUT)" $(ARGS)
+	@$(PY) -m benchmarks.allocation.allocate_files "$(INPUTS)" "$(OUT)" $(ARGS)
 
 bench-calibration: JSON ?= $(BUILD)/calibration.json
 bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim and published figures; tables go to JSON=FILE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import allocation
-from benchmarks.allocation_check import violations
+from benchmarks.allocation import allocate_files as allocation
+from benchmarks.allocation.check import violations
 
 # MiniMalloc's worked example: 12 bytes are enough.
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"

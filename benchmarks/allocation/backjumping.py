@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .first_fit import Item, cliques
+from girih.solver.banks.first_fit import Item, cliques
 
 Ints: TypeAlias = NDArray[np.integer]
 """Of 32 bits where they will do: copying rows is most of the work."""

@@ -1,16 +1,18 @@
 """Allocate the buffers of static allocation problems: MiniMalloc's inputs, or any like them.
 
-    python -m benchmarks.allocation INPUTS OUT                      # or: make bench-allocation INPUTS=DIR OUT=DIR
-    python -m benchmarks.allocation INPUTS OUT --minimise --limit 20 --only A.1048576.csv
+    make bench-allocation INPUTS=DIR OUT=DIR
+    python -m benchmarks.allocation.allocate_files INPUTS OUT
+    python -m benchmarks.allocation.allocate_files INPUTS OUT --minimise --limit 20 --only A.1048576.csv
 
 Every CSV file in INPUTS has the columns id, lower, upper and size: buffer ``id`` needs ``size`` bytes while
 ``lower <= t < upper``. OUT gets a file of the same name with a column ``offset`` added; a line for each tells seconds,
-status, peak, bound and whose answer it is, and what :mod:`allocation_check` says of the file that was written.
+status, peak, bound and whose answer it is, and what :mod:`benchmarks.allocation.check` says of the file written.
 
 Without --minimise a file is done as soon as its buffers lie within --capacity, and only then written. With it, the peak
 is lowered until it is proven lowest or --limit is over, and the file is written even if it ends above the capacity.
-Statuses are those of :class:`girih.solver.banks.static_allocation.Allocation`. An interrupt (Ctrl-C) ends the work and
-keeps what is done. The exit code is 1 if a file is not within the capacity, 2 for bad input, 130 after an interrupt.
+Statuses are those of :class:`benchmarks.allocation.static_allocation.Allocation`. An interrupt (Ctrl-C) ends the work
+and keeps what is done. The exit code is 1 if a file is not within the capacity, 2 for bad input, and 130 after an
+interrupt.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.allocation_check import violations
+from benchmarks.allocation.check import violations
+from benchmarks.allocation.static_allocation import Allocation, Buffer, allocate
 from girih.ir.errors import UsageError
-from girih.solver.banks.static_allocation import Allocation, Buffer, allocate
 from girih.solver.cpsat.backend import Budget
 
 COLUMNS = ("id", "lower", "upper", "size")

@@ -10,7 +10,7 @@ What makes it tractable:
 * units: sizes, offsets and capacity are divided by the greatest common divisor of the sizes; time is compressed to
   the maximal sets.
 * rounds: the solver, guided by an order of preference and with little time, runs beside the search of
-  :mod:`girih.solver.banks.backjumping`, which learns from its failures; the solver's next order is the one learned
+  :mod:`benchmarks.allocation.backjumping`, which learns from its failures; the solver's next order is the one learned
   last, and both get more time each round. Either may find a packing below the goal, the solver's goes first if both do,
   and the solver may prove that there is none.
 * the answer: what the search found is a hint, under which the solver solves the model, then improves what is not
@@ -30,11 +30,11 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from ...ir.machine import Memory
-from ..cpsat.backend import STRIKES, Budget, Model, Solution, Status, Var, solve
-from .backjumping import restarts
-from .first_fit import Item, cliques, pack, peak
-from .model import BankProblem, Request, addresses, no_overlap, ordered
+from benchmarks.allocation.backjumping import restarts
+from girih.ir.machine import Memory
+from girih.solver.banks.first_fit import Item, cliques, pack, peak
+from girih.solver.banks.model import BankProblem, Request, addresses, no_overlap, ordered
+from girih.solver.cpsat.backend import Budget, Model, Solution, Status, Var, solve
 
 ROUND = 0.02
 """Deterministic seconds of each side in the first round."""
@@ -135,7 +135,6 @@ class _Run:
         """Whether it is time to stop, whatever was reached."""
         if not self.timed_out and not self.left:
             self.timed_out = True
-            STRIKES.count += 1
         return self.timed_out or self.interrupted or self.spent >= self.limit
 
     def fit(self, goal: int, limit: float) -> bool:

@@ -8,10 +8,10 @@ from itertools import combinations, islice, permutations
 
 import pytest
 
-from girih.solver.banks import static_allocation as module
-from girih.solver.banks.backjumping import restarts
+from benchmarks.allocation import static_allocation as module
+from benchmarks.allocation.backjumping import restarts
+from benchmarks.allocation.static_allocation import Allocation, Buffer, allocate
 from girih.solver.banks.first_fit import Item
-from girih.solver.banks.static_allocation import Allocation, Buffer, allocate
 from girih.solver.cpsat.backend import Budget
 
 BUDGET = Budget(30.0, 0.5)

@@ -1,6 +1,6 @@
 """Judge one answer of the allocation benchmark: two CSV files, and nothing of the solver's.
 
-    python -m benchmarks.allocation_check INPUT.csv ANSWER.csv CAPACITY
+    python -m benchmarks.allocation.check INPUT.csv ANSWER.csv CAPACITY
 
 The answer must have the rows of the input in any order, each with an ``offset``; every buffer must lie within the
 capacity, and two that live at one time (``lower <= t < upper``) must share no byte. Prints what is wrong, a line each,
