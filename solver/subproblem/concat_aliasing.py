@@ -16,7 +16,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cell, Cells, count
-from ...ir.semantics.concat_aliasing import Inside, inside, possible, rooms
+from ...ir.semantics.concat_aliasing import Inside, inside, outermost, possible, rooms
 from ...ir.semantics.in_place import replaced
 from ..cost.local_buffers import data_buffers, in_place_groups
 
@@ -58,8 +58,8 @@ def _within(found: Mapping[str, Inside], cell: Cell, growth: float | None) -> tu
 
 def _largest(found: Mapping[str, Inside], boxes: Mapping[str, Box], name: str) -> float:
     """By how much the buffer in which ``name`` lies is larger than its outermost tensor, as a share of that."""
-    while name in found:
-        name = found[name].whole
+    if name in found:
+        name = outermost(found)[name].whole
     return volume(rooms(found, boxes)[name]) / volume(boxes[name]) - 1
 
 

@@ -15,8 +15,9 @@ of the earlier ones runs segment by segment before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Sequence
+
+import networkx as nx
 
 from ...ir.box import Box, hull, is_empty, overlap
 from ...ir.graph import Graph
@@ -34,15 +35,16 @@ def orders(
     """The orders worth trying, each once: the extremes, and between them."""
     if "step-orders" in disabled:
         return (segment_by_segment(segments),)
-    found = extremes(graph, cells, segments)
+    dependences = _dependences(graph, cells, segments)
+    deep = _depth_first(dependences)
+    found = tuple(dict.fromkeys((segment_by_segment(segments), deep)))
     if "mixed-orders" in disabled:
         return found
     counts = [count(s.instances) for s in segments]
     falls = [i for i in range(1, len(segments)) if counts[i] < counts[i - 1]]
     if len(segments) > MOST_SEGMENTS or len(falls) < 2:
         return found
-    needs = _needs(graph, cells, segments)
-    return tuple(dict.fromkeys((*found, *(_from(needs, found[-1], level) for level in falls))))
+    return tuple(dict.fromkeys((*found, *(_depth_first_from(dependences, deep, level) for level in falls))))
 
 
 def extremes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
@@ -57,64 +59,55 @@ def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
 
 def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Step, ...]:
     """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance."""
-    needs = _needs(graph, cells, segments)
-    missing = {step: len(before) for step, before in needs.items()}
-    after: dict[Step, list[Step]] = {step: [] for step in needs}
-    for step, before in needs.items():
-        for other in before:
-            after[other].append(step)
-    ready = [(-step.segment, step.instance) for step, number in missing.items() if not number]
-    heapify(ready)
-    found: list[Step] = []
-    while ready:
-        segment, instance = heappop(ready)
-        found.append(Step(-segment, instance))
-        for step in after[found[-1]]:
-            missing[step] -= 1
-            if not missing[step]:
-                heappush(ready, (-step.segment, step.instance))
-    return tuple(found)
+    return _depth_first(_dependences(graph, cells, segments))
 
 
-def _from(needs: Mapping[Step, frozenset[Step]], deep: Sequence[Step], level: int) -> tuple[Step, ...]:
-    """Depth first from segment ``level`` on."""
-    found: dict[Step, None] = {}
+def _depth_first(dependences: nx.DiGraph[Step]) -> tuple[Step, ...]:
+    return tuple(nx.lexicographical_topological_sort(dependences, key=lambda step: (-step.segment, step.instance)))
+
+
+def _depth_first_from(dependences: nx.DiGraph[Step], deep: Sequence[Step], level: int) -> tuple[Step, ...]:
+    """Depth first from segment ``level`` on; ``deep`` is depth first from the first segment on."""
+    order: list[Step] = []
+    remaining = dependences.copy()
     for step in (*(s for s in deep if s.segment >= level), *deep):
-        before: set[Step] = set()
-        wanted = [step]
-        while wanted:
-            new = needs[wanted.pop()] - before - found.keys()
-            before |= new
-            wanted += new
-        found |= dict.fromkeys((*sorted(before, key=lambda s: (s.segment, s.instance)), step))
-    return tuple(found)
+        if step in remaining:
+            needed = sorted(nx.ancestors(remaining, step), key=lambda s: (s.segment, s.instance))
+            order += [*needed, step]
+            remaining.remove_nodes_from([*needed, step])
+    return tuple(order)
 
 
-def _needs(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> dict[Step, frozenset[Step]]:
-    """The steps that write what each step reads."""
+def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.DiGraph[Step]:
+    """An edge from each step that writes what another one reads to that one."""
     written: dict[str, list[tuple[Step, Box | None]]] = {}
-    needs: dict[Step, frozenset[Step]] = {}
+    dependences: nx.DiGraph[Step] = nx.DiGraph()
     for step in segment_by_segment(segments):
-        segment = segments[step.segment]
-        made = {name for op in segment.ops for name in graph.op[op].outputs}
-        if graph.op[segment.ops[0]].host is not None:
-            reads: dict[str, Box | None] = dict.fromkeys(graph.op[segment.ops[0]].inputs)
-            writes: dict[str, Box | None] = dict.fromkeys(made)
-        else:
-            there = cells.row(segment, step.instance)
-            reads, writes = {}, {}
-            for cell in there:
-                for name, box in cell.tensors.items():
-                    if name not in made:
-                        reads[name] = hull(reads.get(name), box)
-                for name, box in cell.owned.items():
-                    writes[name] = hull(writes.get(name), box)
-        needs[step] = frozenset(
-            before
-            for name, box in reads.items()
-            for before, there in written.get(name, ())
-            if box is None or there is None or (not is_empty(box) and overlap(box, there))
-        )
+        dependences.add_node(step)
+        reads, writes = _accesses(graph, cells, segments[step.segment], step.instance)
+        for name, box in reads.items():
+            for writer, part in written.get(name, ()):
+                if box is None or part is None or (not is_empty(box) and overlap(box, part)):
+                    dependences.add_edge(writer, step)
         for name, box in writes.items():
             written.setdefault(name, []).append((step, box))
-    return needs
+    return dependences
+
+
+def _accesses(
+    graph: Graph, cells: Cells, segment: Segment, instance: int
+) -> tuple[dict[str, Box | None], dict[str, Box | None]]:
+    """By tensor, the boxes that an instance of a segment reads and writes; ``None``: all of the tensor."""
+    results = {name for op in segment.ops for name in graph.op[op].outputs}
+    first = graph.op[segment.ops[0]]
+    if first.host is not None:
+        return dict.fromkeys(first.inputs), dict.fromkeys(first.outputs)
+    reads: dict[str, Box | None] = {}
+    writes: dict[str, Box | None] = {}
+    for cell in cells.row(segment, instance):
+        for name, box in cell.tensors.items():
+            if name not in results:
+                reads[name] = hull(reads.get(name), box)
+        for name, box in cell.owned.items():
+            writes[name] = hull(writes.get(name), box)
+    return reads, writes
