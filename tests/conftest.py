@@ -44,3 +44,12 @@ def interruptible() -> Generator[None]:
 def golden(request: pytest.FixtureRequest) -> Golden:
     """What compares texts with golden files."""
     return Golden(update=request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="module")
+def unhurried_solver() -> Generator[None]:
+    """A busy machine changes no plan: see :func:`tests.support.cpsat.unhurried`."""
+    from tests.support.cpsat import unhurried
+
+    with unhurried():
+        yield

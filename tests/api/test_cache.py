@@ -28,6 +28,8 @@ from girih.models import build
 from girih.solver.options import Options, Planned
 from tests.support.compiled import LOG, compiled_residual
 
+pytestmark = pytest.mark.usefixtures("unhurried_solver")
+
 NETWORK = build("tiny-cnn").SerializeToString(deterministic=True)
 OPTIONS: dict[str, Any] = {"target": "tiny", "batch": 1, "solver_timeout": 1.0}
 BOTH, NONE = {"plan": True, "lower": True}, {"plan": False, "lower": False}

@@ -14,6 +14,8 @@ from girih.ir.load_machine import load_machine
 from girih.models import build
 from tests.support.onnx_models import Model
 
+pytestmark = pytest.mark.usefixtures("unhurried_solver")
+
 
 @pytest.fixture(scope="module")
 def compiled() -> girih.Compiled:
@@ -150,7 +152,7 @@ def test_what_is_made_again_is_run_checked_and_explained(tmp_path: Path) -> None
     assert result.check is not None and result.check.passed
     report = made.explain(result.trace)
     assert [(row.operator, row.readers) for row in report.recomputed] == [("t", made.plan.recomputed[0].readers)]
-    assert "Recomputed: operators that run again" in str(report)
+    assert "Rematerialised: operators that run again" in str(report)
     # The bound knows nothing of the second run.
     rows = [row for row in report.spent.operators if row.op.startswith("t")]
     assert sum(row.work == 0 for row in rows) == 1
