@@ -14,6 +14,7 @@ from math import floor, gcd
 
 import numpy as np
 
+from ...ir.errors import UsageError
 from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, Operand, Ref, Step
 from ..onnx.inline import Node
@@ -63,7 +64,8 @@ def _changes(node: Node, shape: tuple[int, ...], values: Sequence[np.ndarray | N
         return None
     axes = node.attribute("axes", list(range(len(shape))))
     cubic = node.attribute("cubic_coeff_a", -0.75)
-    assert isinstance(axes, list) and isinstance(cubic, float)
+    if not isinstance(axes, list) or not isinstance(cubic, float):
+        raise UsageError(f"node {node.name!r}: an attribute of Resize is of a wrong type")
     scales, sizes = values[2], values[3] if len(values) > 3 else None
     if sizes is not None:
         new = [int(n) for n in sizes]
