@@ -9,7 +9,7 @@ from ...ir.box import Box, shape_of, spread
 from ...ir.errors import GirihError, UsageError
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
-from ...ir.plan import LocalBuffer, Plan, SharedBuffer
+from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Queue
 from ..loops.tile_spec import row_major
 
@@ -76,11 +76,6 @@ class PlannedBuffers:
     def memory(self) -> dict[str, int]:
         """The index of each memory by name."""
         return {m.name: i for i, m in enumerate(self.machine.memories)}
-
-    @cached_property
-    def local(self) -> dict[tuple[int, str, str, str], LocalBuffer]:
-        """By segment, operator (empty for data), use and name."""
-        return {(b.segment, "" if b.use == "data" else b.op, b.use, b.name): b for b in self.plan.local}
 
     @cached_property
     def homes(self) -> dict[str, SharedBuffer]:

@@ -30,16 +30,13 @@ class TileTiming:
     """Busy cycles for one tile: vector stages before the contraction, each reduce tile, vector stages after it.
 
     Those after it fall into ``drain``, up to the last that reads the contraction's result, and ``finish``. Without a
-    matrix engine all is ``finish``. ``vectors`` is the number of vector instructions, ``matrices`` that of matrix
-    instructions.
+    matrix engine all is ``finish``.
     """
 
     before: int
     matrix: tuple[int, ...]
     drain: int
     finish: int
-    vectors: int
-    matrices: int
 
     @property
     def vector(self) -> int:
@@ -217,7 +214,7 @@ class TileWalks:
         parts = {name: boxes.box(index) for name, boxes in tensors.items() if boxes.present[index]}
         layout = self._layout(op, cell, parts)
         vector = self.machine.engine_for("vector")
-        before = drain = finish = vectors = 0
+        before = drain = finish = 0
         result = op.stages[op.anchor].write.tensor if tile is not None and op.anchor is not None else ""
         matrix: list[EngineTime] = []
         for position, stage in enumerate(op.stages):
@@ -228,15 +225,13 @@ class TileWalks:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
             run = vector_run(vector, stage, stage_points, layout)
-            vectors += run.instructions
             if tile is not None and not matrix:
                 before += run.busy
                 continue
             finish += run.busy
             if any(read.tensor == result for read in stage.reads):
                 drain, finish = drain + finish, 0
-        matrices = sum(r.instructions for r in matrix)
-        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish, vectors, matrices)
+        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish)
 
     def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""
