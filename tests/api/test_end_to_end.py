@@ -38,7 +38,7 @@ def test_half_precision_on_the_default_target() -> None:
     assert result.check.tolerance == 2e-2
 
 
-def test_a_saved_network_runs_alike(compiled: girih.Compiled, tmp_path: Path) -> None:
+def test_a_saved_network_runs_the_same(compiled: girih.Compiled, tmp_path: Path) -> None:
     compiled.save(tmp_path / "net.girih")
     inputs = {"input": np.random.default_rng(1).standard_normal((3, 3, 16, 16), dtype=np.float32)}
     one, two = compiled.run(inputs), girih.load(tmp_path / "net.girih").run(inputs)
@@ -82,7 +82,7 @@ def test_every_element_is_what_graph_and_plan_say(network: str, target: str) -> 
     assert all(o.different == 0 < o.elements for o in result.check.outputs)
 
 
-def test_a_single_wrong_bit_is_told(compiled: girih.Compiled) -> None:
+def test_a_single_wrong_bit_is_reported(compiled: girih.Compiled) -> None:
     result = compiled.run(check="exact")
     (name,) = result.outputs
     result.outputs[name][1, 2] = np.nextafter(result.outputs[name][1, 2], np.float32(9e9))
@@ -111,7 +111,7 @@ def test_the_report_explains_the_run(compiled: girih.Compiled) -> None:
     assert report.summary.plans >= 1
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     heard: list[str] = []
     girih.compile(
         build("tiny-cnn").SerializeToString(),
@@ -135,7 +135,7 @@ def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
     assert one.program_sha256 == another.program_sha256
 
 
-def test_what_is_made_again_is_run_checked_and_explained(tmp_path: Path) -> None:
+def test_a_rematerialised_result_is_run_checked_and_explained(tmp_path: Path) -> None:
     """A large result is needed early and late, and was made of little."""
     model = Model()
     x = model.input("x", "N", 4, 32, 32)

@@ -112,7 +112,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_with_their_line(name: str) -> None:
+def test_mistakes_are_reported_with_their_line(name: str) -> None:
     right, wrong, line, message = MISTAKES[name]
     assert right in TINY
     with pytest.raises(UsageError, match=message) as caught:

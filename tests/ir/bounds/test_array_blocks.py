@@ -78,7 +78,7 @@ def test_where_rows_and_columns_have_several_axes_one_side_rounds() -> None:
     assert matrix_work(graph, STCP) == pytest.approx(4 * max(2 * columns / 32, 2 * rows / 64))
 
 
-def test_what_is_rounded_is_told() -> None:
+def test_what_is_rounded_is_reported() -> None:
     graph = graphs.conv(batch=1, size=8, channels=48, out=24, kernel=1)
     work = unavoidable(graph, STCP)[0]
     assert work.by_op == {"conv": 6.0}

@@ -103,7 +103,7 @@ def verdict(plan: Plan, graph: Graph, geometry: Geometry | None) -> str:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_plan_is_judged_alike_whatever_was_judged_before(name: str) -> None:
+def test_a_plan_is_judged_the_same_whatever_was_judged_before(name: str) -> None:
     graph = GRAPHS[name](dtype="float16")
     geometry, random = Geometry(graph), Random(name)
     said: set[str] = set()

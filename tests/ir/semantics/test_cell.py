@@ -52,7 +52,7 @@ def test_a_renamed_cell_is_the_computed_one(name: str, length: int) -> None:
                     assert list(cell.ops) == list(mine.ops)
 
 
-def test_runs_are_alike_only_if_the_same_results_leave_them() -> None:
+def test_runs_are_equivalent_only_if_the_same_results_leave_them() -> None:
     graph = layers()
     structures = EquivalenceClasses(graph)
     runs = [structures.run_signature(graph.ops[2 * i : 2 * i + 2])[0] for i in range(4)]
@@ -61,7 +61,7 @@ def test_runs_are_alike_only_if_the_same_results_leave_them() -> None:
     assert runs[1] == runs[2] == runs[3]
 
 
-def test_runs_are_alike_only_if_they_are_wired_alike() -> None:
+def test_runs_are_equivalent_only_if_they_are_wired_the_same() -> None:
     net = graphs.Net("wires")
     x = net.input("x", 4, 8)
     y, z = net.elementwise("y", "exp", x), net.elementwise("z", "exp", x)

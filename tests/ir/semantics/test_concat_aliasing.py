@@ -19,7 +19,7 @@ from tests.support import graphs
 from tests.support.concatenations import STCP, block, planned, segment_of
 
 
-def test_each_layer_of_a_block_lies_inside_the_last_one() -> None:
+def test_each_layer_of_a_block_is_aliased_into_the_last_one() -> None:
     found = possible(block(), block().ops)
     assert found == {
         "stem": Inside("concat0", (0, 0, 0, 0)),

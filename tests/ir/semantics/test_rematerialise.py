@@ -92,6 +92,6 @@ def test_the_same_function(seed: int) -> None:
         (Recomputation("t", ("c", "d", "e")), "all readers of t are to have the second run"),
     ],
 )
-def test_what_makes_no_sense_is_told(wanted: Recomputation, told: str) -> None:
+def test_what_makes_no_sense_is_reported(wanted: Recomputation, told: str) -> None:
     with pytest.raises(CheckError, match=told):
         recompute(long_way(), (wanted,))

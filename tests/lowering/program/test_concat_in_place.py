@@ -52,7 +52,7 @@ def test_concatenations_of_concatenations_are_right(seed: int) -> None:
     check(graph, machine, plan, inputs_of(graph, seed), tolerance)
 
 
-def test_what_lies_inside_is_not_copied() -> None:
+def test_what_is_aliased_is_not_copied() -> None:
     graph = block()
     found: list[Counter[str]] = []
     for parts in ((), segment_of(graph).inside):

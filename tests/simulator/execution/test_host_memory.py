@@ -43,7 +43,7 @@ def test_the_message_says_how_much_and_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert simulate(source, TINY, {}, inputs).violations == ()
 
 
-def test_it_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_memory, "available", lambda: 1000)
     monkeypatch.setattr(Clock, "run", lambda _: pytest.fail("the clock ran"))
     with pytest.raises(UsageError, match="are free"):

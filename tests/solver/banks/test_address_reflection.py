@@ -1,4 +1,4 @@
-"""Local memories upside down."""
+"""Address reflection of local memories: plans stay valid, and engines wait less for one another's banks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def odd() -> Machine:
 
 
 @pytest.mark.parametrize("machine", [STCP920, odd()])
-def test_neighbours_that_meet_are_turned(machine: Machine) -> None:
+def test_neighbours_that_meet_are_reflected(machine: Machine) -> None:
     """Two segments of which the second loads where the first still works: turned, one can be loaded early."""
     graph = graphs.chain(2, batch=8, size=32, channels=64)
     made = plan(graph, machine, Options(timeout=1.0, strategy="layerwise")).plan
@@ -53,7 +53,7 @@ def test_neighbours_that_meet_are_turned(machine: Machine) -> None:
     assert mirrored(graph, machine, found) == found
 
 
-def test_fewer_waits_and_none_that_one_turn_could_avoid() -> None:
+def test_fewer_waits_and_none_that_one_reflection_could_avoid() -> None:
     """Against all ways to turn five segments, on random costs."""
     for seed in range(200):
         draw = Random(seed)

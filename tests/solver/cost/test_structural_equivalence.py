@@ -1,4 +1,4 @@
-"""What equal segments share is what each of them would have by itself."""
+"""What structurally equivalent segments share is what each of them would have by itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _segments(graph: Graph, cells: Cells, length: int, instances: tuple[Split, .
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("instances", [(), (Split(1, 2),)])
-def test_shared_answers_are_those_of_each_alone(length: int, instances: tuple[Split, ...]) -> None:
+def test_what_equivalent_segments_share_is_what_each_has_alone(length: int, instances: tuple[Split, ...]) -> None:
     graph = graphs.chain(12)
     cells = Cells(graph)
     walks = TileWalks(graph, MACHINE)

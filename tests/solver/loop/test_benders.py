@@ -158,7 +158,7 @@ def test_no_plan_at_all_names_the_operator_and_the_bytes() -> None:
         plan(graphs.attention(dtype="float32", length=128), machine, QUICK)
 
 
-def test_main_memory_that_is_too_small_is_told_at_once() -> None:
+def test_main_memory_that_is_too_small_is_reported_at_once() -> None:
     with pytest.raises(InfeasibleError, match=r"bytes of DDR, [\d,]+ more than the 1,024 there are"):
         plan(graphs.chain(dtype="float32"), with_memory(load_machine("tiny"), "DDR", 1024), QUICK)
 

@@ -1,4 +1,4 @@
-"""Other cuts for the segments of a plan."""
+"""Re-segmentation: other splits into instances for the segments of a plan."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def plans() -> tuple[Plan, Plan]:
         return without, plan(skip(), MACHINE, OPTIONS).plan
 
 
-def test_a_spilled_result_is_made_again_where_that_is_faster(plans: tuple[Plan, Plan]) -> None:
+def test_a_spilled_result_is_rematerialised_where_that_is_faster(plans: tuple[Plan, Plan]) -> None:
     without, made = plans
     graph = skip()
     assert without.recomputed == () and made.recomputed == (Recomputation("t", ("last",)),)
@@ -271,7 +271,7 @@ def test_the_host_makes_nothing_again(name: str) -> None:
     assert data.work == {}
 
 
-def test_an_interrupt_keeps_what_is_made_again(monkeypatch: pytest.MonkeyPatch, plans: tuple[Plan, Plan]) -> None:
+def test_an_interrupt_keeps_what_is_rematerialised(monkeypatch: pytest.MonkeyPatch, plans: tuple[Plan, Plan]) -> None:
     _, made = plans
     monkeypatch.setattr(refine, "polish", lambda *_: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType]
     with unhurried():

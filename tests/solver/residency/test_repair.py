@@ -1,4 +1,4 @@
-"""Where a request can begin earliest, against every address and every begin."""
+"""Repair of movable intervals: where a request can begin earliest, against every address and every begin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drawn(random: Random) -> Item:
     return Item(random.randint(1, 5), first, first + random.randint(1, 5))
 
 
-def test_theearliest_begin_and_its_outermost_address() -> None:
+def test_the_earliest_begin_and_its_outermost_address() -> None:
     random = Random(0)
     nowhere = 0
     for _ in range(400):

@@ -66,7 +66,7 @@ def test_what_is_chosen_fits_and_nothing_that_is_larger_would() -> None:
     assert len(set(found)) > 2
 
 
-def test_a_host_operator_has_nothing_inside() -> None:
+def test_nothing_is_aliased_into_the_result_of_a_host_operator() -> None:
     graph = graphs.dense(1)
     segment = segment_of(graph)
     hosted = replace(graph, ops=tuple(replace(op, host="x") if op.name == "stem" else op for op in graph.ops))

@@ -1,4 +1,4 @@
-"""What a matrix operator waits for the vector operator that makes its input."""
+"""Producer stall: what a matrix operator waits for the vector operator that produces its input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def test_the_share_of_a_producer_is_that_of_its_walk() -> None:
     tiles=st.integers(1, 12), depth=st.integers(1, 8), lead=st.integers(0, 2000),
     matrix=st.integers(1, 300), vector=st.integers(1, 300),
 )  # fmt: skip
-def test_the_wait_is_what_a_list_schedule_waits(tiles: int, depth: int, lead: int, matrix: int, vector: int) -> None:
+def test_the_producer_stall_is_that_of_a_list_schedule(
+    tiles: int, depth: int, lead: int, matrix: int, vector: int
+) -> None:
     """Rows alone: tile i of n needs the share (i + 1) / n of the producer; in-order engines, results in d places."""
     drained = [0.0] * tiles
     done, busy = 0.0, float(lead)
@@ -61,7 +63,7 @@ def test_the_wait_is_what_a_list_schedule_waits(tiles: int, depth: int, lead: in
     assert abs(told - busy) <= 2 * (matrix + vector) + lead / tiles
 
 
-def test_more_versions_let_the_matrix_engine_run_ahead() -> None:
+def test_more_buffers_let_the_matrix_engine_run_ahead() -> None:
     graph = graphs.matmul(m=256, k=64, n=32)
     op = graph.ops[0]
     cell = Cells(graph).cell(Segment((op.name,), (), (), ()), 0, 0)
