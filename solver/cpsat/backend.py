@@ -1,9 +1,7 @@
 """The border to the constraint solver: the only file that imports it.
 
 :class:`Model` is a thin builder: variables, constraints by name, an objective and a hint. Constraints that are added
-under ``with model.group("capacity"):`` belong to that group; a model built with ``disabled={"capacity"}`` leaves them
-out, so that a conflict is found by rebuilding with fewer groups (see :func:`conflict`): reified groups would destroy
-propagation.
+under ``with model.group("capacity"):`` bear that name, so that an invalid model says which one is wrong.
 
 :func:`solve` is deterministic: one worker, a seed, and a limit in the solver's own deterministic time that is meant to
 strike first. The wall clock is a safety net; :attr:`Solution.timed_out` tells when it struck, and then the answer may
@@ -64,11 +62,9 @@ def weighted(terms: Sequence[Expr], weights: Sequence[int]) -> Expr:
 class Model:
     """A constraint model under construction; every number in it is an integer."""
 
-    def __init__(self, name: str = "", *, disabled: frozenset[str] = frozenset()) -> None:
+    def __init__(self, name: str = "") -> None:
         self.proto = cp_model.CpModel()
         self.proto.name = name
-        self.disabled = disabled
-        self.groups: list[str] = []
         self.intervals = 0
         self.guided = False
         self._stack: list[str] = []
@@ -94,26 +90,16 @@ class Model:
         self.intervals += 1
         return self.proto.new_interval_var(start, size, start + size, name)
 
-    def optional_interval(self, start: Expr, size: Expr, present: Var, name: str) -> Interval:
-        self.intervals += 1
-        return self.proto.new_optional_interval_var(start, size, start + size, present, name)
-
     # Groups.
 
     @contextmanager
     def group(self, name: str) -> Generator[None]:
-        """Name the constraints added inside; nothing is added if ``name`` or a group around it is disabled."""
-        if name not in self.groups:
-            self.groups.append(name)
+        """Name the constraints added inside."""
         self._stack.append(name)
         try:
             yield
         finally:
             self._stack.pop()
-
-    @property
-    def _off(self) -> bool:
-        return any(name in self.disabled for name in self._stack)
 
     def _named(self, constraint: cp_model.Constraint, when: Var | None = None) -> None:
         if self._stack:
@@ -125,54 +111,28 @@ class Model:
 
     def add(self, linear: Linear, when: Var | None = None) -> None:
         """A linear comparison, required only if ``when`` is true."""
-        if not self._off:
-            self._named(self.proto.add(linear), when)
+        self._named(self.proto.add(linear), when)
 
     def exactly_one(self, literals: Iterable[Var]) -> None:
-        if not self._off:
-            self._named(self.proto.add_exactly_one(list(literals)))
+        self._named(self.proto.add_exactly_one(list(literals)))
 
     def at_most_one(self, literals: Iterable[Var]) -> None:
-        if not self._off:
-            self._named(self.proto.add_at_most_one(list(literals)))
+        self._named(self.proto.add_at_most_one(list(literals)))
 
     def any_of(self, literals: Iterable[Var], when: Var | None = None) -> None:
-        if not self._off:
-            self._named(self.proto.add_bool_or(list(literals)), when)
+        self._named(self.proto.add_bool_or(list(literals)), when)
 
     def implication(self, a: Var, b: Var) -> None:
-        if not self._off:
-            self._named(self.proto.add_implication(a, b))
+        self._named(self.proto.add_implication(a, b))
 
     def no_overlap(self, intervals: Iterable[Interval]) -> None:
-        if not self._off:
-            self._named(self.proto.add_no_overlap(list(intervals)))
-
-    def no_overlap_2d(self, x: Sequence[Interval], y: Sequence[Interval]) -> None:
-        if not self._off:
-            self._named(self.proto.add_no_overlap_2d(x, y))
+        self._named(self.proto.add_no_overlap(list(intervals)))
 
     def cumulative(self, intervals: Sequence[Interval], demands: Sequence[Expr], capacity: Expr) -> None:
-        if not self._off:
-            self._named(self.proto.add_cumulative(intervals, demands, capacity))
-
-    def element(self, index: Expr, values: Sequence[Expr], target: Expr) -> None:
-        """``target == values[index]``."""
-        if not self._off:
-            self._named(self.proto.add_element(index, values, target))
-
-    def allowed(self, variables: Sequence[Expr], tuples: Iterable[Sequence[int]]) -> None:
-        """The variables together take one of the ``tuples``."""
-        if not self._off:
-            self._named(self.proto.add_allowed_assignments(variables, tuples))
-
-    def multiply(self, target: Expr, factors: Sequence[Expr]) -> None:
-        if not self._off:
-            self._named(self.proto.add_multiplication_equality(target, list(factors)))
+        self._named(self.proto.add_cumulative(intervals, demands, capacity))
 
     def max_equal(self, target: Expr, exprs: Iterable[Expr]) -> None:
-        if not self._off:
-            self._named(self.proto.add_max_equality(target, list(exprs)))
+        self._named(self.proto.add_max_equality(target, list(exprs)))
 
     # Objective and guidance.
 
@@ -344,20 +304,3 @@ def _status(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Status:
             return "unknown"
         case other:
             raise RuntimeError(f"model {model.name!r}: the solver answers {other}: {model.validate()}")
-
-
-def conflict(build: Callable[[frozenset[str]], Model], *, budget: Budget, seed: int = 0) -> tuple[str, ...] | None:
-    """Groups of constraints that contradict one another: none can be spared, as far as the budget tells.
-
-    ``build(disabled)`` makes the model without some groups; the budget is for each of its solutions. ``None`` if the
-    whole model is not proven infeasible; empty if it is infeasible without any group.
-    """
-    whole = build(frozenset())
-    if solve(whole, budget=budget, seed=seed).status != "infeasible":
-        return None
-    dropped: frozenset[str] = frozenset()
-    for name in whole.groups:
-        attempt = dropped | {name}
-        if solve(build(attempt), budget=budget, seed=seed).status == "infeasible":
-            dropped = attempt
-    return tuple(name for name in whole.groups if name not in dropped)

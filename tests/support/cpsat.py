@@ -14,8 +14,8 @@ from ortools.sat.python import cp_model
 from girih.solver.cpsat.backend import Model, total, weighted
 
 
-def knapsack(disabled: frozenset[str] = frozenset()) -> Model:
-    model = Model("knapsack", disabled=disabled)
+def knapsack() -> Model:
+    model = Model("knapsack")
     take = [model.bool(f"take[{i}]") for i in range(4)]
     with model.group("room"):
         model.add(weighted(take, [3, 4, 5, 6]) <= 9)

@@ -1,4 +1,4 @@
-"""The border to the solver: every status, groups, determinism, limits, interrupts."""
+"""The border to the solver: every status, determinism, limits, interrupts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from girih.solver.cpsat.backend import Budget, Model, Solution, conflict, solve, weighted
+from girih.solver.cpsat.backend import Budget, Model, Solution, solve, weighted
 from tests.support.cpsat import jobs, knapsack
 
 LONG = Budget(20.0)
@@ -72,58 +72,25 @@ def test_same_seed_same_answer() -> None:
     assert answers(7) == answers(7)
 
 
-def test_groups_can_be_left_out() -> None:
-    free = solve(knapsack(frozenset({"room"})), budget=LONG)
-    assert free.objective == -16.0
-    assert solve(knapsack(frozenset({"room", "pairs"})), budget=LONG).objective == -19.0
-    assert knapsack().groups == ["room", "pairs"]
-
-
-def test_conflict_names_the_groups_that_contradict() -> None:
-    def build(disabled: frozenset[str]) -> Model:
-        model = Model(disabled=disabled)
-        x, y = model.int(0, 9, "x"), model.int(0, 9, "y")
-        with model.group("innocent"):
-            model.add(x <= 8)
-        with model.group("large"):
-            model.add(x + y >= 15)
-        with model.group("small x"):
-            model.add(x <= 5)
-        with model.group("no hard x"), model.group("inner"):
-            model.add(x != 7)
-        return model
-
-    assert conflict(build, budget=LONG) == ("large", "small x")
-
-    def fine(disabled: frozenset[str]) -> Model:
-        return Model(disabled=disabled)
-
-    assert conflict(fine, budget=LONG) is None
-
-
 def test_every_constraint() -> None:
     model = Model()
-    x, y, z = (model.int(0, 9, name) for name in "xyz")
+    x = model.int(0, 9, "x")
     a, b, c = (model.bool(name) for name in "abc")
     model.exactly_one([a, b])
     model.implication(a, c)
     model.any_of([a, c])
     model.add(x == 3, when=a)
     model.add(x == 5, when=b)
-    model.element(y, [4, 7, 9], z)
-    model.allowed([x, y], [(3, 1), (5, 2)])
-    model.multiply(product := model.int(0, 99, "product"), [x, z])
     model.no_overlap([model.interval(0, 4, "i"), model.interval(start := model.int(0, 9, "s"), 2, "j")])
-    model.no_overlap([model.interval(1, 4, "k"), model.optional_interval(2, 2, late := model.bool("late"), "l")])
-    model.no_overlap_2d([model.interval(0, 2, "u"), model.interval(1, 2, "v")],
-                        [model.interval(0, 3, "w"), model.interval(high := model.int(0, 9, "h"), 1, "q")])  # fmt: skip
+    model.cumulative([model.interval(0, 3, "u"), model.interval(late := model.int(0, 9, "l"), 2, "v")], [2, 2], 3)
+    model.max_equal(most := model.int(0, 9, "most"), [x, late])
     pick = model.choice([2, 6], "pick")
     model.add(pick > 3)
     four = model.constant(4)
-    model.minimize(product + start + high)
+    model.minimize(x + start + late + most)
     answer = solve(model, budget=LONG)
-    assert [answer.value(v) for v in (x, y, z, product, start, high, pick)] == [3, 1, 7, 21, 4, 3, 6]
-    assert answer.true(a) and answer.true(c) and not answer.true(b) and not answer.true(late)
+    assert [answer.value(v) for v in (x, start, late, most, pick)] == [3, 4, 3, 3, 6]
+    assert answer.true(a) and answer.true(c) and not answer.true(b)
     assert answer.value(four) == 4
 
 
