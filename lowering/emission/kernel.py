@@ -108,4 +108,3 @@ class KernelCache:
         if spec not in self._known:
             self._known[spec] = compile_kernel(spec, self.machine)
         return self._known[spec]
-

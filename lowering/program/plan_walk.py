@@ -25,7 +25,7 @@ class Walker:
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
         self._on_host = [op.name for op in graph.ops if op.host is not None]
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
-        """By segment and the position at which they open."""
+        """By segment, and by the position in it at which their lifetimes begin."""
         for local in plan.local:
             self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
