@@ -31,8 +31,8 @@ from .stamp import Relocatable, relocatable
 class BoundView:
     """A buffer that the kernel calls ``name``.
 
-    It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`), and begins ``offset`` bytes
-    behind the corner of what the core has of it.
+    It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`), and begins
+    ``offset`` bytes behind the corner of what the core has of it.
     """
 
     name: str
@@ -82,8 +82,8 @@ class TileKernels:
     ) -> tuple[TileKernel, ...]:
         """The kernels that compute ``box`` of the result, tile by tile.
 
-        ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`). ``idle``
-        stages do nothing. ``reduce``: see :func:`girih.lowering.loops.tile_spec.tile_spec`.
+        ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`).
+        ``idle`` stages do nothing. ``reduce``: see :func:`girih.lowering.loops.tile_spec.tile_spec`.
         """
         key = (self._structures[op.name], box, tile.sizes, tile.order, held, idle, reduce)
         if key not in self._known:
