@@ -18,7 +18,7 @@ from ..ir.files import known_suffix, write_text, written_whole
 from ..ir.graph import Op
 from ..ir.machine import Machine
 from ..ir.program import Program
-from ..ir.semantics.rematerialise import followed
+from ..ir.semantics.rematerialise import planned_graph
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
@@ -181,7 +181,7 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
     """Evaluate the graph in numpy, rounded where it and the plan say, and compare every element."""
     from .exact import evaluate, reduce_cuts, sums_in_parts
 
-    graph, program, cuts = followed(package.graph, package.plan), package.program, reduce_cuts(package.plan)
+    graph, program, cuts = planned_graph(package.graph, package.plan), package.program, reduce_cuts(package.plan)
     names = [op.name for op in graph.ops if op.host]
     kernels = dict(zip(names, program.kernels, strict=True))
 

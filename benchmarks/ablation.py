@@ -149,7 +149,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     began = time.perf_counter()
     left_out = [case.without] if case.without not in (None, CHUNKS) else []
     options = Options(case.timeout, disabled=checked(left_out))
-    most = 1 if case.without == CHUNKS else dma_chunks.MOST
+    most = 1 if case.without == CHUNKS else dma_chunks.MOST_CHUNKS
     try:
         with patch.object(dma_chunks, "MOST", most):
             planned = plan(divide(graph(case.network), machine), machine, options)

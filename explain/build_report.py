@@ -6,7 +6,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.semantics.rematerialise import followed
+from ..ir.semantics.rematerialise import planned_graph
 from ..ir.trace import Trace
 from .cycles.account import cycle_breakdown
 from .cycles.engine_loads import engine_loads
@@ -20,7 +20,7 @@ from .report import Report, Summary
 def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
     """Explain a compilation by a run of its program, of which only ``trace``'s times are read."""
     breakdown = cycle_breakdown(graph, plan, program, machine, trace)
-    network, graph = graph, followed(graph, plan)
+    network, graph = graph, planned_graph(graph, plan)
     loads = engine_loads(graph, plan, program, machine)
     worst = max(breakdown.segments_of(breakdown.bounding), key=lambda row: row.lost)
     summary = Summary(

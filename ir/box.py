@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-Room = TypeVar("Room")
+Place = TypeVar("Place")
 
 
 class Span(NamedTuple):
@@ -88,22 +88,22 @@ def overlap(a: Box, b: Box) -> bool:
     return True
 
 
-def spread(box: Box, rooms: Iterable[tuple[Room, Box]]) -> list[tuple[Room, Box]] | None:
+def spread(box: Box, places: Iterable[tuple[Place, Box]]) -> list[tuple[Place, Box]] | None:
     """Which part of ``box`` each of the ``rooms`` holds; ``None`` if they do not hold all of it.
 
     The first room that holds the whole holds all of it. Otherwise, in their order, each room that touches the box
     holds what they share, if none before it holds a part of that.
     """
-    parts: list[tuple[Room, Box]] = []
-    for room, held in rooms:
+    parts: list[tuple[Place, Box]] = []
+    for place, held in places:
         if contains(held, box):
-            return [(room, box)]
+            return [(place, box)]
         if overlap(held, box):
-            parts.append((room, intersect(held, box)))
-    taken: list[tuple[Room, Box]] = []
-    for room, piece in parts:
+            parts.append((place, intersect(held, box)))
+    taken: list[tuple[Place, Box]] = []
+    for place, piece in parts:
         if not any(overlap(piece, other) for _, other in taken):
-            taken.append((room, piece))
+            taken.append((place, piece))
     return taken if sum(volume(piece) for _, piece in taken) == volume(box) else None
 
 

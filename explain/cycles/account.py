@@ -11,7 +11,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Engine, Machine
 from ...ir.plan import Plan
 from ...ir.program import Program
-from ...ir.semantics.rematerialise import followed
+from ...ir.semantics.rematerialise import planned_graph
 from ...ir.trace import Trace
 from .breakdown import BreakdownRow, CycleBreakdown
 from .critical_path import CriticalPath, Node
@@ -23,7 +23,7 @@ from .ledger import Ledger
 
 def cycle_breakdown(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> CycleBreakdown:
     """All cycles of a run; what ``plan`` rematerialises, of which the lower bound knows nothing, is *extra*."""
-    account = _Account(followed(graph, plan), plan, program, machine, trace)
+    account = _Account(planned_graph(graph, plan), plan, program, machine, trace)
     works = {work.resource: work for work in unavoidable(graph, machine)}
     bound = bounding(tuple(works.values())).resource
     engines = [e for e in machine.engines if account.runs(e) or e.name == bound]

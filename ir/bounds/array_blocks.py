@@ -24,17 +24,17 @@ from math import prod
 
 from ..graph import Access, ContractionAxes, Stage, contraction_axes
 from ..machine import Engine
-from .demanded_elements import Inside
+from .demanded_elements import InBoundsPoints
 
 
-def least_blocks(stage: Stage, inside: Inside, engine: Engine) -> float:
+def least_blocks(stage: Stage, inside: InBoundsPoints, engine: Engine) -> float:
     """Blocks of the array for the points ``inside`` of a contraction: the sum over batch and reduction."""
     roles = contraction_axes(stage)
-    widths = [width for width in map(inside.alone, roles.n) if width is not None]
+    widths = [width for width in map(inside.independent_extent, roles.n) if width is not None]
     if len(widths) < len(roles.n) or not _certain(stage, roles):
         return inside.count / (engine.rows * engine.columns)
     one_axis = sum(w > 1 for w in widths) <= 1 or sum(stage.axes[a].extent > 1 for a in roles.m) <= 1
-    lines = inside.lines(roles.m, (*roles.batch, *roles.k))
+    lines = inside.line_counts(roles.m, (*roles.batch, *roles.k))
     return sum(times * _blocks(rows, prod(widths), engine, one_axis) for rows, times in lines.items())
 
 

@@ -42,27 +42,27 @@ class Points:
 
     count: int
     elements: Mapping[str, int]
-    inside: Inside | None = field(default=None, compare=False, repr=False)
+    in_bounds: InBoundsPoints | None = field(default=None, compare=False, repr=False)
 
 
-def needed_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
+def demanded_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
     """The points of each stage, by the names of the operators that a result depends on; none of host operators."""
-    wanted: dict[str, Grid] = {name: _whole(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
+    demanded: dict[str, Grid] = {name: _whole(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
     found: dict[str, tuple[Points, ...]] = {}
     known: dict[Hashable, tuple[Op, tuple[Points, ...], dict[str, Grid]]] = {}
     for op in reversed(graph.ops):
         if op.host is not None:
-            wanted |= {name: _whole(graph.tensor[name].shape) for name in op.inputs}
-        elif op.output in wanted:
+            demanded |= {name: _whole(graph.tensor[name].shape) for name in op.inputs}
+        elif op.output in demanded:
             # Equal operators of which the same is wanted need the same, but for the names.
-            before = tuple(_bytes(wanted.get(name)) for name in (*op.inputs, *op.outputs))
+            before = tuple(_bytes(demanded.get(name)) for name in (*op.inputs, *op.outputs))
             key = (graph.analysis(EquivalenceClasses).class_of[op.name], before)
             if key not in known:
-                points = _of_op(graph, op, wanted)
-                known[key] = op, points, {name: wanted[name] for name in op.inputs if name in wanted}
+                points = _of_op(graph, op, demanded)
+                known[key] = op, points, {name: demanded[name] for name in op.inputs if name in demanded}
             first, points, grids = known[key]
             mine = dict(zip(tensor_names(first), tensor_names(op), strict=True))
-            wanted |= {mine[name]: grid for name, grid in grids.items()}
+            demanded |= {mine[name]: grid for name, grid in grids.items()}
             found[op.name] = points if first is op else tuple(_renamed(p, mine) for p in points)
     return found
 
@@ -72,29 +72,29 @@ def _bytes(grid: Grid | None) -> tuple[bytes, ...] | None:
 
 
 def _renamed(points: Points, name: Mapping[str, str]) -> Points:
-    return Points(points.count, {name[n]: count for n, count in points.elements.items()}, points.inside)
+    return Points(points.count, {name[n]: count for n, count in points.elements.items()}, points.in_bounds)
 
 
-def _of_op(graph: Graph, op: Op, wanted: dict[str, Grid]) -> tuple[Points, ...]:
+def _of_op(graph: Graph, op: Op, demanded: dict[str, Grid]) -> tuple[Points, ...]:
     """The points of each stage; what they read joins ``wanted``, private buffers too."""
     shapes = {b.name: b.shape for b in op.buffers} | {n: graph.tensor[n].shape for n in (*op.inputs, *op.outputs)}
     found: list[Points] = []
     for stage in reversed(op.stages):
-        target = wanted.get(stage.write.tensor)
-        grid = writing(stage, target) if target is not None else ()
-        inside = Inside(stage, grid, shapes) if target is not None and all(map(len, grid)) else None
-        if inside is None or inside.count == 0:
+        target = demanded.get(stage.write.tensor)
+        grid = axis_values_writing(stage, target) if target is not None else ()
+        in_bounds = InBoundsPoints(stage, grid, shapes) if target is not None and all(map(len, grid)) else None
+        if in_bounds is None or in_bounds.count == 0:
             found.append(Points(0, {}))
             continue
         elements: dict[str, int] = {}
         for read in stage.reads:
-            touched, count = inside.touched(read)
-            wanted[read.tensor] = joined(wanted.get(read.tensor), touched)
-            elements[read.tensor] = max(elements.get(read.tensor, 0), count, prod(map(len, wanted[read.tensor])))
-        found.append(Points(inside.count, elements, inside))
+            touched, count = in_bounds.touched(read)
+            demanded[read.tensor] = grid_union(demanded.get(read.tensor), touched)
+            elements[read.tensor] = max(elements.get(read.tensor, 0), count, prod(map(len, demanded[read.tensor])))
+        found.append(Points(in_bounds.count, elements, in_bounds))
     for buffer in op.buffers:
         # Another operator may call its own by the same name.
-        wanted.pop(buffer.name, None)
+        demanded.pop(buffer.name, None)
     return tuple(reversed(found))
 
 
@@ -102,7 +102,7 @@ def _whole(shape: tuple[int, ...]) -> Grid:
     return tuple(np.arange(extent) for extent in shape)
 
 
-def writing(stage: Stage, target: Grid) -> Grid:
+def axis_values_writing(stage: Stage, target: Grid) -> Grid:
     """Values of the axes of ``stage`` with which it writes into ``target``; all of them where an index has one axis."""
     grid = list(_whole(tuple(axis.extent for axis in stage.axes)))
     for index, wanted in zip(stage.write.index, target, strict=True):
@@ -133,7 +133,7 @@ def _hits(first: np.ndarray, rest: np.ndarray, wanted: Positions) -> np.ndarray:
     return np.isin(first[:, None] + rest[None, :], wanted).mean(axis=1)
 
 
-class Inside:
+class InBoundsPoints:
     """The points of a grid of axis values whose reads are all in bounds.
 
     Axes that decide together whether a read is in bounds make a group; ``count`` is exact if no group is too large.
@@ -167,12 +167,12 @@ class Inside:
         """Of each group, the values of its axes at each of its points; a point of the stage is one of each group."""
         return tuple(self._points.values())
 
-    def alone(self, axis: int) -> int | None:
+    def independent_extent(self, axis: int) -> int | None:
         """How many values an axis has, if it decides with no other what is in bounds; else ``None``."""
         points = self._points[self._group[axis]]
         return len(points[axis]) if len(points) == 1 else None
 
-    def lines(self, along: Collection[int], others: Collection[int]) -> Counter[int]:
+    def line_counts(self, along: Collection[int], others: Collection[int]) -> Counter[int]:
         """By number of points ``along`` some axes: for how many values of ``others`` there are so many.
 
         An axis in neither is left out; it has to be :meth:`alone`.
@@ -278,7 +278,7 @@ def _sums(const: int, terms: list[tuple[int, Positions]]) -> Positions:
     return total
 
 
-def joined(a: Grid | None, b: Grid) -> Grid:
+def grid_union(a: Grid | None, b: Grid) -> Grid:
     """The union of two grids where that is one, else the larger of them."""
     if a is None:
         return b

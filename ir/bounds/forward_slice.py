@@ -34,7 +34,7 @@ import numpy as np
 from ..box import Affine
 from ..equivalence import Signature, signature
 from ..graph import DTYPES, Access, Graph, Op, Stage
-from .demanded_elements import Grid, Inside, Points
+from .demanded_elements import Grid, InBoundsPoints, Points
 
 MOST_POINTS = 1 << 21
 """Points of a part, or positions it reads times positions it writes, beyond which it is too much to look at."""
@@ -145,8 +145,8 @@ class _Made:
         """The result and the private buffers of an operator."""
         found: dict[str, Grid] = {}
         for stage, mine in zip(op.stages, points, strict=True):
-            if mine.inside is not None:
-                grid = tuple(map(mine.inside.values, stage.write.index))
+            if mine.in_bounds is not None:
+                grid = tuple(map(mine.in_bounds.values, stage.write.index))
                 before = found.get(stage.write.tensor)
                 found[stage.write.tensor] = grid if before is None else tuple(map(np.union1d, before, grid))
         return found
@@ -161,7 +161,7 @@ class _Made:
 
     def key(self, op: Op) -> Signature:
         """Equal for operators of equal structure only if the same is needed of them and of their inputs."""
-        insides = (stage.inside for stage in self._points[op.name])
+        insides = (stage.in_bounds for stage in self._points[op.name])
         groups = tuple(() if inside is None else inside.groups for inside in insides)
         mine = tuple(tuple(tuple((a, v.tobytes()) for a, v in group.items()) for group in stage) for stage in groups)
         return mine, tuple(self._keys.get(name) for name in dict.fromkeys(op.inputs))
@@ -195,9 +195,9 @@ class _Nest:
         for position, (stage, points) in enumerate(zip(self._op.stages, self._points, strict=True)):
             for operand, read in enumerate(stage.reads):
                 # What only padding is in has no elements that anything could influence.
-                if points.inside is None or read.tensor not in reaches or read.tensor not in self._made:
+                if points.in_bounds is None or read.tensor not in reaches or read.tensor not in self._made:
                     continue
-                found = self._influenced(position, operand, stage, points.inside, reaches[read.tensor])
+                found = self._influenced(position, operand, stage, points.in_bounds, reaches[read.tensor])
                 if found is None:
                     continue
                 if self._counts(position, operand):
@@ -213,7 +213,7 @@ class _Nest:
         return self._counted and position == self._op.anchor and operand == 0
 
     def _influenced(
-        self, position: int, operand: int, stage: Stage, inside: Inside, reach: Reach
+        self, position: int, operand: int, stage: Stage, inside: InBoundsPoints, reach: Reach
     ) -> list[_Found] | None:
         """What of each part of a stage is influenced through one of its reads; ``None`` if nothing certainly is."""
         if (position, operand) not in self._parts:
@@ -330,7 +330,9 @@ def _rounded(run: int, extent: int) -> int:
     return run if run == extent or run <= 4 else 1 << (run.bit_length() - 1)
 
 
-def _parts(stage: Stage, inside: Inside, read: Access, right: Access | None, made: Mapping[str, Grid]) -> list[_Part]:
+def _parts(
+    stage: Stage, inside: InBoundsPoints, read: Access, right: Access | None, made: Mapping[str, Grid]
+) -> list[_Part]:
     """The parts of a stage for one of its reads; ``right`` is the operand whose elements are counted."""
     dims = [("read", d, index) for d, index in enumerate(read.index)]
     dims += [("write", d, index) for d, index in enumerate(stage.write.index)]

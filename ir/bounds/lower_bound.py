@@ -32,8 +32,8 @@ from ..graph import DTYPES, Graph, Op, Stage
 from ..isa.scalar_functions import ELEMENTS
 from ..machine import Engine, Machine
 from .array_blocks import least_blocks
-from .demanded_elements import Inside, Points, needed_points
-from .two_phase import phases
+from .demanded_elements import InBoundsPoints, Points, demanded_points
+from .two_phase import two_phase_bound
 
 Needed = Mapping[str, tuple[Points, ...]]
 """By operator: the points of each stage."""
@@ -49,24 +49,24 @@ class Work:
 
     resource: str
     cycles: float
-    told: str
+    reason: str
     by_op: Mapping[str, float]
     rounded: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
-    points = needed_points(graph)
+    points = demanded_points(graph)
     works = _works(graph, machine, points)
     most = bounding(works)
     cores = {machine.engine_for(kind).name for kind in ("matrix", "vector")}
-    later = phases(
+    later = two_phase_bound(
         graph, machine, points, {work.resource: work.by_op for work in works if work.resource in cores},
         [op for op, position, _, _ in _running(graph, points) if on_matrix(op, position, _dtypes(graph, op), machine)],
     )  # fmt: skip
     if later is not None and later.cycles > most.cycles:
-        return ceil(later.cycles - 1e-6), later.told
-    return ceil(most.cycles - 1e-6), f"{most.resource}: {most.told}"
+        return ceil(later.cycles - 1e-6), later.reason
+    return ceil(most.cycles - 1e-6), f"{most.resource}: {most.reason}"
 
 
 def bounding(works: tuple[Work, ...]) -> Work:
@@ -76,7 +76,7 @@ def bounding(works: tuple[Work, ...]) -> Work:
 
 def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
     """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
-    return _works(graph, machine, needed_points(graph))
+    return _works(graph, machine, demanded_points(graph))
 
 
 def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[Work, ...]:
@@ -105,12 +105,12 @@ def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
     return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
 
 
-def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, Inside]]:
+def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, InBoundsPoints]]:
     """(operator, position, stage, points) of each stage that must run."""
     for op in graph.ops:
         for position, (stage, mine) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
-            if mine.inside is not None:
-                yield op, position, stage, mine.inside
+            if mine.in_bounds is not None:
+                yield op, position, stage, mine.in_bounds
 
 
 def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
@@ -126,8 +126,8 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
             cycles[op.name] += blocks / rate
             rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
             macs += inside.count
-    told = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
-    return Work(engine.name, sum(cycles.values()), told, cycles, rounded)
+    reason = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), reason, cycles, rounded)
 
 
 def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
@@ -143,8 +143,8 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
         lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
         cycles[op.name] += inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
         elements += inside.count
-    told = f"{elements:,} element operations on {machine.cores} cores"
-    return Work(engine.name, sum(cycles.values()), told, cycles)
+    reason = f"{elements:,} element operations on {machine.cores} cores"
+    return Work(engine.name, sum(cycles.values()), reason, cycles)
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
@@ -164,8 +164,8 @@ def _host(graph: Graph, machine: Machine) -> Work:
     engine = machine.engine_for("host")
     moved = {op.name: sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs)) for op in kernels}
     cycles = {name: engine.issue + count / engine.bytes_per_cycle for name, count in moved.items()}
-    told = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
-    return Work(engine.name, sum(cycles.values()), told, cycles)
+    reason = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
+    return Work(engine.name, sum(cycles.values()), reason, cycles)
 
 
 def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
@@ -179,26 +179,26 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
         both[name] += count
     twice = {name: 2 * count for name, count in both.items()}
     main, shared = machine.role("main").name, machine.role("shared").name
-    crossing: dict[tuple[str, str], Mapping[str, int]] = {
+    crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
         (main, "read"): into, (main, "write"): out, (main, "both"): both,
         (shared, "read"): both, (shared, "write"): both, (shared, "both"): twice,
     }  # fmt: skip
     found: list[Work] = []
     for link in machine.links:
-        crossed = crossing.get((link.memory, link.direction), {})
+        crossed = crossed_by.get((link.memory, link.direction), {})
         if moved := sum(crossed.values()):
             by_op: dict[str, float] = defaultdict(float)
             for name, count in crossed.items():
                 by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
-            told = f"{moved:,} bytes of constants, inputs and outputs"
-            found.append(Work(link.name, moved / link.bytes_per_cycle, told, by_op))
+            reason = f"{moved:,} bytes of constants, inputs and outputs"
+            found.append(Work(link.name, moved / link.bytes_per_cycle, reason, by_op))
     return found
 
 
 def _user(graph: Graph, tensor: str, points: Needed) -> str:
     """The operator that makes a tensor; of a constant or input, the first one that runs and reads it."""
-    made = graph.producer.get(tensor)
-    return made.name if made else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
+    producer = graph.producer.get(tensor)
+    return producer.name if producer else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
 
 
 def _accessed_bytes(graph: Graph, names: set[str], points: Needed) -> dict[str, int]:

@@ -30,7 +30,7 @@ from .forward_slice import used_after
 
 
 @dataclass(frozen=True)
-class Phases:
+class TwoPhaseBound:
     """``engine`` works with ``operators`` operators; after that, ``bytes`` cross ``link`` in ``fetching`` cycles."""
 
     engine: str
@@ -41,7 +41,7 @@ class Phases:
     operators: int
 
     @property
-    def told(self) -> str:
+    def reason(self) -> str:
         """Where the cycles come from."""
         computing = (
             f"{self.cycles - self.fetching:,.0f} cycles of {self.operators} operator{'s' * (self.operators > 1)}"
@@ -50,22 +50,24 @@ class Phases:
         return f"{self.engine}, then {self.link}: {computing}, and {moving}"
 
 
-def phases(
+def two_phase_bound(
     graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ...]], work: Mapping[str, Mapping[str, float]],
     on_matrix: Sequence[Op],
-) -> Phases | None:  # fmt: skip
+) -> TwoPhaseBound | None:  # fmt: skip
     """The largest bound of two phases; ``None`` if all weights have room.
 
     ``work``: for engines, cycles by operator. ``on_matrix``: the operators whose anchor the matrix engine runs.
     """
     stationary = _stationary(graph, on_matrix)
     rooms = [
-        (link, room) for link, room in _rooms(machine) if room < sum(graph.tensor[n].bytes for n in stationary.values())
+        (link, room)
+        for link, room in _on_chip_capacities(machine)
+        if room < sum(graph.tensor[n].bytes for n in stationary.values())
     ]
     if not rooms:
         return None
     after = used_after(graph, points, stationary)
-    found: list[Phases] = []
+    found: list[TwoPhaseBound] = []
     for engine, by_op in work.items():
         found += _of_engine(engine, by_op, after, rooms)
     return max(found, key=lambda one: one.cycles, default=None)
@@ -73,7 +75,7 @@ def phases(
 
 def _of_engine(
     engine: str, by_op: Mapping[str, float], after: Mapping[str, int], rooms: Sequence[tuple[Link, int]]
-) -> Iterator[Phases]:
+) -> Iterator[TwoPhaseBound]:
     """For each number of bytes, all operators after which so many are used."""
     done = 0.0
     order = sorted((name for name in by_op if by_op[name]), key=lambda name: -after[name])
@@ -83,7 +85,7 @@ def _of_engine(
             left = after[name] - room
             if left > 0:
                 fetching = left / link.bytes_per_cycle
-                yield Phases(engine, link.name, done + fetching, fetching, left, number)
+                yield TwoPhaseBound(engine, link.name, done + fetching, fetching, left, number)
 
 
 def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
@@ -100,7 +102,7 @@ def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     return {op: name for op, name in found.items() if name in graph.constant_names and name not in others}
 
 
-def _rooms(machine: Machine) -> Iterator[tuple[Link, int]]:
+def _on_chip_capacities(machine: Machine) -> Iterator[tuple[Link, int]]:
     """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
     main, shared, weights = machine.role("main"), machine.role("shared"), machine.role("weights")
     inside = weights.capacity * machine.cores

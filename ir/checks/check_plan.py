@@ -16,7 +16,7 @@ from ..machine import Machine
 from ..plan import Plan, Segment, Tile
 from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.cell import count, leaving
-from ..semantics.rematerialise import followed
+from ..semantics.rematerialise import planned_graph
 from .plan_facts import Facts, Geometry
 from .plan_local_memory import check_local
 from .plan_shared_memory import check_shared
@@ -29,7 +29,7 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     """
     if plan.machine != machine.name:
         fail(f"it is for machine {plan.machine}, not {machine.name}")
-    graph = followed(graph, plan)
+    graph = planned_graph(graph, plan)
     geometry = geometry or Geometry(graph)
     assert geometry.graph is graph
     facts = Facts(plan, machine, geometry)

@@ -25,7 +25,7 @@ _BATCH = 1 << 16
 
 
 @dataclass(frozen=True)
-class Made:
+class Stored:
     """The share of a result that ``core`` stores in ``slot``."""
 
     step: int
@@ -35,7 +35,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Read:
+class Loaded:
     """A box that ``core`` (-1: the host) needs in ``slot``."""
 
     step: int
@@ -175,9 +175,9 @@ class Facts:
         return True
 
     @cached_property
-    def made(self) -> dict[str, list[Made]]:
+    def made(self) -> dict[str, list[Stored]]:
         """By tensor: all shares of results that leave their segment, in the order of the slots."""
-        found: dict[str, list[Made]] = {}
+        found: dict[str, list[Stored]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
@@ -190,7 +190,9 @@ class Facts:
                     continue
                 rows = found.setdefault(op.output, [])
                 slot = self.first_slot[number] + position
-                rows += [Made(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned]
+                rows += [
+                    Stored(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned
+                ]
         return found
 
     @cached_property
@@ -215,9 +217,9 @@ class Facts:
         return found
 
     @cached_property
-    def reads(self) -> dict[str, list[Read]]:
+    def reads(self) -> dict[str, list[Loaded]]:
         """By tensor: what cells load from the shared memory into local memory."""
-        found: dict[str, list[Read]] = {}
+        found: dict[str, list[Loaded]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
@@ -228,7 +230,7 @@ class Facts:
                     buffer = self.data.get((step.segment, name))
                     if name not in produced and buffer is not None and volume(box):
                         slot = self.first_slot[number] + buffer.live[0]
-                        found.setdefault(name, []).append(Read(number, slot, core, box))
+                        found.setdefault(name, []).append(Loaded(number, slot, core, box))
         return found
 
     @cached_property

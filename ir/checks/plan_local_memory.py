@@ -10,7 +10,7 @@ from ..graph import DTYPES
 from ..machine import Memory
 from ..plan import LocalBuffer, Segment
 from ..semantics.cell import Cell
-from ..semantics.concat_aliasing import inside, possible, wholes
+from ..semantics.concat_aliasing import concat_aliases, parent_buffers, possible_aliases
 from ..semantics.in_place import replaced
 from .plan_facts import Facts
 
@@ -77,7 +77,7 @@ def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer
         old.use == new.use == "data"
         and old.address == new.address
         and old.live[1] == new.live[0] + 1
-        and replaced(facts.graph, facts.ops(segment), inside(facts.graph, segment)).get(new.name) == old.name
+        and replaced(facts.graph, facts.ops(segment), concat_aliases(facts.graph, segment)).get(new.name) == old.name
     )
 
 
@@ -90,7 +90,7 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             _fail(f"segment {index} has two {buffer.use} buffers of {buffer.name}")
         known[key] = buffer
     cells = facts.all_cells(segment)
-    places = possible(facts.graph, facts.ops(segment))
+    places = possible_aliases(facts.graph, facts.ops(segment))
     for name in segment.inside:
         if name not in places:
             _fail(f"segment {index} says that {name} lies inside another tensor, and it has no such place")
@@ -108,11 +108,11 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             buffer = _there(known, (op.name, "weights", right), index)
             size = most * DTYPES[facts.graph.tensor[right].dtype]
             _check_versions(facts, buffer, size, tile.weight_depth, (position, position + 1))
-    whole = wholes(facts.graph, segment)
+    whole = parent_buffers(facts.graph, segment)
     for (_, use, name), buffer in known.items():
         if use == "data" and name in whole:
             _fail(f"segment {index} has a data buffer of {name}, which lies in that of {whole[name]}")
-        if use == "data" and not any(name in cell.tensors or name in cell.rooms for cell in cells):
+        if use == "data" and not any(name in cell.tensors or name in cell.extents for cell in cells):
             _fail(f"segment {index} has a data buffer of {buffer.name}, which it does not touch")
 
 
@@ -137,7 +137,7 @@ def _check_data(
     facts: Facts, index: int, segment: Segment, cells: list[Cell], known: dict[tuple[str, str, str], LocalBuffer]
 ) -> None:
     ops = facts.ops(segment)
-    whole = wholes(facts.graph, segment)
+    whole = parent_buffers(facts.graph, segment)
     names = dict.fromkeys(whole.get(name, name) for cell in cells for name in cell.tensors)
     for name in names:
         if facts.streamed(segment, name):
@@ -146,7 +146,7 @@ def _check_data(
             continue
         buffer = _there(known, ("", "data", name), index)
         members = {name} | {part for part, outer in whole.items() if outer == name}
-        need = max(volume(c.room(part)) for c in cells for part in members if part in c.tensors)
+        need = max(volume(c.allocated(part)) for c in cells for part in members if part in c.tensors)
         need *= DTYPES[facts.graph.tensor[name].dtype]
         touched = [p for p, op in enumerate(ops) if op.output in members or not members.isdisjoint(op.inputs)]
         _check_versions(facts, buffer, need, 1, (touched[0], touched[-1] + 1))

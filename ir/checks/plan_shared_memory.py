@@ -13,7 +13,7 @@ from ..graph import DTYPES
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.dma_chunks import dma_chunks
-from .plan_facts import Facts, Made, Stream
+from .plan_facts import Facts, Stored, Stream
 
 
 def _fail(message: str) -> NoReturn:
@@ -99,7 +99,7 @@ class _Contents:
         self.here: dict[str, list[SharedBuffer]] = {}
         for buffer in here:
             self.here.setdefault(buffer.tensor, []).append(buffer)
-        self.written: dict[int, list[Made]] = {}
+        self.written: dict[int, list[Stored]] = {}
         """By the identity of a buffer: what is stored into it."""
         self.targets: dict[tuple[str, int, int], list[tuple[SharedBuffer, Box]]] = {}
         """By tensor, slot and core: where the parts of the share go."""

@@ -1,8 +1,8 @@
-"""What a plan's cuts mean: the boxes that one core computes in one instance of a segment.
+"""What a plan's splits mean: the boxes that one core computes in one instance (sub-batch) of a segment.
 
-The splits of a segment cut the output of its last operator (the leader) into disjoint shares, one for each cell
+The splits of a segment cut the output of its last operator (the root) into disjoint shards, one for each cell
 (instance, core). Going backwards, each operator of the segment computes the hull of what its consumers in the
-segment need of it and, if its result leaves the segment, of the cell's share of that result. Overlaps between cells
+segment need of it and, if its result leaves the segment, of the cell's shard of that result. Overlaps between cells
 (halos) are computed by each of them.
 """
 
@@ -17,7 +17,7 @@ from ..box import Box, Span, full, hull, is_empty, part, volume
 from ..equivalence import EquivalenceClasses, Signature
 from ..graph import Graph, Op
 from ..plan import Segment, Split
-from .concat_aliasing import idle, inside, rooms
+from .concat_aliasing import allocation_extents, concat_aliases, elided_stages
 from .in_place import replaced
 from .region import OpBoxes, op_boxes
 
@@ -29,19 +29,19 @@ class Cell:
     ``ops``: by operator name, the points and boxes it computes (absent: it does nothing here). ``tensors``: by graph
     tensor, the hull of what the cell's operators read and write, or that of the input that it may replace (see
     :func:`girih.ir.semantics.in_place.replaced`): what its local buffer has room for, row-major. ``owned``: for each
-    result that leaves the segment, the share that this cell stores; shares of different cells are disjoint. ``rooms``:
-    where tensors lie inside one another (see :mod:`girih.ir.semantics.concat_aliasing`), the extent of their common
-    buffer for each of them; stages of ``ops`` that would copy one into the other have no points.
+    result that leaves the segment, the shard that this cell stores; shards of different cells are disjoint.
+    ``extents``: of each tensor whose buffer holds aliases (see :mod:`girih.ir.semantics.concat_aliasing`), and of
+    these, the box that the buffer holds; stages of ``ops`` that would copy an alias have no points.
     """
 
     ops: Mapping[str, OpBoxes]
     tensors: Mapping[str, Box]
     owned: Mapping[str, Box]
-    rooms: Mapping[str, Box] = field(default_factory=dict[str, Box])
+    extents: Mapping[str, Box] = field(default_factory=dict[str, Box])
 
-    def room(self, name: str) -> Box:
+    def allocated(self, name: str) -> Box:
         """The box that the local buffer of a tensor holds, row-major, in the tensor's own index space."""
-        return self.rooms[name] if name in self.rooms else self.tensors[name]
+        return self.extents[name] if name in self.extents else self.tensors[name]
 
     @cached_property
     def weight(self) -> int:
@@ -64,8 +64,8 @@ def _digits(splits: tuple[Split, ...], index: int) -> list[int]:
     return digits[::-1]
 
 
-def share(shape: tuple[int, ...], segment: Segment, instance: int, core: int, dims: Mapping[int, int | None]) -> Box:
-    """The share of one cell in a tensor whose dimension ``dims[d]`` follows the leader's dimension ``d``.
+def shard(shape: tuple[int, ...], segment: Segment, instance: int, core: int, dims: Mapping[int, int | None]) -> Box:
+    """The shard of one cell in a tensor whose dimension ``dims[d]`` follows the root's dimension ``d``.
 
     Where a split has no dimension to follow, part 0 owns everything.
     """
@@ -95,7 +95,7 @@ def leaving(graph: Graph, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     )
 
 
-class _Parts:
+class _OpBoxesCache:
     """What boxes of results need, each found once: segments that differ in length alone ask for the same."""
 
     def __init__(self, graph: Graph) -> None:
@@ -110,22 +110,22 @@ class _Parts:
 
 
 def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
-    """For each operator, the dimension of its result that shrinks when a dimension of the leader's result is halved.
+    """For each operator, the dimension of its result that shrinks when a dimension of the root's result is halved.
 
-    The first such dimension that no other dimension of the leader already took; ``None`` where none shrinks.
+    The first such dimension that no other dimension of the root already took; ``None`` where none shrinks.
     """
-    return _followed(_Parts(graph), ops)
+    return _followed(_OpBoxesCache(graph), ops)
 
 
-def _followed(parts: _Parts, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
-    graph, leader = parts.graph, ops[-1]
-    shape = graph.tensor[leader.output].shape
+def _followed(parts: _OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
+    graph, root = parts.graph, ops[-1]
+    shape = graph.tensor[root.output].shape
     found: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
-    found[leader.name] = {d: d for d in range(len(shape))}
+    found[root.name] = {d: d for d in range(len(shape))}
     for d, extent in enumerate(shape):
         half = list(full(shape))
         half[d] = part(extent, 2, 0) if extent > 1 else Span(0, 1)
-        boxes = _backwards(parts, ops, {leader.name: tuple(half)})
+        boxes = _backwards(parts, ops, {root.name: tuple(half)})
         for op in ops[:-1]:
             mine = boxes.get(op.name)
             whole = graph.tensor[op.output].shape
@@ -139,7 +139,7 @@ def _followed(parts: _Parts, ops: tuple[Op, ...]) -> dict[str, dict[int, int | N
     return found
 
 
-def _backwards(parts: _Parts, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
+def _backwards(parts: _OpBoxesCache, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
     """The boxes of each operator that ``shares`` (by operator name) and their ancestors in ``ops`` need."""
     wanted: dict[str, Box] = {}
     boxes: dict[str, OpBoxes] = {}
@@ -156,20 +156,20 @@ def _backwards(parts: _Parts, ops: tuple[Op, ...], shares: Mapping[str, Box]) ->
 
 
 @dataclass(frozen=True)
-class Run:
+class OperatorRun:
     """The operators of a segment: a number for their structure, and the names of operators and tensors in it."""
 
-    number: int
+    class_number: int
     ops: tuple[str, ...]
     tensors: tuple[str, ...]
 
 
 _Cut = tuple[tuple[Split, ...], tuple[Split, ...], int, int]
 _Key = tuple[tuple[str, ...], tuple[str, ...], *_Cut]
-_Alike = tuple[int, tuple[int, ...], *_Cut]
+_ClassKey = tuple[int, tuple[int, ...], *_Cut]
 _Row = tuple[tuple[Split, ...], tuple[Split, ...], int]
 _RowKey = tuple[tuple[str, ...], tuple[str, ...], *_Row]
-_AlikeRow = tuple[int, tuple[int, ...], *_Row]
+_ClassRowKey = tuple[int, tuple[int, ...], *_Row]
 
 
 class Cells:
@@ -182,14 +182,14 @@ class Cells:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.classes = graph.analysis(EquivalenceClasses)
-        self._parts = _Parts(graph)
+        self._parts = _OpBoxesCache(graph)
         self._numbers: dict[Signature, int] = {}
-        self._runs: dict[tuple[str, ...], Run] = {}
-        self._dims: dict[int, tuple[Run, dict[str, dict[int, int | None]]]] = {}
-        self._alike: dict[_Alike, tuple[Run, Cell]] = {}
+        self._runs: dict[tuple[str, ...], OperatorRun] = {}
+        self._dims: dict[int, tuple[OperatorRun, dict[str, dict[int, int | None]]]] = {}
+        self._by_class: dict[_ClassKey, tuple[OperatorRun, Cell]] = {}
         self._cells: dict[_Key, Cell] = {}
         self._rows: dict[_RowKey, tuple[Cell, ...]] = {}
-        self._busiest: dict[_AlikeRow, int] = {}
+        self._busiest: dict[_ClassRowKey, int] = {}
 
     def row(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
         """The cells of all cores that ``segment`` uses, in one of its instances."""
@@ -201,16 +201,16 @@ class Cells:
     def busiest(self, segment: Segment, instance: int) -> Cell:
         """That of them with the most to do, the first if there are several; equal segments have it on the same core."""
         row = self.row(segment, instance)
-        number, inside = self._kind(segment)
+        number, inside = self._class_key(segment)
         alike = (number, inside, segment.instances, segment.cores, instance)
         if alike not in self._busiest:
             self._busiest[alike] = max(range(len(row)), key=lambda core: row[core].weight)
         return row[self._busiest[alike]]
 
-    def _kind(self, segment: Segment) -> tuple[int, tuple[int, ...]]:
+    def _class_key(self, segment: Segment) -> tuple[int, tuple[int, ...]]:
         """The structure of a segment: of its run, and which of the tensors in it lie inside of others."""
         run = self.run(segment.ops)
-        return run.number, tuple(run.tensors.index(name) for name in segment.inside)
+        return run.class_number, tuple(run.tensors.index(name) for name in segment.inside)
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
         """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
@@ -218,26 +218,26 @@ class Cells:
         key = (segment.ops, segment.inside, *cut)
         if key not in self._cells:
             run = self.run(segment.ops)
-            alike = (*self._kind(segment), *cut)
-            if alike not in self._alike:
-                self._alike[alike] = run, self._compute(segment, instance, core)
-            first, cell = self._alike[alike]
+            alike = (*self._class_key(segment), *cut)
+            if alike not in self._by_class:
+                self._by_class[alike] = run, self._compute(segment, instance, core)
+            first, cell = self._by_class[alike]
             self._cells[key] = cell if first is run else _renamed(cell, first, run)
         return self._cells[key]
 
-    def run(self, ops: tuple[str, ...]) -> Run:
+    def run(self, ops: tuple[str, ...]) -> OperatorRun:
         """The structure of a run of operators, and the names in it."""
         if ops not in self._runs:
             structure, tensors = self.classes.run_signature([self.graph.op[n] for n in ops])
-            self._runs[ops] = Run(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
+            self._runs[ops] = OperatorRun(self._numbers.setdefault(structure, len(self._numbers)), ops, tensors)
         return self._runs[ops]
 
     def followed(self, ops: tuple[str, ...]) -> dict[str, dict[int, int | None]]:
         """See :func:`followed_dims`."""
         run = self.run(ops)
-        if run.number not in self._dims:
-            self._dims[run.number] = run, _followed(self._parts, tuple(self.graph.op[n] for n in ops))
-        first, dims = self._dims[run.number]
+        if run.class_number not in self._dims:
+            self._dims[run.class_number] = run, _followed(self._parts, tuple(self.graph.op[n] for n in ops))
+        first, dims = self._dims[run.class_number]
         return {mine: dims[theirs] for mine, theirs in zip(ops, first.ops, strict=True)}
 
     def _compute(self, segment: Segment, instance: int, core: int) -> Cell:
@@ -247,7 +247,7 @@ class Cells:
             return Cell({}, {}, {})
         dims = self.followed(segment.ops)
         shares = {
-            op.name: share(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
+            op.name: shard(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
             for op in dict.fromkeys((*leaving(graph, ops), ops[-1]))
         }
         shares = {name: box for name, box in shares.items() if not is_empty(box)}
@@ -260,16 +260,16 @@ class Cells:
                 merged = hull(tensors.get(name), boxes[op.name].tensors.get(name))
                 if merged is not None and not is_empty(merged):
                     tensors[name] = merged
-        parts = inside(graph, segment)
+        parts = concat_aliases(graph, segment)
         for name, old in replaced(graph, ops, parts).items():
             if name in tensors:
                 tensors[name] = tensors[old]
         owned = {graph.op[name].output: box for name, box in shares.items()}
         for op in ops:
-            copies = idle(op, parts)
+            copies = elided_stages(op, parts)
             if copies and op.name in boxes:
                 boxes[op.name] = without(boxes[op.name], copies)
-        return Cell(boxes, tensors, owned, rooms(parts, tensors))
+        return Cell(boxes, tensors, owned, allocation_extents(parts, tensors))
 
 
 def without(boxes: OpBoxes, stages: Collection[int]) -> OpBoxes:
@@ -278,7 +278,7 @@ def without(boxes: OpBoxes, stages: Collection[int]) -> OpBoxes:
     return replace(boxes, points=points)
 
 
-def _renamed(cell: Cell, old: Run, new: Run) -> Cell:
+def _renamed(cell: Cell, old: OperatorRun, new: OperatorRun) -> Cell:
     """The same cell in another run of equal structure."""
     op = dict(zip(old.ops, new.ops, strict=True))
     tensor = dict(zip(old.tensors, new.tensors, strict=True))
@@ -289,7 +289,7 @@ def _renamed(cell: Cell, old: Run, new: Run) -> Cell:
         },
         {tensor[n]: box for n, box in cell.tensors.items()},
         {tensor[n]: box for n, box in cell.owned.items()},
-        {tensor[n]: box for n, box in cell.rooms.items()},
+        {tensor[n]: box for n, box in cell.extents.items()},
     )
 
 

@@ -1,13 +1,13 @@
-"""Which tensors of a segment are made where their concatenation lies, so that nothing is left to copy.
+"""Concatenation aliasing: results of a segment that are computed at their place in a concatenation.
 
-A concatenation copies each of its inputs, as a whole, to a place of its own in the result. What the segment itself
-makes can be written there at once: the tensor then has no buffer of its own, but lies *inside* that of the result, in
-rows as long as the result's, and the stage that would copy it has nothing to do. The result can lie inside another one
-in turn: all layers of a dense block are written into one buffer.
+A concatenation copies each of its operands, as a whole, to a place of its own in the result. An operand that the
+segment itself computes can be written there at once. It is then an *alias*: it has no buffer of its own, but lies in
+that of the result, its *parent*, in rows as long as the parent's, and the stage that would copy it is elided. The
+parent can be an alias in turn: all layers of a dense block are written into one buffer, that of the root.
 
-What a segment loads keeps its own buffer and is copied. The common buffer has room for the largest of its parts, halos
-included, and lives as long as any of them: it is a decision (:attr:`girih.ir.plan.Segment.inside`) which tensors lie in
-one.
+What a segment loads keeps its own buffer and is copied. The parent's buffer has room for the largest of what lies in
+it, halos included, and lives as long as any of that: it is a decision (:attr:`girih.ir.plan.Segment.inside`) which
+results are aliases.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from ..plan import Segment
 
 
 @dataclass(frozen=True)
-class Inside:
-    """A tensor is part of the tensor ``whole``, in which its first element has the index ``corner``."""
+class ConcatAlias:
+    """A tensor is part of the tensor ``parent``, in which its first element has the index ``offset``."""
 
-    whole: str
-    corner: tuple[int, ...]
+    parent: str
+    offset: tuple[int, ...]
 
 
-def pieces(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The inputs of a concatenation, each with the index in the result to which its first element goes.
+def operand_offsets(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The operands of a concatenation, each with the index in the result to which its first element goes.
 
-    Empty for any other operator. An input that is copied twice, or in part, or converted, is none of them.
+    Empty for any other operator. An input that is copied twice, or in part, or converted, is left out.
     """
     moves = op.host is None and not op.buffers and len(op.stages) > 1
     if not moves or any(s.func != "copy" or s.combine is not None for s in op.stages):
         return {}
-    found: dict[str, tuple[int, ...]] = {}
+    offsets: dict[str, tuple[int, ...]] = {}
     read = [r.tensor for s in op.stages for r in s.reads]
     for stage in op.stages:
         for source in stage.reads:
-            corner = _corner(stage, source, tensors[source.tensor])
+            offset = _offset(stage, source, tensors[source.tensor])
             same = tensors[source.tensor].dtype == tensors[op.output].dtype
-            if corner is not None and same and read.count(source.tensor) == 1:
-                found[source.tensor] = corner
-    return found
+            if offset is not None and same and read.count(source.tensor) == 1:
+                offsets[source.tensor] = offset
+    return offsets
 
 
-def _corner(stage: Stage, source: Access, tensor: Tensor) -> tuple[int, ...] | None:
+def _offset(stage: Stage, source: Access, tensor: Tensor) -> tuple[int, ...] | None:
     """Where the stage puts the first element, if it copies all of ``tensor`` as it is."""
     if source.fill is not None or len(stage.write.index) != len(tensor.shape):
         return None
@@ -60,68 +60,68 @@ def _corner(stage: Stage, source: Access, tensor: Tensor) -> tuple[int, ...] | N
     return tuple(target.const for target in stage.write.index)
 
 
-def possible(graph: Graph, ops: Sequence[Op]) -> dict[str, Inside]:
-    """For a run of operators, in order: which of their results can lie inside the result of another one."""
-    made = {op.output for op in ops if op.host is None}
-    found: dict[str, Inside] = {}
+def possible_aliases(graph: Graph, ops: Sequence[Op]) -> dict[str, ConcatAlias]:
+    """For a run of operators, in order: which of their results can be aliases in the result of another one."""
+    results = {op.output for op in ops if op.host is None}
+    aliases: dict[str, ConcatAlias] = {}
     for op in ops:
-        for name, corner in pieces(op, graph.tensor).items():
-            if name in made:
+        for name, offset in operand_offsets(op, graph.tensor).items():
+            if name in results:
                 # A tensor lies in one place: where it is copied first.
-                found.setdefault(name, Inside(op.output, corner))
-    return found
+                aliases.setdefault(name, ConcatAlias(op.output, offset))
+    return aliases
 
 
-def inside(graph: Graph, segment: Segment) -> dict[str, Inside]:
-    """Which results of a segment lie inside another one."""
+def concat_aliases(graph: Graph, segment: Segment) -> dict[str, ConcatAlias]:
+    """The results of a segment that are aliases."""
     if not segment.inside:
         return {}
-    found = possible(graph, [graph.op[name] for name in segment.ops])
-    return {name: where for name, where in found.items() if name in segment.inside}
+    possible = possible_aliases(graph, [graph.op[name] for name in segment.ops])
+    return {name: alias for name, alias in possible.items() if name in segment.inside}
 
 
-def outermost(found: Mapping[str, Inside]) -> dict[str, Inside]:
-    """The same, each tensor inside the one that has the buffer."""
-    ends: dict[str, Inside] = {}
-    for name, where in found.items():
-        whole, corner = where.whole, where.corner
-        while whole in found:
-            corner = tuple(a + b for a, b in zip(corner, found[whole].corner, strict=True))
-            whole = found[whole].whole
-        ends[name] = Inside(whole, corner)
-    return ends
+def root_aliases(aliases: Mapping[str, ConcatAlias]) -> dict[str, ConcatAlias]:
+    """The same, each tensor in the root: the parent that is no alias and has the buffer."""
+    roots: dict[str, ConcatAlias] = {}
+    for name, alias in aliases.items():
+        root, offset = alias.parent, alias.offset
+        while root in aliases:
+            offset = tuple(a + b for a, b in zip(offset, aliases[root].offset, strict=True))
+            root = aliases[root].parent
+        roots[name] = ConcatAlias(root, offset)
+    return roots
 
 
-def wholes(graph: Graph, segment: Segment) -> dict[str, str]:
+def parent_buffers(graph: Graph, segment: Segment) -> dict[str, str]:
     """For each tensor of a segment that has no buffer of its own: the one in whose buffer it lies."""
-    return {name: where.whole for name, where in outermost(inside(graph, segment)).items()}
+    return {name: alias.parent for name, alias in root_aliases(concat_aliases(graph, segment)).items()}
 
 
-def rooms(found: Mapping[str, Inside], boxes: Mapping[str, Box]) -> dict[str, Box]:
-    """Of each buffer that holds more than its own tensor's box, the extent, in the index space of each tensor in it.
+def allocation_extents(aliases: Mapping[str, ConcatAlias], boxes: Mapping[str, Box]) -> dict[str, Box]:
+    """The box that each buffer with aliases holds, in the index space of each tensor in it.
 
-    ``boxes`` are what a cell has of the tensors. So the extent of a part begins before its first element.
+    ``boxes`` are what a cell has of the tensors. In an alias' index space the extent begins before its first element.
     """
-    ends = outermost(found)
-    whole: dict[str, Box | None] = {}
-    for name, where in ends.items():
+    roots = root_aliases(aliases)
+    held: dict[str, Box | None] = {}
+    for name, alias in roots.items():
         if name in boxes:
-            before = whole.get(where.whole, boxes.get(where.whole))
-            whole[where.whole] = hull(before, _moved(boxes[name], where.corner))
-    room = {name: box for name, box in whole.items() if box is not None}
-    for name, where in ends.items():
-        if where.whole in room:
-            room[name] = _moved(room[where.whole], tuple(-c for c in where.corner))
-    return room
+            before = held.get(alias.parent, boxes.get(alias.parent))
+            held[alias.parent] = hull(before, _moved(boxes[name], alias.offset))
+    extents = {name: box for name, box in held.items() if box is not None}
+    for name, alias in roots.items():
+        if alias.parent in extents:
+            extents[name] = _moved(extents[alias.parent], tuple(-d for d in alias.offset))
+    return extents
 
 
-def idle(op: Op, found: Mapping[str, Inside]) -> frozenset[int]:
+def elided_stages(op: Op, aliases: Mapping[str, ConcatAlias]) -> frozenset[int]:
     """The stages that would copy what is in its place already."""
     return frozenset(
         position
         for position, stage in enumerate(op.stages)
         for read in stage.reads
-        if read.tensor in found and found[read.tensor].whole == op.output
+        if read.tensor in aliases and aliases[read.tensor].parent == op.output
     )
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from ..box import Box, shape_of, volume
 from .cell import tile_boxes
 
-MOST = 8
-"""Portions of a box; with each, what has to be waited for halves, and less is gained."""
-LEAST_BYTES = 1 << 13
+MOST_CHUNKS = 8
+"""Chunks of a box at most; with each doubling, what has to be waited for halves, and less is gained."""
+LEAST_CHUNK_BYTES = 1 << 13
 """Of a chunk, about: the latency of a copy must not outweigh what is gained."""
 
 
 def chunk_sizes(box: Box, itemsize: int) -> tuple[int, ...]:
     """The extents of the chunks of ``box``; the last in a dimension may be smaller."""
-    left = max(1, min(MOST, volume(box) * itemsize // LEAST_BYTES))
+    left = max(1, min(MOST_CHUNKS, volume(box) * itemsize // LEAST_CHUNK_BYTES))
     sizes: list[int] = []
     for extent in shape_of(box):
         size = -(-extent // min(left, max(1, extent)))

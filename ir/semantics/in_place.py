@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..graph import DTYPES, Graph, Op, Stage, Tensor
-from .concat_aliasing import Inside
+from .concat_aliasing import ConcatAlias
 
 
 def replaceable(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
@@ -54,13 +54,13 @@ def _elementwise_stages(op: Op, shape: tuple[int, ...]) -> list[Stage]:
     return stages
 
 
-def replaced(graph: Graph, ops: Sequence[Op], aliases: Mapping[str, Inside] | None = None) -> dict[str, str]:
+def replaced(graph: Graph, ops: Sequence[Op], aliases: Mapping[str, ConcatAlias] | None = None) -> dict[str, str]:
     """For the results of a run of operators, in order: the input that each may replace, of which it is the last reader.
 
     The operator reads what it writes, so the part of the input that a cell has contains that of the result. A
     concatenation and the ``aliases`` of it (see :mod:`girih.ir.semantics.concat_aliasing`) have a place already.
     """
-    placed = {name for alias, place in (aliases or {}).items() for name in (alias, place.whole)}
+    placed = {name for alias, place in (aliases or {}).items() for name in (alias, place.parent)}
     last_reader = {name: op.name for op in ops for name in op.inputs}
     replaces: dict[str, str] = {}
     for op in ops:

@@ -79,7 +79,7 @@ class OpWalk:
             if self._stationary is not None:
                 areas = build.copies_of(op.name, "weights", self._stationary, core)
                 ring = _Ring(areas, [None] * len(areas))
-            held = tuple(cell.room(name) if name in cell.tensors else None for name in self._names)
+            held = tuple(cell.allocated(name) if name in cell.tensors else None for name in self._names)
             reduce = tile.reduce if self._stationary is not None else None
             part = cell.ops[op.name]
             tiles = kernels.walk(op, part.tensors[op.output], tile, held, part.idle, reduce)
@@ -125,7 +125,7 @@ class OpWalk:
                 area = areas[index % len(areas)]
                 r.places[view.name] = _Place(area, area.address)
             else:
-                held = self._build.data(name, r.core, r.cell.room(name))
+                held = self._build.data(name, r.core, r.cell.allocated(name))
                 r.places[view.name] = _Place(held.areas[0], held.address + view.offset)
         r.stationary_box = kernel.stationary
         r.steps = deque(kernel.steps)
@@ -159,7 +159,7 @@ class OpWalk:
             target = TensorBuffer(memory, areas, members[0].places[WEIGHTS].address, box, strides)
             if self._build.has_data(name):
                 for r, area in zip(members, areas, strict=True):
-                    source = self._build.data(name, r.core, r.cell.room(name))
+                    source = self._build.data(name, r.core, r.cell.allocated(name))
                     mine = TensorBuffer(memory, (area,), target.address, box, strides)
                     self._build.copy("copy", self._number, name, box, r.core, source, mine)
                 continue

@@ -8,7 +8,7 @@ from ...ir.isa.table import make
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
 from ...ir.semantics.cell import Cell, Cells
-from ...ir.semantics.concat_aliasing import wholes
+from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.dma_chunks import dma_chunks, interleaved, receivers
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
@@ -41,7 +41,7 @@ class Walker:
         for step in plan.steps:
             segment = plan.segments[step.segment]
             cells = [self._cells.cell(segment, step.instance, core) for core in range(self.build.machine.cores)]
-            self.build.open_segment(wholes(graph, segment))
+            self.build.open_segment(parent_buffers(graph, segment))
             for position, name in enumerate(segment.ops):
                 if plan.barrier:
                     self.build.streams.barrier()
@@ -107,7 +107,7 @@ class Walker:
         for core, cell in enumerate(cells):
             if name not in cell.owned:
                 continue
-            source = self.build.data(name, core, cell.room(name))
+            source = self.build.data(name, core, cell.allocated(name))
             for chunk in dma_chunks(cell.owned[name], self.build.layout.itemsize(name)):
                 for target, part in self.build.layout.holding(name, chunk, slot):
                     used[target] = None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ...ir.graph import Graph
 from ...ir.machine import Machine, Memory
 from ...ir.plan import LocalBuffer, Segment, Solved
-from ...ir.semantics.cell import Cell, Cells, Run, count, leaving
-from ...ir.semantics.concat_aliasing import inside, wholes
+from ...ir.semantics.cell import Cell, Cells, OperatorRun, count, leaving
+from ...ir.semantics.concat_aliasing import concat_aliases, parent_buffers
 from ...ir.semantics.in_place import replaced
 from ..cost.equivalence import renamed, structural_class
 from ..cost.local_buffers import in_place_groups, local_requests
@@ -37,7 +37,7 @@ class Placing:
         self.seed = seed
         self.disabled = disabled
         self._known: dict[tuple[object, ...], Placement | Overflow] = {}
-        self._places: dict[tuple[Hashable, Budget], tuple[Run, LocalPlaces]] = {}
+        self._places: dict[tuple[Hashable, Budget], tuple[OperatorRun, LocalPlaces]] = {}
 
     def place(
         self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
@@ -107,7 +107,7 @@ class Placing:
             yield _Wish(apart)
             return
         ops = [self.graph.op[n] for n in segment.ops]
-        in_place = in_place_groups(buffers, replaced(self.graph, ops, inside(self.graph, segment)))
+        in_place = in_place_groups(buffers, replaced(self.graph, ops, concat_aliases(self.graph, segment)))
         ways = [apart] if in_place == apart else [apart, in_place]
         if plain:
             yield from map(_Wish, ways)
@@ -115,7 +115,7 @@ class Placing:
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
         loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
-        whole = wholes(self.graph, segment)
+        whole = parent_buffers(self.graph, segment)
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
         known = dict.fromkeys((again, of) for again in soon for of in (first, first & loaded))
@@ -138,7 +138,7 @@ class Placing:
         if cell is None or memory.banks == 1 or memory.interleave or memory.role == "weights":
             return
         number = {(b.op if b.use != "data" else "", b.name): i for i, b in enumerate(buffers)}
-        for name, whole in wholes(self.graph, segment).items():
+        for name, whole in parent_buffers(self.graph, segment).items():
             if ("", whole) in number:
                 number["", name] = number["", whole]
         weights: dict[tuple[int, int], float] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from ...ir.plan import LocalBuffer, Segment
-from ...ir.semantics.cell import Cells, Run
+from ...ir.semantics.cell import Cells, OperatorRun
 
 
 def structural_class(cells: Cells, segment: Segment) -> Hashable:
@@ -14,10 +14,10 @@ def structural_class(cells: Cells, segment: Segment) -> Hashable:
     place = {name: i for i, name in enumerate(segment.ops)}
     tiles = tuple((place[t.op], t.sizes, t.order, t.reduce, t.engine, t.depth, t.weight_depth) for t in segment.tiles)
     inside = tuple(run.tensors.index(name) for name in segment.inside)
-    return run.number, segment.instances, segment.cores, tiles, inside
+    return run.class_number, segment.instances, segment.cores, tiles, inside
 
 
-def renamed(buffers: Iterable[LocalBuffer], old: Run, new: Run, index: int) -> tuple[LocalBuffer, ...]:
+def renamed(buffers: Iterable[LocalBuffer], old: OperatorRun, new: OperatorRun, index: int) -> tuple[LocalBuffer, ...]:
     """The local buffers of a segment ``old`` as those of segment ``index``, which is ``new``."""
     op = dict(zip(old.ops, new.ops, strict=True))
     tensor = dict(zip(old.tensors, new.tensors, strict=True))

@@ -17,7 +17,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
-from ...ir.semantics.concat_aliasing import wholes
+from ...ir.semantics.concat_aliasing import parent_buffers
 
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: bounds the memory of the search for the largest."""
@@ -104,10 +104,10 @@ def data_buffers(
     ``some`` of its cells."""
     memory = machine.role("local")
     sizes: dict[str, int] = {}
-    whole = wholes(graph, segment)
+    whole = parent_buffers(graph, segment)
     for cell in some or all_cells(cells, segment):
         for name in cell.tensors:
-            size = volume(cell.room(name)) * DTYPES[graph.tensor[name].dtype]
+            size = volume(cell.allocated(name)) * DTYPES[graph.tensor[name].dtype]
             buffer = whole.get(name, name)
             sizes[buffer] = max(sizes.get(buffer, 0), size)
     return [

@@ -144,7 +144,7 @@ class TileWalks:
             self._structures[op.name],
             (tile.sizes, tile.order, tile.reduce, tile.engine),
             tuple((s.size, s.lo == 0, s.hi == extent) for s, extent in zip(box, shape, strict=True)),
-            tuple(shape_of(cell.room(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
+            tuple(shape_of(cell.allocated(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
             _offsets(op, cell),
             cell.ops[op.name].idle,
         )
@@ -204,7 +204,7 @@ class TileWalks:
         layout = {b.name: (parts[b.name], b.dtype) for b in op.buffers if b.name in parts}
         for name in (*op.inputs, *op.outputs):
             if name in cell.tensors:
-                layout[name] = (cell.room(name), self.graph.tensor[name].dtype)
+                layout[name] = (cell.allocated(name), self.graph.tensor[name].dtype)
         return layout
 
     def _timing(
@@ -267,7 +267,7 @@ class TileWalks:
         _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)
         constant = name in self.graph.constant_names
         tensor = self.graph.tensor[name]
-        source = full(tensor.shape) if constant else cell.room(name)
+        source = full(tensor.shape) if constant else cell.allocated(name)
         way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
         boxes = [weight_tiles.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
@@ -280,7 +280,7 @@ def _offsets(op: Op, cell: Cell) -> tuple[tuple[int, ...], ...]:
     """Where what the operator itself needs begins in the cell's boxes."""
     parts = cell.ops[op.name].tensors
     return tuple(
-        tuple(a.lo - b.lo for a, b in zip(parts[n], cell.room(n), strict=True))
+        tuple(a.lo - b.lo for a, b in zip(parts[n], cell.allocated(n), strict=True))
         for n in (*op.inputs, op.output)
         if n in parts and n in cell.tensors
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...ir.plan import Plan, Segment
-from ...ir.semantics.rematerialise import recompute
+from ...ir.semantics.rematerialise import rematerialised
 from ..banks.address_reflection import mirrored
 from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
 from ..segmentation.candidates import Candidates
@@ -106,7 +106,7 @@ def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
     if not chosen.recomputed:
         return
     new = Subproblem(
-        recompute(old.graph, chosen.recomputed), old.machine, old.options, incumbent.note, chosen.recomputed
+        rematerialised(old.graph, chosen.recomputed), old.machine, old.options, incumbent.note, chosen.recomputed
     )
     caps = around.cuts.cap
     second = {run: caps[op] for run, op in second_runs(old.graph, chosen.recomputed) if op in caps}

@@ -16,7 +16,7 @@ from ...ir.box import Box
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine, Role
 from ...ir.plan import Segment, Tile
-from ...ir.semantics.cell import Cells, Run, count
+from ...ir.semantics.cell import Cells, OperatorRun, count
 from ..cost.equivalence import structural_class
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.tile_walk import TileWalk, TileWalks
@@ -81,7 +81,7 @@ class Pipelines:
         self.seed = seed
         self.disabled = disabled
         self._known: dict[tuple[object, ...], _Best] = {}
-        self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[Pipelined, ...], Run]] = {}
+        self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[Pipelined, ...], OperatorRun]] = {}
         self._sizes: dict[tuple[str, Tile, tuple[Box, ...]], Footprint] = {}
 
     def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[Pipelined, ...]] | TooLarge:

@@ -16,7 +16,13 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cell, Cells, count
-from ...ir.semantics.concat_aliasing import Inside, inside, outermost, possible, rooms
+from ...ir.semantics.concat_aliasing import (
+    ConcatAlias,
+    allocation_extents,
+    concat_aliases,
+    possible_aliases,
+    root_aliases,
+)
 from ...ir.semantics.in_place import replaced
 from ..cost.local_buffers import data_buffers, in_place_groups
 
@@ -29,7 +35,7 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
     bare = replace(segment, inside=())
     if graph.op[segment.ops[0]].host is not None:
         return bare
-    found = possible(graph, [graph.op[name] for name in segment.ops])
+    found = possible_aliases(graph, [graph.op[name] for name in segment.ops])
     if not found:
         return bare
     middle = cells.cell(bare, count(bare.instances) // 2, count(bare.cores) // 2)
@@ -44,28 +50,28 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
     return bare
 
 
-def _within(found: Mapping[str, Inside], cell: Cell, growth: float | None) -> tuple[str, ...]:
+def _within(found: Mapping[str, ConcatAlias], cell: Cell, growth: float | None) -> tuple[str, ...]:
     """Of what is found, that for which no buffer grows more; beginning with the last concatenation."""
-    chosen: dict[str, Inside] = {}
+    chosen: dict[str, ConcatAlias] = {}
     for name, where in reversed(list(found.items())):
-        if name not in cell.tensors or where.whole not in cell.tensors:
+        if name not in cell.tensors or where.parent not in cell.tensors:
             continue
         more = {**chosen, name: where}
-        if growth is None or _largest(more, cell.tensors, where.whole) <= growth:
+        if growth is None or _largest(more, cell.tensors, where.parent) <= growth:
             chosen = more
     return tuple(name for name in found if name in chosen)
 
 
-def _largest(found: Mapping[str, Inside], boxes: Mapping[str, Box], name: str) -> float:
+def _largest(found: Mapping[str, ConcatAlias], boxes: Mapping[str, Box], name: str) -> float:
     """By how much the buffer in which ``name`` lies is larger than its outermost tensor, as a share of that."""
     if name in found:
-        name = outermost(found)[name].whole
-    return volume(rooms(found, boxes)[name]) / volume(boxes[name]) - 1
+        name = root_aliases(found)[name].parent
+    return volume(allocation_extents(found, boxes)[name]) / volume(boxes[name]) - 1
 
 
 def _peak(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> int:
     """The most bytes of data in use at once."""
-    before = replaced(graph, [graph.op[name] for name in segment.ops], inside(graph, segment))
+    before = replaced(graph, [graph.op[name] for name in segment.ops], concat_aliases(graph, segment))
     load = [0] * len(segment.ops)
     for group in in_place_groups(data_buffers(graph, cells, machine, 0, segment), before):
         for position in range(group[0].live[0], group[-1].live[1]):

@@ -220,7 +220,7 @@ class Movement:
             mine, chunk = next((one for one in now if one[0] is largest), now[0])
             there = [held for _, part in now for held in self.holding(name, part)]
             begin = max(ready(mine, chunk), *(shared.area.floor for shared, _ in there))
-            stop = self._write(name, mine.room(name), chunk, begin, len(now))
+            stop = self._write(name, mine.allocated(name), chunk, begin, len(now))
             area.use(stop)
             for shared, box in _by_buffer(there):
                 shared.write(box, stop)

@@ -27,7 +27,7 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
-from ...ir.semantics.concat_aliasing import wholes
+from ...ir.semantics.concat_aliasing import parent_buffers
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .data_movement import Movement
 from .link_sharing import Area
@@ -168,7 +168,7 @@ class _Simulation:
         """The tensors that lie in the buffer of another one, by its name."""
         if number not in self._insides:
             found: dict[str, list[str]] = {}
-            for name, whole in wholes(self.graph, self.plan.segments[number]).items():
+            for name, whole in parent_buffers(self.graph, self.plan.segments[number]).items():
                 found.setdefault(whole, []).append(name)
             self._insides[number] = found
         return self._insides[number]

@@ -8,7 +8,7 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Segment, Step
 from girih.ir.semantics.cell import count
-from girih.ir.semantics.concat_aliasing import possible
+from girih.ir.semantics.concat_aliasing import possible_aliases
 from tests.support import graphs
 from tests.support.rough_plans import rough_plan, rough_segment
 
@@ -22,7 +22,7 @@ def block() -> Graph:
 def segment_of(graph: Graph, *, instances: int = 2) -> Segment:
     """All of it, with everything inside that can be."""
     made = rough_segment(graph, STCP, tuple(op.name for op in graph.ops), instances)
-    return replace(made, inside=tuple(possible(graph, graph.ops)))
+    return replace(made, inside=tuple(possible_aliases(graph, graph.ops)))
 
 
 def planned(graph: Graph, segment: Segment) -> Plan:

@@ -18,7 +18,7 @@ from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cell, Cells, count, leaving, tile_boxes
-from girih.ir.semantics.concat_aliasing import possible, wholes
+from girih.ir.semantics.concat_aliasing import parent_buffers, possible_aliases
 from girih.ir.semantics.region import accessed, op_boxes
 
 VECTOR_POINTS = 1 << 13
@@ -111,7 +111,7 @@ class _Drawing:
         names = tuple(op.name for op in run)
         bare = Segment(names, instances, cores, ())
         made = Random(f"{names} {instances} {cores}")
-        parts = tuple(name for name in possible(self.graph, run) if made.random() < 0.8)
+        parts = tuple(name for name in possible_aliases(self.graph, run) if made.random() < 0.8)
         return Segment(names, instances, cores, tuple(self.tile(op, bare) for op in run), parts)
 
     def splits(self, shape: tuple[int, ...], most: int) -> tuple[Split, ...]:
@@ -240,12 +240,12 @@ class _Drawing:
             total = depth * round_up(size, memory.alignment)
             wanted.append(LocalBuffer(number, op, name, use, memory.name, -1, total, depth, live))
 
-        whole = wholes(self.graph, segment)
+        whole = parent_buffers(self.graph, segment)
         for name in dict.fromkeys(whole.get(n, n) for c in cells for n in c.tensors):
             if self.streamed(segment, name):
                 continue
             members = {name, *(n for n in whole if whole[n] == name)}
-            size = max(volume(c.room(n)) for c in cells for n in members if n in c.tensors) * self.itemsize(name)
+            size = max(volume(c.allocated(n)) for c in cells for n in members if n in c.tensors) * self.itemsize(name)
             touched = [p for p, op in enumerate(ops) if op.output in members or members & set(op.inputs)]
             first = touched[0] if ops[touched[0]].output in members else self.rng.randint(0, touched[0])
             want("local", "", name, "data", size, 1, (first, touched[-1] + 1))

@@ -10,7 +10,7 @@ from ....ir.checks.check_plan import check_plan
 from ....ir.graph import Graph
 from ....ir.machine import Machine, Role
 from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
-from ....ir.semantics.cell import Cells, Run
+from ....ir.semantics.cell import Cells, OperatorRun
 from ....ir.semantics.in_place import replaced
 from ...cost.equivalence import renamed, structural_class
 from ...cost.local_buffers import local_requests
@@ -49,7 +49,7 @@ class Heuristics:
         self._segments = Segments(graph, machine, cells, level)
         self._tiles = Tiles(graph, machine, cells)
         self._walks = TileWalks(graph, machine)
-        self._places: dict[Hashable, tuple[Run, list[LocalBuffer]]] = {}
+        self._places: dict[Hashable, tuple[OperatorRun, list[LocalBuffer]]] = {}
 
     def plan(self) -> EvaluatedPlan:
         """The plan. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits in no way at all."""

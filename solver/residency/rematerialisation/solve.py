@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....ir.graph import Graph
 from ....ir.machine import Machine
 from ....ir.plan import Plan, Recomputation, Segment, Solved
-from ....ir.semantics.rematerialise import steps
+from ....ir.semantics.rematerialise import reruns
 from ...cpsat.backend import Budget, solve
 from .model import build
 from .problem import Pair, rematerialisation_problem
@@ -58,7 +58,7 @@ def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) 
         # An answer that is not the best may have what is for nobody.
         if readers:
             recomputations.append(Recomputation(graph.producer[t].name, readers))
-            for new, after in steps(extended, recomputations[-1:]):
+            for new, after in reruns(extended, recomputations[-1:]):
                 members[k].add(new.name)
                 extended = after
     return tuple(recomputations)
@@ -66,7 +66,7 @@ def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) 
 
 def second_runs(graph: Graph, recomputed: Sequence[Recomputation]) -> tuple[tuple[str, str], ...]:
     """The name of each second run, and that of the first."""
-    return tuple((new.name, r.op) for r, (new, _) in zip(recomputed, steps(graph, recomputed), strict=True))
+    return tuple((new.name, r.op) for r, (new, _) in zip(recomputed, reruns(graph, recomputed), strict=True))
 
 
 def recomputed_segments(
@@ -74,7 +74,7 @@ def recomputed_segments(
 ) -> tuple[Segment, ...]:
     """The segments of ``graph`` with its recomputed operators, each just before the first of its readers."""
     extended = list(segments)
-    for recomputation, (new, _) in zip(recomputed, steps(graph, recomputed), strict=True):
+    for recomputation, (new, _) in zip(recomputed, reruns(graph, recomputed), strict=True):
         k = next(k for k, segment in enumerate(extended) if recomputation.readers[0] in segment.ops)
         ops = extended[k].ops
         first = next(i for i, name in enumerate(ops) if name in recomputation.readers)

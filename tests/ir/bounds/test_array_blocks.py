@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from girih.ir.bounds.array_blocks import least_blocks
-from girih.ir.bounds.demanded_elements import Inside
+from girih.ir.bounds.demanded_elements import InBoundsPoints
 from girih.ir.bounds.lower_bound import unavoidable
 from girih.ir.box import Affine, Box, Span, full
 from girih.ir.graph import DTYPES, Access, Axis, Graph, Op, Stage
@@ -91,20 +91,20 @@ def test_backward_steps_that_could_cancel_out_are_not_rounded() -> None:
     left = Access("x", (Affine((1, 0, 0)), Affine((0, 0, 1))))
     right = Access("w", (Affine((0, 0, 1)), Affine((0, 1, 0)), Affine((0, -1, 0), 4)))
     stage = Stage(axes, Access("y", (Affine((1, 0, 0)), Affine((0, 1, 0)))), "mul", (left, right), "sum")
-    inside = Inside(stage, tuple(np.arange(a.extent) for a in axes), {"x": (3, 2), "w": (2, 5, 5)})
+    inside = InBoundsPoints(stage, tuple(np.arange(a.extent) for a in axes), {"x": (3, 2), "w": (2, 5, 5)})
     assert least_blocks(stage, inside, TINY.engine_for("matrix")) == 3 * 5 * 2 / 64
 
 
 # No way of covering does with fewer ----------------------------------------------------------------------------------
 
 
-def contraction(rows: Sequence[int], columns: Sequence[int]) -> tuple[Stage, Inside]:
+def contraction(rows: Sequence[int], columns: Sequence[int]) -> tuple[Stage, InBoundsPoints]:
     """One product for each of all rows and columns."""
     axes = tuple(Axis(f"i{n}", e) for n, e in enumerate((*rows, *columns)))
     units = [Affine(tuple(int(a == d) for a in range(len(axes)))) for d in range(len(axes))]
     left, right = Access("x", tuple(units[: len(rows)])), Access("w", tuple(units[len(rows) :]))
     stage = Stage(axes, Access("y", tuple(units)), "mul", (left, right), "sum")
-    inside = Inside(stage, tuple(np.arange(a.extent) for a in axes), {"x": tuple(rows), "w": tuple(columns)})
+    inside = InBoundsPoints(stage, tuple(np.arange(a.extent) for a in axes), {"x": tuple(rows), "w": tuple(columns)})
     return stage, inside
 
 

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.ir.bounds.demanded_elements import Inside, Points, joined, needed_points, writing
+from girih.ir.bounds.demanded_elements import InBoundsPoints, Points, axis_values_writing, demanded_points, grid_union
 from girih.ir.box import Affine, full
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from tests.support import graphs
@@ -18,15 +18,17 @@ from tests.support.random_graphs import random_graph
 
 
 def counts(graph: Graph) -> dict[str, list[int]]:
-    return {name: [p.count for p in points] for name, points in needed_points(graph).items()}
+    return {name: [p.count for p in points] for name, points in demanded_points(graph).items()}
 
 
-def inside(index: tuple[Affine, ...], extents: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Inside, Access]:
+def inside(
+    index: tuple[Affine, ...], extents: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[InBoundsPoints, Access]:
     """Of one read of ``x`` with fill zero, over whole axes."""
     axes = tuple(Axis(f"i{n}", e) for n, e in enumerate(extents))
     read = Access("x", index, 0.0)
     stage = Stage(axes, Access("y", ()), "copy", (read,))
-    return Inside(stage, tuple(np.arange(e) for e in extents), {"x": shape}), read
+    return InBoundsPoints(stage, tuple(np.arange(e) for e in extents), {"x": shape}), read
 
 
 def test_products_with_padding_are_not_counted() -> None:
@@ -78,7 +80,7 @@ def test_what_nobody_needs_is_not_counted() -> None:
     x = net.input("x", 4, 8, 8, 16)
     used = net.conv("used", x, 16, kernel=3)
     net.conv("unused", x, 16, kernel=3)
-    assert set(needed_points(net.graph(used))) == {"used"}
+    assert set(demanded_points(net.graph(used))) == {"used"}
 
 
 def test_elements_that_are_touched() -> None:
@@ -95,9 +97,9 @@ def test_elements_that_are_touched() -> None:
 
 def test_unions_that_are_grids() -> None:
     a, b = (np.array([0, 1]), np.array([0])), (np.array([0, 1]), np.array([2, 3]))
-    assert [list(p) for p in joined(a, b)] == [[0, 1], [0, 2, 3]]
+    assert [list(p) for p in grid_union(a, b)] == [[0, 1], [0, 2, 3]]
     c = (np.array([5]), np.array([2]))
-    assert joined(b, c) is b and joined(c, b) is b
+    assert grid_union(b, c) is b and grid_union(c, b) is b
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -116,12 +118,12 @@ def test_a_grid_of_points_writes_nothing_else(seed: int) -> None:
         shape.append(size)
     stage = Stage(tuple(Axis(f"i{n}", e) for n, e in enumerate(extents)), Access("y", tuple(index)), "copy", (0.0,))
     target = tuple(np.array(sorted(rng.sample(range(n), rng.randint(1, n)))) for n in shape)
-    grid = writing(stage, target)
+    grid = axis_values_writing(stage, target)
     for point in product(*(map(int, positions) for positions in grid)):
         assert all(i.at(point) in wanted for i, wanted in zip(index, target, strict=True))
     # Exact for the whole, and never empty, for every element is written by some point.
     assert all(len(positions) for positions in grid)
-    assert [len(p) for p in writing(stage, tuple(np.arange(n) for n in shape))] == extents
+    assert [len(p) for p in axis_values_writing(stage, tuple(np.arange(n) for n in shape))] == extents
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -144,7 +146,7 @@ def test_points_in_bounds_are_those_that_are_counted_one_by_one(seed: int) -> No
 def test_no_more_than_everything(seed: int) -> None:
     graph = random_graph(seed, "float32", 4)
     shapes = {b.name: b.shape for op in graph.ops for b in op.buffers} | {t.name: t.shape for t in graph.tensors}
-    for name, points in needed_points(graph).items():
+    for name, points in demanded_points(graph).items():
         for stage, mine in zip(graph.op[name].stages, points, strict=True):
             assert mine == Points(0, {}) or 0 < mine.count <= stage.points
             for tensor, number in mine.elements.items():
@@ -166,7 +168,7 @@ def test_equal_operators_need_what_each_needs_by_itself(count: int) -> None:
         # A graph of other names for the same is one in which no two operators are equal.
         alone = replace(graph)
         object.__setattr__(alone, "analysis", partial(_Apart, graph))
-        shared, each = needed_points(graph), needed_points(alone)
+        shared, each = demanded_points(graph), demanded_points(alone)
         assert shared == each
         assert [p.elements for of in shared.values() for p in of] == [p.elements for of in each.values() for p in of]
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from girih.frontend import import_onnx
-from girih.ir.bounds.demanded_elements import needed_points
+from girih.ir.bounds.demanded_elements import demanded_points
 from girih.ir.bounds.forward_slice import used_after
 from girih.ir.graph import DTYPES, Access, Graph, Op
 from tests.support import graphs
@@ -113,15 +113,15 @@ def least_after(graph: Graph) -> dict[str, int]:
     """By operator: of all its points that are counted as needed, the least that comes after one of them."""
     counted = Counted(graph, stationary(graph))
     found: dict[str, int] = {}
-    for name, stages in needed_points(graph).items():
+    for name, stages in demanded_points(graph).items():
         op = graph.op[name]
         ends: set[Element] = set()
         for stage, mine in zip(op.stages, stages, strict=True):
-            if mine.inside is not None:
+            if mine.in_bounds is not None:
                 for values in product(
-                    *(zip(*(v.tolist() for v in g.values()), strict=True) for g in mine.inside.groups)
+                    *(zip(*(v.tolist() for v in g.values()), strict=True) for g in mine.in_bounds.groups)
                 ):
-                    axes = [a for g in mine.inside.groups for a in g]
+                    axes = [a for g in mine.in_bounds.groups for a in g]
                     flat = dict(zip(axes, (v for group in values for v in group), strict=True))
                     point = tuple(flat[a] for a in range(len(axes)))
                     ends.add((counted.name(op, stage.write.tensor), tuple(i.at(point) for i in stage.write.index)))
@@ -166,7 +166,7 @@ def drawn_network(seed: int) -> Graph:
 
 def assert_no_more(graph: Graph) -> None:
     exact = least_after(graph)
-    found = used_after(graph, needed_points(graph), stationary(graph))
+    found = used_after(graph, demanded_points(graph), stationary(graph))
     assert found.keys() == exact.keys()
     for name, size in found.items():
         assert size <= exact[name], f"after {name}: {size} bytes, and {exact[name]} are\n{graph}"
@@ -201,5 +201,5 @@ def test_padding_alone_is_reached_by_nothing() -> None:
         helper.make_graph(nodes, "padding", ports[:1], ports[1:], made), opset_imports=[helper.make_opsetid("", 18)]
     )
     graph = import_onnx(model)
-    after = used_after(graph, needed_points(graph), stationary(graph))
+    after = used_after(graph, demanded_points(graph), stationary(graph))
     assert set(after) == {op.name for op in graph.ops}

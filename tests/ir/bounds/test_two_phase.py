@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from girih.ir.bounds.demanded_elements import needed_points
+from girih.ir.bounds.demanded_elements import demanded_points
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix, unavoidable
-from girih.ir.bounds.two_phase import Phases, phases
+from girih.ir.bounds.two_phase import TwoPhaseBound, two_phase_bound
 from girih.ir.graph import Access, Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
@@ -19,12 +19,12 @@ from tests.support import graphs
 TINY, STCP = load_machine("tiny"), load_machine("stcp920")
 
 
-def bound(graph: Graph, machine: Machine) -> Phases | None:
+def bound(graph: Graph, machine: Machine) -> TwoPhaseBound | None:
     """Of the matrix engine."""
     dtypes = {t.name: t.dtype for t in graph.tensors}
     matrix = [op for op in graph.ops if op.anchor is not None and on_matrix(op, op.anchor, dtypes, machine)]
     work = {w.resource: w.by_op for w in unavoidable(graph, machine) if w.resource == machine.engine_for("matrix").name}
-    return phases(graph, machine, needed_points(graph), work, matrix)
+    return two_phase_bound(graph, machine, demanded_points(graph), work, matrix)
 
 
 def sized(machine: Machine, *, shared: int, weights: int, rate: float = 8.0, **links: float) -> Machine:
@@ -61,7 +61,7 @@ def test_weights_that_come_last_are_fetched_after_the_work() -> None:
     assert found.bytes == after - 200_000 - 8 * 1_000
     assert found.cycles == pytest.approx(work + found.bytes / 27)
     cycles, reason = lower_bound(graph, machine)
-    assert cycles == pytest.approx(found.cycles, abs=1) and reason == found.told
+    assert cycles == pytest.approx(found.cycles, abs=1) and reason == found.reason
     assert reason.startswith("MME, then ddr: ")
 
 

@@ -13,29 +13,37 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
 from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.ir.semantics.cell import Cells, count
-from girih.ir.semantics.concat_aliasing import Inside, inside, outermost, pieces, possible, rooms, wholes
+from girih.ir.semantics.concat_aliasing import (
+    ConcatAlias,
+    allocation_extents,
+    concat_aliases,
+    operand_offsets,
+    parent_buffers,
+    possible_aliases,
+    root_aliases,
+)
 from girih.ir.semantics.in_place import replaced
 from tests.support import graphs
 from tests.support.concatenations import STCP, block, planned, segment_of
 
 
 def test_each_layer_of_a_block_is_aliased_into_the_last_one() -> None:
-    found = possible(block(), block().ops)
+    found = possible_aliases(block(), block().ops)
     assert found == {
-        "stem": Inside("concat0", (0, 0, 0, 0)),
-        "b0": Inside("concat0", (0, 0, 0, 16)),
-        "concat0": Inside("concat1", (0, 0, 0, 0)),
-        "b1": Inside("concat1", (0, 0, 0, 24)),
+        "stem": ConcatAlias("concat0", (0, 0, 0, 0)),
+        "b0": ConcatAlias("concat0", (0, 0, 0, 16)),
+        "concat0": ConcatAlias("concat1", (0, 0, 0, 0)),
+        "b1": ConcatAlias("concat1", (0, 0, 0, 24)),
     }
-    assert {n: w.whole for n, w in outermost(found).items()} == dict.fromkeys(found, "concat1")
-    assert outermost(found)["b0"].corner == (0, 0, 0, 16)
+    assert {n: w.parent for n, w in root_aliases(found).items()} == dict.fromkeys(found, "concat1")
+    assert root_aliases(found)["b0"].offset == (0, 0, 0, 16)
 
 
 def test_what_is_loaded_is_no_part() -> None:
     graph = block()
     ops = graph.ops[graph.ops.index(graph.op["a0"]) :]
-    assert "stem" not in possible(graph, ops)
-    assert "b0" in possible(graph, ops)
+    assert "stem" not in possible_aliases(graph, ops)
+    assert "b0" in possible_aliases(graph, ops)
 
 
 def test_a_tensor_lies_in_one_place() -> None:
@@ -45,7 +53,7 @@ def test_a_tensor_lies_in_one_place() -> None:
     one, two = net.concat("one", a, b), net.concat("two", b, a)
     net.elementwise("sum", "add", one, two)
     graph = net.graph()
-    assert {n: w.whole for n, w in possible(graph, graph.ops).items()} == {"a": "one", "b": "one"}
+    assert {n: w.parent for n, w in possible_aliases(graph, graph.ops).items()} == {"a": "one", "b": "one"}
 
 
 def test_what_is_copied_twice_is_no_part() -> None:
@@ -54,18 +62,18 @@ def test_what_is_copied_twice_is_no_part() -> None:
     b = net.elementwise("b", "exp", a)
     net.concat("twice", a, b, a, dim=1)
     graph = net.graph()
-    assert pieces(graph.op["twice"], graph.tensor) == {"b": (0, 8)}
+    assert operand_offsets(graph.op["twice"], graph.tensor) == {"b": (0, 8)}
 
 
 def test_what_is_not_copied_as_it_is_is_no_part() -> None:
     graph = block()
     op = graph.op["concat0"]
-    assert set(pieces(op, graph.tensor)) == {"stem", "b0"}
+    assert set(operand_offsets(op, graph.tensor)) == {"stem", "b0"}
     stage = op.stages[1]
     (read,) = stage.reads
 
     def left(**changes: object) -> set[str]:
-        return set(pieces(replace(op, stages=(op.stages[0], replace(stage, **changes))), graph.tensor))  # type: ignore[arg-type]
+        return set(operand_offsets(replace(op, stages=(op.stages[0], replace(stage, **changes))), graph.tensor))  # type: ignore[arg-type]
 
     backwards = replace(read.index[1], coeffs=tuple(-c for c in read.index[1].coeffs), const=7)
     crossed = (read.index[0], read.index[2], read.index[1], read.index[3])
@@ -76,7 +84,7 @@ def test_what_is_not_copied_as_it_is_is_no_part() -> None:
     assert left(axes=shorter) == {"stem"}
     assert left(func="exp") == set()
     wide = {**graph.tensor, "b0": replace(graph.tensor["b0"], dtype="float32")}
-    assert set(pieces(op, wide)) == {"stem"}
+    assert set(operand_offsets(op, wide)) == {"stem"}
 
 
 def offset(index: tuple[int, ...], room: Box) -> int:
@@ -96,28 +104,30 @@ def test_each_element_has_one_place(instances: int, dropped: str | None) -> None
     full = segment_of(graph)
     chosen = tuple(n for n in full.inside if n != dropped)
     segment = replace(full, inside=chosen, instances=(Split(1, instances),), cores=(Split(2, 2),))
-    places, cells = inside(graph, segment), Cells(graph)
+    places, cells = concat_aliases(graph, segment), Cells(graph)
     assert places.keys() == set(chosen)
     for number in range(2 * instances):
         cell = cells.cell(segment, number // 2, number % 2)
         for name, where in places.items():
-            room, whole = cell.room(name), cell.room(where.whole)
+            room, whole = cell.allocated(name), cell.allocated(where.parent)
             for index in product(*(range(s.lo, s.hi) for s in cell.tensors[name])):
-                there = tuple(i + c for i, c in zip(index, where.corner, strict=True))
+                there = tuple(i + c for i, c in zip(index, where.offset, strict=True))
                 assert offset(index, room) == offset(there, whole)
-        for name in cell.tensors.keys() - wholes(graph, segment).keys() - set(wholes(graph, segment).values()):
-            assert cell.room(name) == cell.tensors[name]
+        for name in (
+            cell.tensors.keys() - parent_buffers(graph, segment).keys() - set(parent_buffers(graph, segment).values())
+        ):
+            assert cell.allocated(name) == cell.tensors[name]
 
 
 def test_a_room_is_the_hull_of_its_parts() -> None:
-    found = {"a": Inside("w", (0, 0)), "b": Inside("w", (0, 3))}
+    found = {"a": ConcatAlias("w", (0, 0)), "b": ConcatAlias("w", (0, 3))}
     a, b, w = (Span(2, 9), Span(0, 3)), (Span(0, 5), Span(1, 2)), (Span(3, 4), Span(0, 5))
-    assert rooms(found, {"a": a, "b": b, "w": w}) == {
+    assert allocation_extents(found, {"a": a, "b": b, "w": w}) == {
         "w": (Span(0, 9), Span(0, 5)),
         "a": (Span(0, 9), Span(0, 5)),
         "b": (Span(0, 9), Span(-3, 2)),
     }
-    assert rooms(found, {"w": w}) == {}
+    assert allocation_extents(found, {"w": w}) == {}
 
 
 def test_stages_that_would_copy_a_part_have_nothing_to_do() -> None:
@@ -138,7 +148,7 @@ def test_a_concatenation_and_its_parts_replace_nothing() -> None:
     net.elementwise("e", "exp", c)
     graph = net.graph()
     assert replaced(graph, graph.ops) == {"b": "a", "d": "x", "e": "c"}
-    assert replaced(graph, graph.ops, possible(graph, graph.ops)) == {}
+    assert replaced(graph, graph.ops, possible_aliases(graph, graph.ops)) == {}
 
 
 BROKEN: dict[str, tuple[Callable[[Segment], Segment], str]] = {

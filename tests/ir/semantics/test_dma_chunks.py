@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
-from girih.ir.semantics.dma_chunks import LEAST_BYTES, MOST, chunk_sizes, dma_chunks, interleaved, receivers
+from girih.ir.semantics.dma_chunks import (
+    LEAST_CHUNK_BYTES,
+    MOST_CHUNKS,
+    chunk_sizes,
+    dma_chunks,
+    interleaved,
+    receivers,
+)
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
@@ -20,18 +27,18 @@ def test_dma_chunks_are_all_of_a_box_and_none_is_small(shape: tuple[int, ...], i
     found = dma_chunks(box, itemsize)
     assert sum(map(volume, found)) == volume(box) and all(contains(box, part) for part in found)
     assert not any(overlap(a, b) for a, b in combinations(found, 2))
-    assert len(found) <= MOST
+    assert len(found) <= MOST_CHUNKS
     largest = max(map(volume, found)) * itemsize
-    assert len(found) == 1 or 2 * largest >= LEAST_BYTES
+    assert len(found) == 1 or 2 * largest >= LEAST_CHUNK_BYTES
     # Each is one run of memory, but for what is cut off at the ends: inner dimensions stay whole.
     sizes = chunk_sizes(box, itemsize)
     cut = [d for d, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if size < extent]
-    assert all(sizes[d] == 1 for d in range(max(cut, default=0))) or len(cut) < 2 or shape[cut[0]] <= MOST
+    assert all(sizes[d] == 1 for d in range(max(cut, default=0))) or len(cut) < 2 or shape[cut[0]] <= MOST_CHUNKS
 
 
 def test_large_boxes_come_in_dma_chunks() -> None:
     """Else nothing would be gained."""
-    assert len(dma_chunks(full((512, 768)), 2)) == MOST
+    assert len(dma_chunks(full((512, 768)), 2)) == MOST_CHUNKS
     assert chunk_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
     assert dma_chunks(full((1, 8, 8)), 2) == [full((1, 8, 8))]
 

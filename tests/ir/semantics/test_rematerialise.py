@@ -12,7 +12,7 @@ from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.plan import Recomputation
-from girih.ir.semantics.rematerialise import recompute
+from girih.ir.semantics.rematerialise import rematerialised
 from tests.support import graphs
 
 
@@ -35,12 +35,14 @@ def long_way(dtype: str = "float32") -> Graph:
 
 def test_nothing_again_is_the_same_graph() -> None:
     graph = long_way()
-    assert recompute(graph, ()) is graph
+    assert rematerialised(graph, ()) is graph
 
 
 def test_it_stands_before_its_reader_under_a_name_of_its_own() -> None:
     graph = long_way()
-    made = recompute(graph, (Recomputation("t", ("e",)), Recomputation("a", ("t.again1",)), Recomputation("t", ("d",))))
+    made = rematerialised(
+        graph, (Recomputation("t", ("e",)), Recomputation("a", ("t.again1",)), Recomputation("t", ("d",)))
+    )
     check_graph(made)
     assert [op.name for op in made.ops] == ["a", "t", "c", "t.again2", "d", "a.again1", "t.again1", "e"]
     assert made.op["e"].inputs == tuple("t.again1" if n == "t" else n for n in graph.op["e"].inputs)
@@ -55,7 +57,7 @@ def test_a_name_that_is_taken_is_not_taken_twice() -> None:
     t = net.conv("t", net.input("x", 1, 4, 4, 4), 4)
     c = net.conv("t.again1", t, 4)
     net.conv("e", c, 4, add=t)
-    made = recompute(net.graph(), (Recomputation("t", ("e",)),))
+    made = rematerialised(net.graph(), (Recomputation("t", ("e",)),))
     check_graph(made)
     assert [op.name for op in made.ops] == ["t", "t.again1", "t.again2", "e"]
 
@@ -73,7 +75,7 @@ def test_the_same_function(seed: int) -> None:
         op = random.choice(shared)
         readers = [c.name for c in now.consumers[op.output]]
         wanted.append(Recomputation(op.name, tuple(random.sample(readers, random.randint(1, len(readers) - 1)))))
-        now = recompute(graph, wanted)
+        now = rematerialised(graph, wanted)
     assert wanted
     check_graph(now)
     after = outputs(now, seed)
@@ -94,4 +96,4 @@ def test_the_same_function(seed: int) -> None:
 )
 def test_what_makes_no_sense_is_reported(wanted: Recomputation, told: str) -> None:
     with pytest.raises(CheckError, match=told):
-        recompute(long_way(), (wanted,))
+        rematerialised(long_way(), (wanted,))

@@ -20,7 +20,7 @@ from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Prediction, Recomputation, Segment, SharedBuffer, Step
-from girih.ir.semantics.rematerialise import followed, recompute
+from girih.ir.semantics.rematerialise import planned_graph, rematerialised
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
@@ -135,7 +135,7 @@ def test_the_program_computes_the_same_and_is_faster(plans: tuple[Plan, Plan]) -
     cycles: list[int] = []
     for made in plans:
         trace = simulate(lower(graph, made, MACHINE), MACHINE, graph.data, given)
-        expected = evaluate(followed(graph, made), given, cuts=reduce_cuts(made))
+        expected = evaluate(planned_graph(graph, made), given, cuts=reduce_cuts(made))
         assert trace.summary.violation_count == 0
         assert all(np.array_equal(trace.outputs[name], array) for name, array in expected.items())
         cycles.append(trace.summary.cycles)
@@ -287,7 +287,7 @@ def test_a_chain_runs_again_from_its_end() -> None:
     assert second_runs(graph, wanted) == (("t.again1", "t"), ("a.again1", "a"))
     found = recomputed_segments(graph, [Segment(run, (), (), ()) for run in RUNS], wanted)
     assert [s.ops for s in found] == [("a", "t"), ("c",), ("d", "a.again1", "t.again1", "e")]
-    assert [op.name for op in recompute(graph, wanted).ops] == [n for s in found for n in s.ops]
+    assert [op.name for op in rematerialised(graph, wanted).ops] == [n for s in found for n in s.ops]
 
 
 def test_where_it_runs_again() -> None:
@@ -300,4 +300,4 @@ def test_where_it_runs_again() -> None:
         recomputed_segments(graph, segments, wanted)
     found = recomputed_segments(graph, segments, wanted[1:2])
     assert [s.ops for s in found] == [("t", "c0", "c1"), ("c2", "c3", "t.again1", "last")]
-    assert [op.name for op in recompute(graph, wanted[1:2]).ops] == [n for s in found for n in s.ops]
+    assert [op.name for op in rematerialised(graph, wanted[1:2]).ops] == [n for s in found for n in s.ops]

@@ -16,7 +16,7 @@ from girih.ir.graph import DTYPES, Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
-from girih.ir.semantics.cell import Cells, count, followed_dims, share
+from girih.ir.semantics.cell import Cells, count, followed_dims, shard
 from girih.ir.semantics.in_place import replaced
 from girih.solver.baselines.layerwise import layerwise_segments
 from girih.solver.cost.local_buffers import data_buffers, round_up
@@ -83,7 +83,7 @@ def test_shares_are_those_of_cells(cut: SegmentSplit) -> None:
     cores = count(cut.cores)
     for i in range(count(cut.instances)):
         for c in range(cores):
-            assert there.box(i * cores + c) == share(shape, made, i, c, follow)
+            assert there.box(i * cores + c) == shard(shape, made, i, c, follow)
 
 
 def peak_by_cells(graph: Graph, machine: Machine, column: Column) -> int:

@@ -12,7 +12,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Split
 from girih.ir.semantics.cell import Cells
-from girih.ir.semantics.concat_aliasing import possible
+from girih.ir.semantics.concat_aliasing import possible_aliases
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
@@ -47,7 +47,7 @@ def test_where_there_is_room_everything_is_made_in_place() -> None:
     graph = graphs.dense(3)
     segment = segment_of(graph)
     assert chosen(graph, segment) == segment
-    assert set(segment.inside) == set(possible(graph, graph.ops)) != set()
+    assert set(segment.inside) == set(possible_aliases(graph, graph.ops)) != set()
 
 
 def test_what_is_chosen_fits_and_nothing_that_is_larger_would() -> None:
