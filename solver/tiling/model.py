@@ -33,25 +33,12 @@ Relaxed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...ir.graph import Op
 from ...ir.plan import Tile
-from ..cost.operator import OpCost, Rates, Weights
 from ..cpsat.backend import Budget, Model, Var, solve, weighted
-from .candidates import Reduction, Shape
-
-Float = NDArray[np.float64]
-
-DEPTHS = (1, 2, 4, 8)
-WEIGHT_DEPTHS = (1, 2, 3)
-LEADING = 4
-"""By how much less the last tile of a vector operator counts where the next operator's tiles wait for some of it."""
+from .problem import TilingProblem
 
 
 @dataclass(frozen=True)
@@ -66,104 +53,7 @@ class Choice:
     deterministic_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Mode:
-    """One b of B."""
-
-    reduction: Reduction
-    depth: int
-    weight_depth: int
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A, B and C_ab of operator ``op`` on ``engine``, for one box.
-
-    ``accumulator`` and ``weights``: I and W. ``element``: bytes of an element of the stationary operand.
-    """
-
-    op: str
-    engine: str
-    shapes: tuple[Shape, ...]
-    modes: tuple[Mode, ...]
-    cycles: Float
-    accumulator: int
-    weights: int
-    element: int
-    alignment: int
-
-    def fits(self, shape: Shape, mode: Mode) -> bool:
-        """(2) and (3)."""
-        return shape.scratch <= self.accumulator // mode.depth and shape.columns <= self.column_limit(mode)
-
-    def column_limit(self, mode: Mode) -> int:
-        """The right side of (3), in elements."""
-        if not self.element:
-            return 0
-        # Each version begins at a multiple of the alignment.
-        version = self.weights // mode.weight_depth // self.alignment * self.alignment
-        return version // (mode.reduction.points * self.element)
-
-    def tile(self, a: int, b: int) -> Tile:
-        """Shape a in mode b."""
-        shape, mode = self.shapes[a], self.modes[b]
-        return Tile(self.op, shape.sizes, shape.order, mode.reduction.sizes, self.engine, mode.depth, mode.weight_depth)
-
-
-def tile_modes(op: Op, cost: OpCost, cuts: Sequence[Reduction]) -> tuple[Mode, ...]:
-    """B, for these cuts of the reduction."""
-    matrix = cost.anchor is not None
-    return tuple(
-        Mode(cut, depth, versions)
-        for cut in cuts
-        for depth in (DEPTHS if matrix and op.buffers else DEPTHS[:1])
-        for versions in (WEIGHT_DEPTHS if matrix else WEIGHT_DEPTHS[:1])
-    )
-
-
-class Table:
-    """The shapes as arrays."""
-
-    def __init__(self, shapes: Sequence[Shape]) -> None:
-        def column(values: Sequence[int]) -> Float:
-            return np.array(values, dtype=np.float64)
-
-        self.tiles = column([s.tiles for s in shapes])
-        self.changes = column([s.changes for s in shapes])
-        self.sets = column([s.sets for s in shapes])
-        self.columns = column([s.columns for s in shapes])
-        self.matrix = column([s.work.matrix for s in shapes])
-        self.vector = column([s.work.vector for s in shapes])
-        self.instructions = column([s.work.matrix_instructions for s in shapes])
-
-    def loads(self, reduce_tiles: int, versions: int) -> Float:
-        """How often a tile of weights is loaded, when ``versions`` are held and replaced in turn."""
-        if reduce_tiles > versions:
-            return self.tiles * reduce_tiles
-        held = self.sets * reduce_tiles <= versions
-        return np.where(held, self.sets, self.changes) * reduce_tiles
-
-
-def cycles(
-    cost: OpCost, table: Table, mode: Mode, weights: Weights, rates: Rates, capacity: int, *, alone: bool = True
-) -> Float:
-    """C_ab of all shapes for one mode; ``capacity`` of the weight memory in bytes; ``alone``: whatever is next waits
-    for the last tile."""
-    if cost.anchor is None:
-        return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
-    matrix = table.matrix + (mode.reduction.count - 1) * table.instructions * cost.matrix.issue
-    serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
-    size = table.columns * (mode.reduction.points * cost.element)
-    number = table.loads(mode.reduction.count, mode.weight_depth)
-    busy, full = weights.load(size, rates)
-    time = np.maximum.reduce(
-        [matrix, table.vector, serial, number * busy, (matrix + number * full) / mode.weight_depth]
-    )
-    first = np.where(2 * size * mode.weight_depth > capacity, full, 0.0)
-    return np.ceil(time + table.vector / table.tiles + first)
-
-
-def choose(problem: Problem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
+def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
     """The best shape that is not ``forbidden`` with its best mode: hint, bound and, where they differ, the model.
 
     ``None`` if none fits.
@@ -199,7 +89,7 @@ def choose(problem: Problem, forbidden: set[int], *, budget: Budget, seed: int) 
     )
 
 
-def hint(problem: Problem, forbidden: set[int]) -> tuple[int, int] | None:
+def hint(problem: TilingProblem, forbidden: set[int]) -> tuple[int, int] | None:
     """For each shape the most versions and, with them, the largest reduce tile that fit; the best of these pairs."""
     order = sorted(
         range(len(problem.modes)),
@@ -220,7 +110,7 @@ def hint(problem: Problem, forbidden: set[int]) -> tuple[int, int] | None:
     return best
 
 
-def build(problem: Problem, forbidden: set[int]) -> tuple[Model, list[Var], list[Var], Var]:
+def build(problem: TilingProblem, forbidden: set[int]) -> tuple[Model, list[Var], list[Var], Var]:
     """The model, and x, y and T."""
     model = Model("tiling")
     x = [model.bool(f"shape {'x'.join(map(str, s.sizes))}") for s in problem.shapes]

@@ -23,11 +23,12 @@ from ..cost.operator import OpCost, Rates, Weights
 from ..cpsat.backend import Budget
 from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
-from .model import Choice, Problem, Table, choose, cycles, tile_modes
+from .model import Choice, choose
+from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, overlap
 
 ATTEMPTS = 8
-"""Tiles that turn out not to fit, before the search for one ends."""
+"""Tiles that turn out not to fit, before the search for one ends: an end in any case; the last looks at all sizes."""
 BUDGET = Budget(5.0, 0.5)
 """For one operator."""
 
@@ -182,17 +183,17 @@ class Tiler:
     def problem(
         self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
         *, all_sizes: bool = False,
-    ) -> Problem | None:  # fmt: skip
+    ) -> TilingProblem | None:  # fmt: skip
         """All data for one box; ``None`` if no candidate fits at all."""
         cost = self.cost(op)
         shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, disabled=self.disabled)
         modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box)))
-        table = Table(shapes)
+        table = ShapeTable(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
         if cost.anchor is not None and beside.lead is not None:
             over = overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
-        found = Problem(
+        found = TilingProblem(
             op.name,
             cost.engine,
             tuple(shapes),

@@ -18,7 +18,8 @@ from girih.solver.cost.local_buffers import scratch_sizes, weight_size
 from girih.solver.cost.operator import Weights, Work
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.tiling.candidates import Shape, chains, useful_sizes
-from girih.solver.tiling.model import Choice, Problem, Table, build, hint
+from girih.solver.tiling.model import Choice, build, hint
+from girih.solver.tiling.problem import ShapeTable, TilingProblem
 from girih.solver.tiling.solve import Caps, Infeasible, Tiler
 from tests.support import graphs
 
@@ -44,7 +45,7 @@ def only(graph: Graph, machine: Machine, weights: Weights | None = None, caps: C
     return found
 
 
-def best_by_trying(problem: Problem) -> int:
+def best_by_trying(problem: TilingProblem) -> int:
     return min(
         int(problem.cycles[a, b])
         for a, shape in enumerate(problem.shapes)
@@ -109,7 +110,7 @@ def test_loads_are_those_of_the_walk(order: tuple[int, int], reduce: tuple[int],
     changes = counts[1] if order == (1, 0) else prod(counts)
     shape = Shape(tile.sizes, order, prod(counts), changes, counts[1], Work(), 0, 32)
     reduce_tiles = -(-256 // reduce[0])
-    assert Table([shape]).loads(reduce_tiles, versions)[0] == loads_by_walking(graph, tile, box_of(graph))
+    assert ShapeTable([shape]).loads(reduce_tiles, versions)[0] == loads_by_walking(graph, tile, box_of(graph))
 
 
 def test_weights_stay_while_rows_change(machine: Machine) -> None:
