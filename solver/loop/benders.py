@@ -60,7 +60,7 @@ from .master import Cuts, Master, dearer
 from .precheck import check_smallest
 
 MOST_CUTS = 64
-"""Infeasibilities in one iteration before it is given up: an end in any case, which no network has come to."""
+"""Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 MOST_MARGINS = 8
 """Attempts at segments of one operator each, with a sixteenth of local memory more left free in each."""
 

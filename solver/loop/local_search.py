@@ -25,9 +25,9 @@ from .incumbent import Best, Incumbent
 from .resegment import aligned, bare, coarser, shifted, uniform
 
 POLISH = 0.5
-"""The share of the timeout that residency may search once more for the best plan, about: as much as five iterations."""
+"""The share of the timeout for which residency of the best plan is searched once more: five times an iteration's."""
 OPEN_GAP = 0.01
-"""A gap of residency that is worth it: what is less is less than what the prediction errs by."""
+"""A gap of residency that is worth it; chosen, not measured."""
 
 
 @dataclass(frozen=True)

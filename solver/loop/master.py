@@ -18,13 +18,11 @@ from ..subproblem.time_budget import Iteration, budget
 from ..tiling.solve import Caps
 
 SHRINK = 4
-"""By how much a cap on tiles goes down at each infeasibility: the next smaller split of a dimension is too often as
-infeasible, and each attempt costs a plan."""
+"""By how much a cap on tiles goes down at each infeasibility; chosen, not measured."""
 LEAST_CAP = 4096
-"""Bytes below which smaller tiles are no answer: one row of 64 columns of the matrix engine's results takes half."""
+"""Bytes below which smaller tiles are no answer; chosen, not measured."""
 DEARER = 1.1
-"""A segment that takes so many times what was promised is worth another iteration: the prices of segmentation are off
-by a few percent anyway."""
+"""A segment that takes so many times what was promised is worth another iteration; chosen, not measured."""
 
 
 @dataclass(frozen=True)

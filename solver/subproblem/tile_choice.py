@@ -24,7 +24,7 @@ from .step_order import segment_by_segment
 from .time_budget import Iteration, budget
 
 LONGEST_TILING = 5.0
-"""Seconds for the tiles of one operator at most; its model proves its answer in less than a tenth of one, mostly."""
+"""Seconds for the tiles of one operator at most; chosen, not measured."""
 
 
 @dataclass(frozen=True)

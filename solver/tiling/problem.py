@@ -18,7 +18,7 @@ Float = NDArray[np.float64]
 DEPTHS = (1, 2, 4, 8)
 """Versions of private buffers that tiles are chosen for; the pipeline decides how many there are in the end."""
 WEIGHT_DEPTHS = (1, 2, 3)
-"""Versions of the weights: one is used, one is loaded, and one more evens out tiles of different sizes."""
+"""Versions of the weights that tiles are chosen for, as in the pipeline."""
 LEADING = 4
 """By how much less the last tile of a vector operator counts where the next operator's tiles wait for some of it.
 

@@ -28,7 +28,7 @@ from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, overlap
 
 ATTEMPTS = 8
-"""Tiles that turn out not to fit, before the search for one ends: an end in any case; the last looks at all sizes."""
+"""Tiles that turn out not to fit, before the search for one ends in any case; the last one looks at all sizes."""
 BUDGET = Budget(5.0, 0.5)
 """For one operator."""
 
