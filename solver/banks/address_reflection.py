@@ -1,18 +1,20 @@
-"""Local memory upside down, so that the next segment can be loaded while this one still works.
+"""Address reflection of local memory, so that the next segment can be loaded while this one still works.
 
 The buffers of a segment are placed by themselves, and mostly from the bottom: what the next segment loads first lies
-where this one keeps what it uses last, and waits for it. Turned over, a placement is by itself as good as before:
+where this one keeps what it uses last, and waits for it. Reflected, a placement is by itself as good as before:
 
     address → capacity - address - bytes
 
-So each segment is turned or not, to minimise an estimate of these waits: for two steps in a row of segments i and j,
-and each tensor x that j loads for its first operator, with l_x the cycles that the load takes and s_x those between the
+So each segment is reflected or not, to minimise an estimate of these waits: for two steps in a row, of segments i and
+j, and each tensor x that j loads for its first operator, with l_x the cycles that the load takes and s_x those between
+the
 last use of what lies there and the end of the first step,
 
     sum over x of max(0, l_x - s_x).
 
-That is a sum over pairs of segments, with one of two values for each pair, as they are turned alike or not; it is
-reduced segment by segment until nothing is gained. Whether the plan gains, the prediction says.
+That is a sum over pairs of segments, with one of two values for each pair, as both are reflected (or neither) or one
+is;
+it is reduced segment by segment until nothing is gained. Whether the plan gains, the prediction says.
 """
 
 from __future__ import annotations
@@ -27,36 +29,37 @@ from ...ir.machine import Machine, Memory
 from ...ir.plan import LocalBuffer, Plan
 
 Costs = Mapping[tuple[int, int], tuple[float, float]]
-"""By two segments: the waits if they are turned alike, and if they are not."""
+"""By two segments: the waits if both or neither are reflected, and if one is."""
 
 
-def mirrored(graph: Graph, machine: Machine, plan: Plan) -> Plan:
-    """``plan`` with the local memory of some segments turned over; its predictions are not made anew."""
+def reflected(graph: Graph, machine: Machine, plan: Plan) -> Plan:
+    """``plan`` with the local memory of some segments reflected; its predictions are not made anew."""
     memory = machine.role("local")
-    turned = _turned(len(plan.segments), _costs(graph, machine, plan, memory))
+    reflects = _reflects(len(plan.segments), _costs(graph, machine, plan, memory))
     local = tuple(
-        replace(b, address=_turn(b, memory)) if b.memory == memory.name and turned[b.segment] else b for b in plan.local
+        replace(b, address=_reflect(b, memory)) if b.memory == memory.name and reflects[b.segment] else b
+        for b in plan.local
     )
     return replace(plan, local=local)
 
 
-def _turn(buffer: LocalBuffer, memory: Memory) -> int:
+def _reflect(buffer: LocalBuffer, memory: Memory) -> int:
     return memory.capacity // memory.alignment * memory.alignment - buffer.address - buffer.bytes
 
 
-def _turned(segments: int, costs: Costs) -> list[bool]:
-    """Which segments are turned: from what is, and from every other one, one by one as long as that gains."""
+def _reflects(segments: int, costs: Costs) -> list[bool]:
+    """Which segments are reflected: from none, and from every other one, one by one as long as that gains."""
     starts = ([False] * segments, [bool(s % 2) for s in range(segments)])
-    return min((_improved(start, costs) for start in starts), key=lambda turned: _total(turned, costs))
+    return min((_improved(start, costs) for start in starts), key=lambda reflects: _total(reflects, costs))
 
 
-def _total(turned: Sequence[bool], costs: Costs) -> float:
-    return sum(pair[turned[a] ^ turned[b]] for (a, b), pair in costs.items())
+def _total(reflects: Sequence[bool], costs: Costs) -> float:
+    return sum(pair[reflects[a] ^ reflects[b]] for (a, b), pair in costs.items())
 
 
 def _improved(start: Sequence[bool], costs: Costs) -> list[bool]:
-    turned = list(start)
-    beside: list[list[tuple[int, tuple[float, float]]]] = [[] for _ in turned]
+    reflects = list(start)
+    beside: list[list[tuple[int, tuple[float, float]]]] = [[] for _ in reflects]
     for (a, b), pair in costs.items():
         beside[a].append((b, pair))
         beside[b].append((a, pair))
@@ -64,11 +67,11 @@ def _improved(start: Sequence[bool], costs: Costs) -> list[bool]:
     while gains:
         gains = False
         for segment, pairs in enumerate(beside):
-            now, then = (sum(pair[turned[segment] ^ turned[o] ^ way] for o, pair in pairs) for way in (False, True))
+            now, then = (sum(pair[reflects[segment] ^ reflects[o] ^ way] for o, pair in pairs) for way in (False, True))
             if then < now:
-                turned[segment] = not turned[segment]
+                reflects[segment] = not reflects[segment]
                 gains = True
-    return turned
+    return reflects
 
 
 def _costs(graph: Graph, machine: Machine, plan: Plan, memory: Memory) -> Costs:
@@ -91,12 +94,12 @@ def _costs(graph: Graph, machine: Machine, plan: Plan, memory: Memory) -> Costs:
         end = plan.predictions[first[number] + len(plan.segments[step.segment].ops) - 1].stop
         spare = {id(b): end - plan.predictions[first[number] + b.live[1] - 1].stop for b in there}
         waits = [0.0, 0.0]
-        for turned in (False, True):
+        for reflects in (False, True):
             for b in loaded:
-                low = _turn(b, memory) if turned else b.address
+                low = _reflect(b, memory) if reflects else b.address
                 met = [spare[id(o)] for o in there if o.address < low + b.bytes and low < o.address + o.bytes]
                 if met:
-                    waits[turned] += max(0.0, b.bytes * machine.cores / rate - min(met))
+                    waits[reflects] += max(0.0, b.bytes * machine.cores / rate - min(met))
         pair = step.segment, after.segment
         costs[pair] = costs[pair][0] + waits[0], costs[pair][1] + waits[1]
     return costs

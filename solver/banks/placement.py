@@ -72,10 +72,10 @@ class Placing:
             here = [buffers[i] for i in mine]
             conflicts = tuple(self._conflicts(segment, cell, here, memory))
             answer: Placement | Overflow | None = None
-            for wish in self._wishes(segment, here, memory):
-                of = {b: number for number, group in enumerate(wish.groups) for b in group}
+            for arrangement in self._arrangements(segment, here, memory):
+                of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
                 pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
-                answer = self.place(_requests(wish), memory, pairs, budget)
+                answer = self.place(_requests(arrangement), memory, pairs, budget)
                 seconds += answer.seconds
                 spent += answer.deterministic_seconds
                 if isinstance(answer, Placement):
@@ -89,7 +89,7 @@ class Placing:
                 placed[i] = replace(buffers[i], address=address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
 
-    def _wishes(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Wish]:
+    def _arrangements(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Arrangement]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
         What the first operator reads can be loaded for the next instance while the last ones work, and what it makes
@@ -103,14 +103,14 @@ class Placing:
         if memory.role != "local":
             longer = _longer(buffers, memory) if not plain else frozenset[int]()
             if longer:
-                yield _Wish(apart, longer=longer)
-            yield _Wish(apart)
+                yield _Arrangement(apart, longer=longer)
+            yield _Arrangement(apart)
             return
         ops = [self.graph.op[n] for n in segment.ops]
         in_place = in_place_groups(buffers, replaced(self.graph, ops, concat_aliases(self.graph, segment)))
         ways = [apart] if in_place == apart else [apart, in_place]
         if plain:
-            yield from map(_Wish, ways)
+            yield from map(_Arrangement, ways)
             return
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
@@ -124,7 +124,7 @@ class Placing:
                 for groups in ways:
                     for again, of in nexts:
                         for late in dict.fromkeys((stored, frozenset[str]())):
-                            yield _Wish(groups, again, of, early=early, late=late)
+                            yield _Arrangement(groups, again, of, early=early, late=late)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -164,7 +164,7 @@ class Placing:
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _Arrangement:
     """Groups of buffers that share an address, in order; the position ``again`` from which on the tensors ``first``,
     that live from the first one on, live as well, if any; positions of which the buffers live one position
     ``longer``; tensors that live from one position ``early``, or until one ``late``."""
@@ -177,32 +177,32 @@ class _Wish:
     late: frozenset[str] = frozenset()
 
 
-def _requests(wish: _Wish) -> tuple[Request, ...]:
+def _requests(arrangement: _Arrangement) -> tuple[Request, ...]:
     """One request for each group."""
-    last = max((b.live[1] for group in wish.groups for b in group), default=0) - 1
+    last = max((b.live[1] for group in arrangement.groups for b in group), default=0) - 1
     return tuple(
         Request(
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
-            _life(group, wish),
-            again=_again(group, wish, last),
+            _life(group, arrangement),
+            again=_again(group, arrangement, last),
         )
-        for group in wish.groups
+        for group in arrangement.groups
     )
 
 
-def _again(group: list[LocalBuffer], wish: _Wish, last: int) -> int | None:
+def _again(group: list[LocalBuffer], arrangement: _Arrangement, last: int) -> int | None:
     """From where on there is room for the group as the next instance has it: not before this one is done with it."""
     free = group[-1].live[1]
-    if wish.again is None or group[0].name not in wish.first or free > last:
+    if arrangement.again is None or group[0].name not in arrangement.first or free > last:
         return None
-    return max(free, wish.again)
+    return max(free, arrangement.again)
 
 
-def _life(group: list[LocalBuffer], wish: _Wish) -> tuple[int, int]:
+def _life(group: list[LocalBuffer], arrangement: _Arrangement) -> tuple[int, int]:
     first, last = group[0].live[0], group[-1].live[1]
-    later = last - 1 in wish.longer or any(b.name in wish.late for b in group)
-    return max(0, first - (group[0].name in wish.early)), last + later
+    later = last - 1 in arrangement.longer or any(b.name in arrangement.late for b in group)
+    return max(0, first - (group[0].name in arrangement.early)), last + later
 
 
 def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:

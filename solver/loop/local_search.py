@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.plan import Plan, Segment
 from ...ir.semantics.rematerialise import rematerialised
-from ..banks.address_reflection import mirrored
+from ..banks.address_reflection import reflected
 from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -139,7 +139,7 @@ def polish(incumbent: Incumbent, around: Neighbourhood) -> None:
 def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     """The best plan with the local memory of some segments upside down."""
     best = _best(incumbent)
-    plan = mirrored(best.subproblem.graph, best.subproblem.machine, best.plan)
+    plan = reflected(best.subproblem.graph, best.subproblem.machine, best.plan)
     if plan.local != best.plan.local:
         plan = best.subproblem.builder.timed(plan)
         incumbent.offer(around.iteration.number, plan, best.request, best.subproblem)

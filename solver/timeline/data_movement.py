@@ -145,7 +145,7 @@ class Movement:
         return found
 
     def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
-        """The buffer of a constant that holds ``box``; reaching a phase of a ring fetches the next one."""
+        """The buffer of a constant that holds ``box``; reaching a phase of a circular buffer fetches the next one."""
         waiting = self._phased.get((tensor, slot), [])
         while True:
             found = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)

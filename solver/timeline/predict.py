@@ -15,7 +15,7 @@ they issue broadcasts in turn. Bank conflicts are not predicted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,7 +31,7 @@ from ...ir.semantics.concat_aliasing import parent_buffers
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .data_movement import Movement
 from .link_sharing import Area
-from .weight_buffer import Arrivals, WeightRing
+from .weight_buffer import Arrivals, WeightBuffer
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class _Simulation:
     def run(self) -> Timeline:
         predictions: list[Prediction] = []
         slot = 0
-        for number, step in enumerate(self.plan.steps):
-            segment = self.plan.segments[step.segment]
-            cells = self.cells.row(segment, step.instance)
-            now = _Step(step.segment, cells, self.cells.busiest(segment, step.instance))
+        for number, planned in enumerate(self.plan.steps):
+            segment = self.plan.segments[planned.segment]
+            cells = self.cells.row(segment, planned.instance)
+            step = _Step(planned.segment, cells, self.cells.busiest(segment, planned.instance))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
                 self.movement.begin_slot(slot)
                 op = self.graph.op[name]
-                start, stop = self._slot(now, slot, segment, position, op) if op.host is None else self._host(op)
+                start, stop = self._slot(step, slot, segment, position, op) if op.host is None else self._host(op)
                 predictions.append(Prediction(number, name, int(start), int(stop)))
                 self.movement.end_slot(slot)
                 slot += 1
@@ -111,54 +111,59 @@ class _Simulation:
             self.movement.written_by_host(name, stop)
         return start, stop
 
-    def _slot(self, now: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
+    def _slot(self, step: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
         """Loads, tiles and stores of one operator in one step; when its computation starts and ends."""
-        opening = self._local.get((now.segment, position), [])
+        opening = self._local.get((step.segment, position), [])
+        versions = self._open(step, opening)
+        runs = op.name in step.cell.ops
+        walk = self.walks.walk(op, segment.tile[op.name], step.cell) if runs else None
+        weights: WeightBuffer | None = None
+        if walk is not None and walk.weights:
+            assert op.anchor is not None
+            areas = versions[op.stages[op.anchor].reads[1].tensor]
+            weights = WeightBuffer(self.movement, slot, op, walk, step.cells, step.cell, areas, step.local, step.made)
+            if position == 0:
+                weights.prefetch()
+        made = {self.graph.op[n].output for n in segment.ops}
+        loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in made}
+        step.arrived |= self.movement.load(step.cells, loaded)
+        start = stop = max(self.matrix, self.vector)
+        if walk is not None:
+            scratch = [versions[b.name] for b in op.buffers if b.name in versions]
+            start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
+        if op.output in step.local:
+            self.movement.store(step.cells, op.output, partial(self._made, step, op.output), step.local[op.output])
+        return start, stop
+
+    def _open(self, step: _Step, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
+        """Begin the lifetimes of local buffers; the versions of those for scratch and weights."""
         versions: dict[str, list[Area]] = {}
         for b in opening:
             size = b.bytes // b.depth
             space = self.movement.spaces[b.memory]
             areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
             if b.use == "data":
-                for name in (b.name, *self._inside(now.segment).get(b.name, ())):
-                    now.local[name] = areas[0]
+                for name in (b.name, *self._inside(step.segment).get(b.name, ())):
+                    step.local[name] = areas[0]
             else:
                 versions[b.name] = areas
-        runs = op.name in now.cell.ops
-        walk = self.walks.walk(op, segment.tile[op.name], now.cell) if runs else None
-        ring: WeightRing | None = None
-        if walk is not None and walk.weights:
-            assert op.anchor is not None
-            there = versions[op.stages[op.anchor].reads[1].tensor]
-            ring = WeightRing(self.movement, slot, op, walk, now.cells, now.cell, there, now.local, now.made)
-            if position == 0:
-                ring.prefetch()
-        made = {self.graph.op[n].output for n in segment.ops}
-        loaded = {b.name: now.local[b.name] for b in opening if b.use == "data" and b.name not in made}
-        now.arrived |= self.movement.load(now.cells, loaded)
-        start = stop = max(self.matrix, self.vector)
-        if walk is not None:
-            scratch = [versions[b.name] for b in op.buffers if b.name in versions]
-            start, stop = self._tiles(now, op, walk, ring, scratch, segment.tile[op.name].depth)
-        if op.output in now.local:
-            self.movement.store(now.cells, op.output, partial(self._made, now, op.output), now.local[op.output])
-        return start, stop
+        return versions
 
-    def _made(self, now: _Step, name: str, cell: Cell, box: Box) -> float:
+    def _made(self, step: _Step, name: str, cell: Cell, box: Box) -> float:
         """When ``box`` of a result has been made; ``cell`` has it."""
-        if name not in now.made:
+        if name not in step.made:
             return self.movement.end
-        walk, times = now.made[name]
+        walk, times = step.made[name]
         there = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
         return times[last_tile(there, walk.box, walk.tile.sizes, walk.tile.order)]
 
-    def _arrivals(self, now: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
+    def _arrivals(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
         """By tile, when all that it reads of loaded tensors has arrived."""
         ready: NDArray[np.float64] | None = None
         for name in names:
-            times = now.arrived.get(name)
+            times = step.arrived.get(name)
             if times and name in walk.reads:
-                last = self.walks.last_chunks_read(walk, name, now.cell.tensors[name])
+                last = self.walks.last_chunks_read(walk, name, step.cell.tensors[name])
                 # Nothing is read before time 0: what is not read is there.
                 arrived = np.array([*times, 0.0])[last]
                 ready = arrived if ready is None else np.maximum(ready, arrived)
@@ -174,17 +179,17 @@ class _Simulation:
         return self._insides[number]
 
     def _tiles(
-        self, now: _Step, op: Op, walk: TileWalk, ring: WeightRing | None, scratch: list[list[Area]], depth: int
+        self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, scratch: list[list[Area]], depth: int
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
-        early, late = _reads(op, op.anchor if ring is not None else None)
-        producers = self._producers(now, walk, early)
+        early, late = _reads(op, op.anchor if weights is not None else None)
+        producers = self._producers(step, walk, early)
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)
-        sources = self._producers(now, walk, op.inputs) if idle else []
-        matrix_ready = self._arrivals(now, walk, early)
-        vector_ready = self._arrivals(now, walk, late)
-        target = now.local[op.output].floor if op.output in now.local else 0.0
+        sources = self._producers(step, walk, op.inputs) if idle else []
+        matrix_ready = self._arrivals(step, walk, early)
+        vector_ready = self._arrivals(step, walk, late)
+        target = step.local[op.output].floor if op.output in step.local else 0.0
         free = [max((versions[v].floor for versions in scratch), default=0.0) for v in range(depth)]
         matrix_latency = self.machine.engine_for("matrix").latency
         vector_latency = self.machine.engine_for("vector").latency
@@ -200,17 +205,17 @@ class _Simulation:
                 first = vector if first is None else first
                 vector += kind.before
                 result = vector + vector_latency
-            if ring is not None and kind.matrix:
+            if weights is not None and kind.matrix:
                 ready = max(result, matrix_ready[index], free[version])
                 for reach, times in producers:
                     last = reach[index]
                     if last >= 0 and times[last] > ready:
                         ready = times[last]
                 for part, busy in enumerate(kind.matrix):
-                    matrix = max(matrix, ready, ring.claim(index, part))
+                    matrix = max(matrix, ready, weights.claim(index, part))
                     first = matrix if first is None else first
                     matrix += busy
-                    ring.release(matrix + matrix_latency)
+                    weights.release(matrix + matrix_latency)
                 result = matrix + matrix_latency
                 free[version] = result
             if kind.drain or kind.finish:
@@ -228,21 +233,18 @@ class _Simulation:
         self.busy["matrix"] += walk.matrix_cycles
         self.busy["vector"] += walk.vector_cycles
         stop = self.movement.over(done[-1] if done else 0.0)
-        now.made[op.output] = (walk, done or [0.0])
-        for versions in scratch:
-            for area in versions:
-                area.use(stop)
-        for name in (*op.inputs, op.output):
-            if name in now.local:
-                now.local[name].use(stop)
+        step.made[op.output] = (walk, done or [0.0])
+        used = [step.local[name] for name in (*op.inputs, op.output) if name in step.local]
+        for area in (*used, *(area for versions in scratch for area in versions)):
+            area.use(stop)
         return stop if first is None else first, stop
 
-    def _producers(self, now: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
+    def _producers(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
         found: list[tuple[list[int], list[float]]] = []
         for name in names:
-            if name in now.made and name in walk.reads:
-                producer, times = now.made[name]
+            if name in step.made and name in walk.reads:
+                producer, times = step.made[name]
                 found.append((self.walks.last_tiles_read(walk, name, producer), times))
         return found
 

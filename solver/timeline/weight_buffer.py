@@ -17,7 +17,7 @@ Arrivals = tuple[TileWalk, list[float]]
 """Of a tensor made in the running step: the walk of its producer, and when each tile can be read."""
 
 
-class WeightRing:
+class WeightBuffer:
     """Which weight tile each version holds, since when, and until when it is used.
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation

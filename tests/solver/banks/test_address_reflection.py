@@ -13,7 +13,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.solver import Options, plan
-from girih.solver.banks.address_reflection import _improved, _total, mirrored  # pyright: ignore[reportPrivateUsage]
+from girih.solver.banks.address_reflection import _improved, _total, reflected  # pyright: ignore[reportPrivateUsage]
 from tests.support import graphs
 
 STCP920 = load_machine("stcp920")
@@ -24,7 +24,7 @@ def test_a_plan_stays_valid(graph: graphs.Graph) -> None:
     """Whatever is turned: addresses stay inside and aligned, nothing meets that did not, and it can be lowered."""
     made = plan(graph, STCP920, Options(timeout=1.0)).plan
     memory = STCP920.role("local")
-    found = mirrored(graph, STCP920, made)
+    found = reflected(graph, STCP920, made)
     check_plan(found, graph, STCP920)
     for old, new in zip(made.local, found.local, strict=True):
         assert new == replace(old, address=new.address)
@@ -44,13 +44,13 @@ def test_neighbours_that_meet_are_reflected(machine: Machine) -> None:
     """Two segments of which the second loads where the first still works: turned, one can be loaded early."""
     graph = graphs.chain(2, batch=8, size=32, channels=64)
     made = plan(graph, machine, Options(timeout=1.0, strategy="layerwise")).plan
-    found = mirrored(graph, machine, made)
+    found = reflected(graph, machine, made)
     turned = {b.segment for old, b in zip(made.local, found.local, strict=True) if b != old}
     assert len(turned) == 1
     check_plan(found, graph, machine)
     lower(graph, found, machine)
     # Once is enough.
-    assert mirrored(graph, machine, found) == found
+    assert reflected(graph, machine, found) == found
 
 
 def test_fewer_waits_and_none_that_one_reflection_could_avoid() -> None:
