@@ -167,11 +167,8 @@ class Greedy:
             self.room[issued:slot] -= item.bytes
 
     def _link_load(self) -> NDArray[np.int64]:
-        """Cycles of the link for what is issued in each slot, as decided so far, but for stores of what is resident."""
-        no_stores = [p for p, resident in enumerate(self.resident) if resident]
-        load = link_load(len(self.problem.cycles), effects(self.problem, self.decisions()))
-        load -= link_load(len(self.problem.cycles), (resident_effect(self.problem, p) for p in no_stores))
-        return load[:-1]
+        """Cycles of the link for what is issued in each slot, as decided so far."""
+        return link_load(len(self.problem.cycles), effects(self.problem, self.decisions()))[:-1]
 
     def _fetched(self, i: int, k: int) -> bool:
         return not isinstance(self.source[i][k], NoFetch)

@@ -352,3 +352,20 @@ def test_boxes_of_whole_tensors() -> None:
     assert [b.box for b in homes] == [full(graph.tensor[b.tensor].shape) for b in homes]
     ends = [(b.address, b.address + b.bytes) for b in homes]
     assert all(a[1] <= b[0] for a, b in pairwise(ends))
+
+
+def test_greedy_prefetches_around_the_store_of_a_resident_output() -> None:
+    """The store of p, after slot 0, takes the link for slot 1: w has to be fetched before it to be there in slot 2."""
+    output = Intermediate(block("p", 4, 10), (0, 2), ((0, block("p", 4, 10)),), stored=True, may_be_resident=True)
+    items = (
+        FetchItem((block("p", 4, 10),), (Use(1, 10),), 1, intermediate=0),
+        FetchItem((block("w", 4, 10),), (Use(2, 10),)),
+    )
+    d = ResidencyProblem((10, 10, 10, 10), 8, items, (output,), {}, 1.0, ())
+    greedy = Greedy(d, np.full(4, 8, dtype=np.int64))
+    assert greedy.spill_all() is None
+    greedy.retain()
+    assert greedy.resident == [True]
+    greedy.prefetch(anywhere(d), early=False)
+    assert greedy.source[1] == [0]
+    assert evaluate(d, greedy.decisions()).end == sum(d.cycles)
