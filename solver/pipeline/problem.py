@@ -1,7 +1,7 @@
-"""The tile loop of an operator as a small body of tasks that repeats: the input of the pipeline model.
+"""The steady state of an operator's tile loop: a small body of tasks that repeats.
 
-A body covers one period of the walk: from one change of the weights to the next, at most :data:`LONGEST` tiles. Which
-weight tiles are copied in depends on how many versions are held, so there is a body for each such number.
+A body covers one period of the walk: from one change of the weights to the next, at most :data:`MOST_TILES` tiles.
+Which weight tiles are copied in depends on how many versions are held.
 """
 
 from __future__ import annotations
@@ -11,20 +11,14 @@ from typing import Literal
 
 from ...ir.machine import Machine
 from ..cost.tile_walk import TileWalk
-from ..switches import ALL_ON, Disabled
+from .candidates import Degrees, Footprint
 
 EngineKind = Literal["copy", "matrix", "vector"]
 
-LONGEST = 4
-"""Tiles in a body at most."""
-MOST_REDUCE = 12
-"""Reduce tiles of one tile that are modelled one by one; more are modelled as so many longer ones."""
-PLAYED = 512
-"""Tiles of a walk that are played to compare depths."""
-DEPTHS = (1, 2, 3)
-"""Versions of the weights that are considered."""
-SCRATCH_DEPTHS = (1, 2, 3, 4, 6, 8)
-"""Versions of private buffers that are considered: more than three help while the vector engine is with its last."""
+MOST_TILES = 4
+"""Tiles in a body at most; chosen, to keep bodies small."""
+MOST_REDUCE_TILES = 12
+"""Reduce tiles of one tile that are modelled one by one; more are modelled as so many longer ones. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +40,15 @@ class Fill:
 
 @dataclass(frozen=True)
 class Ring:
-    """A buffer of ``depth`` versions used in turn; ``fills`` in the order of one iteration of the body.
-
-    ``buffers`` that take turns together share the depth; each has its own fills. ``bytes`` is one version of all of
-    them, ``capacity`` what there is; ``depths`` may be chosen from.
-    """
+    """Buffers of ``depth`` versions used in turn; each has its own fills, in the order of one iteration of the body."""
 
     name: Literal["scratch", "weights"]
-    bytes: int
-    capacity: int
-    depths: tuple[int, ...]
+    depth: int
     buffers: tuple[tuple[Fill, ...], ...]
-
-    @property
-    def fitting(self) -> tuple[int, ...]:
-        """The depths that fit."""
-        return tuple(d for d in self.depths if d * self.bytes <= self.capacity)
 
 
 @dataclass(frozen=True)
-class Body:
+class LoopBody:
     """Tasks in program order, ``deps`` (before, after) within an iteration, ``tiles`` that an iteration computes."""
 
     tasks: tuple[Task, ...]
@@ -73,56 +56,30 @@ class Body:
     rings: tuple[Ring, ...]
     tiles: int
 
-
-@dataclass(frozen=True)
-class Footprint:
-    """Bytes of one version of the scratch buffers and of the weights of an operator."""
-
-    scratch: int
-    weights: int
+    def lag(self, before: int, after: int) -> int:
+        """Cycles from the start of a task until another can use its result."""
+        task = self.tasks[before]
+        return task.busy + (0 if task.engine == self.tasks[after].engine else task.latency)
 
 
-def bodies(
-    walk: TileWalk, machine: Machine, footprint: Footprint, loads: dict[int, int], disabled: Disabled = ALL_ON
-) -> list[Body]:
-    """One body for each number of weight versions that makes a difference.
-
-    ``loads``: busy cycles of the copy engine for each weight tile (by its number in the walk).
-    """
-    room = machine.role("weights").capacity
-    groups: dict[tuple[tuple[bool, ...], ...], list[int]] = {}
-    single = not walk.weights or "multi-buffering" in disabled
-    for depth in DEPTHS[:1] if single else DEPTHS:
-        if depth * footprint.weights <= room or depth == 1:
-            flags = tuple(tuple(row) for row in walk.loaded(depth))
-            groups.setdefault(flags, []).append(depth)
-    scratch = SCRATCH_DEPTHS
-    if "deep-scratch" in disabled:
-        scratch = DEPTHS
-    if "multi-buffering" in disabled:
-        scratch = DEPTHS[:1]
-    return [_body(walk, machine, footprint, loads, flags, tuple(depths), scratch) for flags, depths in groups.items()]
-
-
-def _window(flags: tuple[tuple[bool, ...], ...], tiles: int) -> range:
+def _window(flags: list[list[bool]], tiles: int) -> range:
     """The tiles of one period in the steady state: in the second half of the walk."""
     middle = tiles // 2
     changes = [i for i in range(middle, len(flags)) if any(flags[i])]
     if not changes:
         return range(middle, middle + 1)
     stop = changes[1] if len(changes) > 1 else changes[0] + 1
-    return range(changes[0], min(stop, changes[0] + LONGEST))
+    return range(changes[0], min(stop, changes[0] + MOST_TILES))
 
 
-def _body(
-    walk: TileWalk,
-    machine: Machine,
-    footprint: Footprint,
-    loads: dict[int, int],
-    flags: tuple[tuple[bool, ...], ...],
-    depths: tuple[int, ...],
-    scratch_depths: tuple[int, ...],
-) -> Body:
+def loop_body(
+    walk: TileWalk, machine: Machine, footprint: Footprint, loads: dict[int, int], degrees: Degrees
+) -> LoopBody:
+    """The body of a walk with these degrees of what has a ``footprint``.
+
+    ``loads``: busy cycles of the copy engine for each weight tile (by its number in the walk).
+    """
+    flags = walk.loaded(degrees.weights)
     copy_latency = walk.loads[0].latency if walk.loads else 0
     latency = {kind: machine.engine_for(kind).latency for kind in ("matrix", "vector")}
     tasks: list[Task] = []
@@ -138,7 +95,7 @@ def _body(
         if kind.before:
             tasks.append(Task("vector", kind.before, latency["vector"]))
             last = first
-        row = flags[tile] if flags else ()
+        row = flags[tile] if flags else []
         for busy, load in _reduced(kind.matrix, row, [loads[w] for w in walk.weights[tile]] if flags else []):
             arrival: int | None = None
             if load:
@@ -170,77 +127,17 @@ def _body(
     if footprint.scratch:
         # Buffers between vector stages need no versions: they are written and read in the order of one queue.
         buffers = tuple(tuple(fills) for fills in (operands, results) if fills)
-        rings.append(Ring("scratch", footprint.scratch, machine.role("accumulator").capacity, scratch_depths, buffers))
-    if walk.weights:
-        rings.append(Ring("weights", footprint.weights, machine.role("weights").capacity, depths, (tuple(weights),)))
-    return Body(tuple(tasks), tuple(deps), tuple(rings), len(window))
+        rings.append(Ring("scratch", degrees.scratch, buffers))
+    if weights:
+        rings.append(Ring("weights", degrees.weights, (tuple(weights),)))
+    return LoopBody(tuple(tasks), tuple(deps), tuple(rings), len(window))
 
 
-def _reduced(matrix: tuple[int, ...], flags: tuple[bool, ...], loads: list[int]) -> list[tuple[int, int]]:
+def _reduced(matrix: tuple[int, ...], flags: list[bool], loads: list[int]) -> list[tuple[int, int]]:
     """(busy, load) of each reduce tile, load 0 where nothing is copied; in groups if there are too many."""
     steps = [(busy, loads[i] if i < len(flags) and flags[i] else 0) for i, busy in enumerate(matrix)]
-    if len(steps) <= MOST_REDUCE:
+    if len(steps) <= MOST_REDUCE_TILES:
         return steps
-    size = -(-len(steps) // MOST_REDUCE)
+    size = -(-len(steps) // MOST_REDUCE_TILES)
     groups = [steps[i : i + size] for i in range(0, len(steps), size)]
     return [(sum(b for b, _ in group), sum(load for _, load in group)) for group in groups]
-
-
-@dataclass(frozen=True)
-class Before:
-    """A vector operator right before a matrix operator that reads its result: its ``cycles``, and after which of them
-    the input of each tile is there."""
-
-    cycles: int
-    ready: tuple[int, ...]
-
-
-NOTHING = Before(0, ())
-
-
-def played(
-    walk: TileWalk, machine: Machine, loads: dict[int, int], depth: int, weight_depth: int, before: Before = NOTHING
-) -> int:
-    """Cycles of the walk with so many versions, in program order, ``before`` included; of :data:`PLAYED` tiles."""
-    copy_latency = walk.loads[0].latency if walk.loads else 0
-    matrix_latency = machine.engine_for("matrix").latency
-    vector_latency = machine.engine_for("vector").latency
-    copy = matrix = stop = 0
-    vector = before.cycles
-    free = [0] * depth
-    arrived = [0] * weight_depth
-    released = [0] * weight_depth
-    held = [-1] * weight_depth
-    counter = 0
-    for index, number in enumerate(walk.timing[:PLAYED]):
-        kind = walk.timings[number]
-        version = index % depth
-        result = 0
-        if kind.before:
-            vector = max(vector, free[version]) + kind.before
-            result = vector + vector_latency
-        if before.ready:
-            result = max(result, before.ready[index])
-        if kind.matrix:
-            for part, busy in enumerate(kind.matrix):
-                slot = 0
-                if walk.weights:
-                    key = walk.weights[index][part]
-                    if key in held:
-                        slot = held.index(key)
-                    else:
-                        slot = counter % weight_depth
-                        counter += 1
-                        held[slot] = key
-                        copy = max(copy, released[slot]) + loads[key]
-                        arrived[slot] = copy + copy_latency
-                matrix = max(matrix, result, free[version], arrived[slot]) + busy
-                released[slot] = matrix + matrix_latency
-            result = free[version] = matrix + matrix_latency
-        if kind.drain:
-            vector = max(vector, result) + kind.drain
-            free[version] = vector + vector_latency
-        if kind.finish:
-            vector = max(vector, result) + kind.finish
-        stop = max(stop, result, vector + vector_latency)
-    return stop

@@ -1,16 +1,16 @@
 """Model 4 applied to segments: how many versions of scratch and weights each operator gets.
 
-Each operator's tile loop is pipelined by itself, in the cell that has the most work. The model
-(:mod:`girih.solver.pipeline.model`) answers for the steady state, for each number of weight versions that makes a
-difference. Many walks are too short to have one, so all depths that fit are also played from the first to the last
-tile; the shortest counts, and the model then proves its interval. Operators whose loops are equal share the answer.
+Each operator's tile loop is pipelined by itself, in the cell that has the most work. The decision is an exhaustive
+search: every pair of degrees that fits is evaluated exactly, for queues that issue in order, by playing the walk
+(:mod:`.walk_cycles`), so the least cycles are optimal by enumeration. The steady state plays no part in it, since many
+walks are too short to have one; for the chosen degrees, :mod:`.model` says its initiation interval. Operators whose
+loops are equal share the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 
 from ...ir.box import Box
 from ...ir.graph import Graph, Op
@@ -21,8 +21,10 @@ from ..cost.equivalence import structural_class
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.tile_walk import TileWalk, TileWalks
 from ..switches import ALL_ON, Disabled
-from .model import Schedule, pipeline
-from .problem import NOTHING, Before, Body, Footprint, Ring, bodies, played
+from .candidates import Degrees, Footprint, degrees
+from .model import initiation_interval
+from .problem import loop_body
+from .walk_cycles import NO_PRECEDING_WORK, PrecedingWork, walk_cycles
 
 
 @dataclass(frozen=True)
@@ -37,30 +39,27 @@ class TooLarge:
 
 
 @dataclass(frozen=True)
-class Pipelined:
-    """An operator's tile loop in one segment: ``cycles`` of the busiest cell; ``interval`` cycles between tiles."""
+class PipelinedLoop:
+    """An operator's tile loop in one segment: ``cycles`` of the busiest cell; ``interval`` cycles between tiles in the
+    steady state, rounded up."""
 
     segment: int
     op: str
-    tiles: int
-    interval: int
-    latency: int
     cycles: int
-    schedule: Schedule
+    interval: int
 
 
 @dataclass(frozen=True)
 class _Best:
-    """Versions of scratch and weights, the cycles of the walk with them, and the schedule of its steady state."""
+    """The degrees, the cycles of the walk with them, and those between tiles in the steady state."""
 
-    depths: tuple[int, int]
+    degrees: Degrees
     cycles: int
-    body: Body
-    schedule: Schedule
+    interval: int
 
 
 @dataclass(frozen=True)
-class _Made:
+class _VectorWork:
     """A vector operator: its walk, the cycles that it takes, and the bytes of all versions of its scratch."""
 
     walk: TileWalk
@@ -72,19 +71,18 @@ class Pipelines:
     """Schedules of tile loops, each solved once."""
 
     def __init__(
-        self, graph: Graph, cells: Cells, machine: Machine, walks: TileWalks, seed: int, disabled: Disabled = ALL_ON
+        self, graph: Graph, cells: Cells, machine: Machine, walks: TileWalks, disabled: Disabled = ALL_ON
     ) -> None:
         self.graph = graph
         self.cells = cells
         self.machine = machine
         self.walks = walks
-        self.seed = seed
         self.disabled = disabled
         self._known: dict[tuple[object, ...], _Best] = {}
-        self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[Pipelined, ...], OperatorRun]] = {}
+        self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[PipelinedLoop, ...], OperatorRun]] = {}
         self._sizes: dict[tuple[str, Tile, tuple[Box, ...]], Footprint] = {}
 
-    def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[Pipelined, ...]] | TooLarge:
+    def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[PipelinedLoop, ...]] | TooLarge:
         """The segment with the depths of its tiles set, or what does not fit; equal segments share the answer."""
         if not segment.tiles:
             return segment, ()
@@ -94,41 +92,38 @@ class Pipelines:
             if isinstance(answer, TooLarge):
                 return answer
             self._segments[key] = *answer, run
-        tiles, found, first = self._segments[key]
+        tiles, loops, first = self._segments[key]
         names = dict(zip(first.ops, run.ops, strict=True))
         return (
             replace(segment, tiles=tuple(replace(t, op=names[t.op]) for t in tiles)),
-            tuple(replace(p, segment=index, op=names[p.op]) for p in found),
+            tuple(replace(p, segment=index, op=names[p.op]) for p in loops),
         )
 
-    def _segment(self, index: int, segment: Segment) -> tuple[tuple[Tile, ...], tuple[Pipelined, ...]] | TooLarge:
+    def _segment(self, index: int, segment: Segment) -> tuple[tuple[Tile, ...], tuple[PipelinedLoop, ...]] | TooLarge:
         cores = range(count(segment.cores))
-        there = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
-        found: list[Pipelined] = []
+        cells = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
+        loops: list[PipelinedLoop] = []
         tiles: list[Tile] = []
-        made: dict[str, _Made] = {}
+        preceding: dict[str, _VectorWork] = {}
         for tile in segment.tiles:
             op = self.graph.op[tile.op]
-            footprint = self._footprint(op, tile, targets(there, op))
-            problem = self._too_large(index, op, footprint)
-            if problem is not None:
-                return problem
-            running = [c for c in there if op.name in c.ops]
+            footprint = self._footprint(op, tile, targets(cells, op))
+            too_large = self._too_large(index, op, footprint)
+            if too_large is not None:
+                return too_large
+            running = [c for c in cells if op.name in c.ops]
             if not running:
                 tiles.append(tile)
                 continue
-            cell = max(running, key=lambda c: c.weight)
-            walk = self.walks.walk(op, tile, cell)
-            before = _before(op, walk, made) if "stalled-depths" not in self.disabled else NOTHING
-            beside = _scratch(op, made) if before != NOTHING else 0
-            depths, pipelined = self._best(index, walk, op, segment, footprint, before, beside)
-            found.append(pipelined)
+            walk = self.walks.walk(op, tile, max(running, key=lambda c: c.weight))
+            best = self._best(walk, op, segment, footprint, {} if "stalled-depths" in self.disabled else preceding)
+            loops.append(PipelinedLoop(index, op.name, best.cycles, best.interval))
             if tile.engine == "matrix":
-                made.clear()
+                preceding.clear()
             else:
-                made[op.output] = _Made(walk, pipelined.cycles, depths[0] * footprint.scratch)
-            tiles.append(replace(tile, depth=depths[0], weight_depth=depths[1]))
-        return tuple(tiles), tuple(found)
+                preceding[op.output] = _VectorWork(walk, best.cycles, best.degrees.scratch * footprint.scratch)
+            tiles.append(replace(tile, depth=best.degrees.scratch, weight_depth=best.degrees.weights))
+        return tuple(tiles), tuple(loops)
 
     def _footprint(self, op: Op, tile: Tile, boxes: list[Box]) -> Footprint:
         bare = replace(tile, depth=1, weight_depth=1)
@@ -151,37 +146,32 @@ class Pipelines:
         return None
 
     def _best(
-        self, index: int, walk: TileWalk, op: Op, segment: Segment, footprint: Footprint, before: Before, beside: int
-    ) -> tuple[tuple[int, int], Pipelined]:
-        """The depths with the fewest cycles for all tiles of the walk, then the fewest bytes."""
-        loads = self._loads(op, walk, segment)
-        key = (walk.timings, walk.timing, walk.weights, tuple(loads.items()), footprint, before, beside)
-        if key not in self._known:
-            self._known[key] = self._solve(walk, loads, footprint, before, beside)
-        best = self._known[key]
-        interval = -(-best.schedule.interval // best.body.tiles)
-        latency = best.schedule.latency
-        return best.depths, Pipelined(index, op.name, len(walk), interval, latency, best.cycles, best.schedule)
+        self, walk: TileWalk, op: Op, segment: Segment, footprint: Footprint, vector: Mapping[str, _VectorWork]
+    ) -> _Best:
+        """The degrees with the fewest cycles for all tiles of the walk, then the fewest bytes.
 
-    def _solve(self, walk: TileWalk, loads: dict[int, int], footprint: Footprint, before: Before, beside: int) -> _Best:
-        """Play all depths; schedule the loop with the best ones.
-
-        What runs ``before`` holds ``beside`` bytes where scratch lies. The two overlap only if they lie apart, as is
-        assumed in playing: depths for which there is no room count only if there is none at all.
+        ``vector``: the vector operators since the matrix engine last worked, by result.
         """
-        options: list[tuple[int, int, tuple[int, int], Body]] = []
-        for body in bodies(walk, self.machine, footprint, loads, self.disabled):
-            rings = {ring.name: ring for ring in body.rings}
-            shallow = _beside(rings["scratch"], beside) if "scratch" in rings else (1,)
-            for depths in product(shallow, rings["weights"].fitting if "weights" in rings else (1,)):
-                size = depths[0] * footprint.scratch + depths[1] * footprint.weights
-                options.append((played(walk, self.machine, loads, *depths, before), size, depths, body))
-        cycles, _, depths, body = min(options, key=lambda o: o[:3])
-        chosen = {"scratch": depths[:1], "weights": depths[1:]}
-        fixed = replace(body, rings=tuple(replace(ring, depths=chosen[ring.name]) for ring in body.rings))
-        schedule = pipeline(fixed, repeats=len(walk) > body.tiles, seed=self.seed)
-        assert schedule is not None
-        return _Best(depths, max(1, cycles - before.cycles), body, schedule)
+        loads = self._loads(op, walk, segment)
+        preceding = _preceding(op, walk, vector)
+        held = _held(op, vector) if preceding != NO_PRECEDING_WORK else 0
+        key = (walk.timings, walk.timing, walk.weights, tuple(loads.items()), footprint, preceding, held)
+        if key not in self._known:
+            self._known[key] = self._solve(walk, loads, footprint, preceding, held)
+        return self._known[key]
+
+    def _solve(
+        self, walk: TileWalk, loads: dict[int, int], footprint: Footprint, preceding: PrecedingWork, held: int
+    ) -> _Best:
+        def cycles(d: Degrees) -> int:
+            return walk_cycles(walk, self.machine, loads, d.scratch, d.weights, preceding)
+
+        versioned = footprint if walk.weights else replace(footprint, weights=0)
+        candidates = [(cycles(d), d) for d in degrees(self.machine, versioned, held, self.disabled)]
+        least, best = min(candidates, key=lambda c: (c[0], c[1].bytes, c[1].scratch, c[1].weights))
+        body = loop_body(walk, self.machine, footprint, loads, best)
+        interval = -(-initiation_interval(body) // body.tiles)
+        return _Best(best, max(1, least - preceding.cycles), interval)
 
     def _loads(self, op: Op, walk: TileWalk, segment: Segment) -> dict[int, int]:
         """Cycles that a copy queue is busy with each weight tile.
@@ -207,24 +197,24 @@ class Pipelines:
         return loads
 
 
-def _scratch(op: Op, made: Mapping[str, _Made]) -> int:
+def _held(op: Op, vector: Mapping[str, _VectorWork]) -> int:
     """Bytes of scratch of what the vector engine is with when the matrix engine could begin with ``op``."""
-    left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
-    return (made.get(left) or list(made.values())[-1]).scratch
+    return (vector.get(_left(op)) or list(vector.values())[-1]).scratch
 
 
-def _beside(ring: Ring, size: int) -> tuple[int, ...]:
-    """The depths that fit beside so many bytes; if none does, all that fit."""
-    return tuple(d for d in ring.fitting if d * ring.bytes + size <= ring.capacity) or ring.fitting
-
-
-def _before(op: Op, walk: TileWalk, made: Mapping[str, _Made]) -> Before:
-    """What the matrix engine waits for: ``made`` are the walks of vector operators since it last worked."""
-    left = op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
+def _preceding(op: Op, walk: TileWalk, vector: Mapping[str, _VectorWork]) -> PrecedingWork:
+    """What the matrix engine waits for, of the vector operators since it last worked."""
+    left = _left(op)
     if not walk.weights or left not in walk.reads:
-        return NOTHING
-    if left not in made:
-        # They make nothing for it, and yet the vector engine is with them first.
-        return Before(sum(m.cycles for m in made.values()), (0,) * len(walk)) if made else NOTHING
-    producer, cycles = made[left].walk, made[left].cycles
-    return Before(cycles, tuple(cycles * (last + 1) // len(producer) for last in walk.last_tiles_read(left, producer)))
+        return NO_PRECEDING_WORK
+    if left not in vector:
+        # They compute nothing for it, and yet the vector engine is with them first.
+        return PrecedingWork(sum(v.cycles for v in vector.values()), (0,) * len(walk)) if vector else NO_PRECEDING_WORK
+    producer, cycles = vector[left].walk, vector[left].cycles
+    ready = tuple(cycles * (last + 1) // len(producer) for last in walk.last_tiles_read(left, producer))
+    return PrecedingWork(cycles, ready)
+
+
+def _left(op: Op) -> str:
+    """The tensor that the matrix engine reads beside the stationary operand; empty if there is no matrix stage."""
+    return op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""

@@ -6,6 +6,7 @@ here, by reservations of room (see :class:`~girih.solver.residency.solve.Reserva
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from ..banks.solve import Overflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..options import ModelRun
-from ..pipeline.solve import Pipelined, Pipelines, TooLarge
+from ..pipeline.solve import PipelinedLoop, Pipelines, TooLarge
 from ..residency.problem import residency_problem
 from ..residency.solve import Reservation, Residency, Shortage, decide_residency
 from ..switches import ALL_ON, Disabled
@@ -85,7 +86,7 @@ class PlanBuilder:
         self.seed = seed
         self.disabled = disabled
         self.walks = TileWalks(graph, machine)
-        self.pipelines = Pipelines(graph, cells, machine, self.walks, seed, disabled)
+        self.pipelines = Pipelines(graph, cells, machine, self.walks, disabled)
         self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note
         self._sha256 = graph.digest
@@ -140,21 +141,18 @@ class PlanBuilder:
     def _pipeline(self, request: Request) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
         """The segments with the depths of their tiles (1 if layerwise)."""
         segments: list[Segment] = []
-        pipelined: list[Pipelined] = []
+        loops: list[PipelinedLoop] = []
         for index, segment in enumerate(request.segments):
             answer = self.pipelines.segment(index, segment)
             if isinstance(answer, TooLarge):
                 return self._too_large(answer)
             segments.append(segment if request.layerwise else answer[0])
-            pipelined += answer[1]
-        times = [sum(1 for s in request.steps if s.segment == i) for i in range(len(segments))]
-        cycles = float(sum(p.cycles * times[p.segment] for p in pipelined))
-        proven = all(p.schedule.status == "optimal" for p in pipelined)
-        status = "fixed" if request.layerwise else "optimal" if proven else "feasible"
-        bound = cycles if proven else None
-        solved = Solved("pipeline", status, cycles, bound, "cycles, all tile loops of one core")
-        seconds = sum(p.schedule.seconds for p in pipelined)
-        self._run(solved, seconds, sum(p.schedule.deterministic_seconds for p in pipelined), f"{len(pipelined)} loops")
+            loops += answer[1]
+        times = Counter(step.segment for step in request.steps)
+        cycles = float(sum(loop.cycles * times[loop.segment] for loop in loops))
+        status = "fixed" if request.layerwise else "optimal"
+        solved = Solved("pipeline", status, cycles, cycles, "cycles, all tile loops of one core")
+        self._run(solved, 0.0, 0.0, f"{len(loops)} loops")
         return tuple(segments), solved
 
     def _too_large(self, found: TooLarge) -> Infeasibility:

@@ -45,7 +45,7 @@ def scratch(graph: Graph, machine: Machine, *, leads: bool, ops: tuple[str, ...]
         Segment(ops or tuple(op.name for op in graph.ops), (), (), ()), cells, leads=leads
     )
     assert isinstance(tiled, tuple)
-    deep = Pipelines(graph, cells, machine, TileWalks(graph, machine), 0).segment(0, tiled[0])
+    deep = Pipelines(graph, cells, machine, TileWalks(graph, machine)).segment(0, tiled[0])
     assert isinstance(deep, tuple)
     found: dict[str, int] = {}
     buffers: list[LocalBuffer] = scratch_buffers(graph, cells, machine, 0, deep[0])

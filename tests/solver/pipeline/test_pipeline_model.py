@@ -1,60 +1,62 @@
-"""The pipeline model: known loops, random loops against an unrolling checker, and each switch."""
+"""The initiation interval: known loops, random loops against a CP-SAT model and an unrolling checker; and the degrees."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from girih.solver.cpsat.backend import Budget, solve
-from girih.solver.pipeline.model import build, check, pipeline, smallest_interval
-from girih.solver.pipeline.problem import Body, Fill, Ring, Task
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.solver.pipeline.candidates import Footprint, degrees
+from girih.solver.pipeline.model import busiest_engine_cycles, initiation_interval
+from girih.solver.pipeline.problem import Fill, LoopBody, Ring, Task
+from tests.support.modulo_schedule import check_schedule, schedule
 
 
-def loop(load: int, matrix: int, vector: int, *, scratch: int = 100, weights: int = 100, room: int = 300) -> Body:
-    """Copy in, multiply, finish: the loop of almost every operator."""
-    return Body(
+def loop(load: int, matrix: int, vector: int, *, scratch: int, weights: int) -> LoopBody:
+    """Copy in, multiply, finish: the loop of almost every operator, with so many versions."""
+    return LoopBody(
         tasks=(Task("copy", load, 20), Task("matrix", matrix, 10), Task("vector", vector, 5)),
         deps=((0, 1), (1, 2)),
-        rings=(
-            Ring("scratch", scratch, room, (1, 2, 3), ((Fill(1, 2),),)),
-            Ring("weights", weights, room, (1, 2, 3), ((Fill(0, 1),),)),
-        ),
+        rings=(Ring("scratch", scratch, ((Fill(1, 2),),)), Ring("weights", weights, ((Fill(0, 1),),))),
         tiles=1,
     )
 
 
 def test_two_versions_hide_the_shorter_engines() -> None:
-    schedule = pipeline(loop(50, 100, 40))
-    assert schedule is not None
-    assert schedule.interval == schedule.bound == 100
-    assert schedule.depths == (2, 2)
-    assert schedule.latency == 50 + 20 + 100 + 10 + 40 + 5
-    assert schedule.status == "optimal" and schedule.runs == 0
-    assert not check(loop(50, 100, 40), schedule)
+    body = loop(50, 100, 40, scratch=2, weights=2)
+    assert initiation_interval(body) == busiest_engine_cycles(body) == 100
 
 
-def test_one_version_where_there_is_no_room_for_two() -> None:
-    schedule = pipeline(loop(50, 100, 40, scratch=200))
-    assert schedule is not None
-    assert schedule.depths[0] == 1
-    assert schedule.interval == 100 + 10 + 40 + 5
-    assert schedule.status == "optimal" and schedule.bound == schedule.interval
+def test_with_one_version_matrix_and_vector_take_turns() -> None:
+    assert initiation_interval(loop(50, 100, 40, scratch=1, weights=3)) == 100 + 10 + 40 + 5
 
 
 def test_balanced_loop_takes_three_versions() -> None:
     """Latencies beside a full engine: two versions leave a bubble."""
-    schedule = pipeline(loop(100, 100, 100))
-    assert schedule is not None
-    assert schedule.interval == 100
-    assert schedule.depths == (3, 3)
+    assert initiation_interval(loop(100, 100, 100, scratch=3, weights=3)) == 100
+    assert initiation_interval(loop(100, 100, 100, scratch=2, weights=3)) > 100
+    assert initiation_interval(loop(100, 100, 100, scratch=3, weights=2)) > 100
 
 
-def test_too_large_for_one_version() -> None:
-    assert pipeline(loop(50, 100, 40, scratch=301)) is None
+def with_room(scratch: int, weights: int) -> Machine:
+    machine = load_machine("stcp920")
+    room = {"accumulator": scratch, "weights": weights}
+    return replace(machine, memories=tuple(replace(m, capacity=room.get(m.role, m.capacity)) for m in machine.memories))
 
 
-def random_body(rng: random.Random) -> Body:
+def test_degrees_are_all_that_fit() -> None:
+    footprint = Footprint(scratch=100, weights=100)
+    chosen = [(d.scratch, d.weights, d.bytes) for d in degrees(with_room(399, 200), footprint, 0)]
+    assert chosen == [(s, w, 100 * (s + w)) for s in (1, 2, 3) for w in (1, 2)]
+    assert [d.scratch for d in degrees(with_room(399, 100), footprint, 150)] == [1, 2]
+    assert [d.scratch for d in degrees(with_room(399, 100), footprint, 350)] == [1, 2, 3]
+    assert not list(degrees(with_room(99, 200), footprint, 0))
+
+
+def random_body(rng: random.Random, scratch_depth: int, weight_depth: int) -> LoopBody:
     tasks: list[Task] = []
     deps: list[tuple[int, int]] = []
     scratch: list[Fill] = []
@@ -77,56 +79,25 @@ def random_body(rng: random.Random) -> Body:
         tasks.append(Task("vector", rng.randint(5, 60), 5))
         deps.append((before or 0, len(tasks) - 1))
         scratch.append(Fill(min(first + 0, len(tasks) - 1), len(tasks) - 1))
-    return Body(
-        tuple(tasks),
-        tuple(deps),
-        (
-            Ring("scratch", rng.randint(50, 200), 300, (1, 2, 3), (tuple(scratch),)),
-            Ring("weights", rng.randint(50, 200), 300, (1, 2, 3), (tuple(weights),)),
-        ),
-        1,
-    )
+    rings = (Ring("scratch", scratch_depth, (tuple(scratch),)), Ring("weights", weight_depth, (tuple(weights),)))
+    return LoopBody(tuple(tasks), tuple(deps), rings, 1)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_loops_obey_the_checker_and_the_bound(seed: int) -> None:
-    body = random_body(random.Random(seed))
-    schedule = pipeline(body)
-    assert schedule is not None
-    assert check(body, schedule) == []
-    assert schedule.interval >= schedule.bound >= smallest_interval(body)
-    assert schedule.status == "optimal"
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_reordering_never_loses(seed: int) -> None:
-    body = random_body(random.Random(seed))
-    fixed, free = pipeline(body), pipeline(body, in_order=False)
-    assert fixed is not None and free is not None
-    assert free.interval <= fixed.interval
-    assert check(body, free) == []
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_anchor_loses_nothing(seed: int) -> None:
-    """With and without constraint (6) the same intervals are feasible, with the same shortest latency."""
-    body = random_body(random.Random(seed))
-    schedule = pipeline(body)
-    assert schedule is not None
-    latencies: list[float | None] = []
-    for anchored in (True, False):
-        built = build(body, schedule.interval, 3 * schedule.latency, anchored=anchored)
-        built.model.minimize(built.latency)
-        latencies.append(solve(built.model, budget=Budget(20.0)).objective)
-        below = build(body, schedule.interval - 1, 3 * schedule.latency, anchored=anchored)
-        assert solve(below.model, budget=Budget(20.0)).status == "infeasible"
-    assert latencies[0] == latencies[1]
-    assert latencies[0] == schedule.latency
+def test_the_interval_of_random_loops_is_the_shortest(seed: int) -> None:
+    """A schedule of that interval obeys the checker; a shorter one is proven infeasible."""
+    rng = random.Random(seed)
+    body = random_body(rng, rng.randint(1, 3), rng.randint(1, 3))
+    interval = initiation_interval(body)
+    assert interval >= busiest_engine_cycles(body)
+    starts = schedule(body, interval)
+    assert starts is not None
+    assert check_schedule(body, starts, interval) == []
+    assert schedule(body, interval - 1) is None
 
 
 def test_a_schedule_that_overwrites_is_caught() -> None:
-    body = loop(50, 100, 40)
-    schedule = pipeline(body)
-    assert schedule is not None
-    wrong = type(schedule)((1, 1), schedule.starts, 100, schedule.latency, 200, 100, "feasible")
-    assert any("overwritten" in line for line in check(body, wrong))
+    starts = schedule(loop(50, 100, 40, scratch=2, weights=2), 100)
+    assert starts is not None
+    wrong = check_schedule(loop(50, 100, 40, scratch=1, weights=1), starts, 100)
+    assert any("overwritten" in line for line in wrong)

@@ -13,7 +13,7 @@ from girih.ir.plan import Segment, Tile
 from girih.ir.semantics.cell import Cells
 from girih.solver.cost.operator import OpCost
 from girih.solver.cost.tile_walk import TileWalks
-from girih.solver.pipeline.problem import NOTHING, Before, played
+from girih.solver.pipeline.walk_cycles import NO_PRECEDING_WORK, PrecedingWork, walk_cycles
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
 from tests.support import graphs
@@ -69,12 +69,12 @@ def test_more_buffers_let_the_matrix_engine_run_ahead() -> None:
     cell = Cells(graph).cell(Segment((op.name,), (), (), ()), 0, 0)
     walk = TileWalks(graph, MACHINE).walk(op, Tile(op.name, (32, 32), (0, 1), (64,), "matrix"), cell)
     loads = dict.fromkeys(range(len(walk.loads)), 1)
-    alone = played(walk, MACHINE, loads, 8, 1)
+    alone = walk_cycles(walk, MACHINE, loads, 8, 1)
     lead = 2 * alone
-    before = Before(lead, tuple(lead * (i + 1) // len(walk) for i in range(len(walk))))
-    few, many = (played(walk, MACHINE, loads, d, 1, before) for d in (1, 8))
-    assert played(walk, MACHINE, loads, 8, 1, NOTHING) == alone
-    assert lead < many < few <= lead + played(walk, MACHINE, loads, 1, 1)
+    before = PrecedingWork(lead, tuple(lead * (i + 1) // len(walk) for i in range(len(walk))))
+    few, many = (walk_cycles(walk, MACHINE, loads, d, 1, before) for d in (1, 8))
+    assert walk_cycles(walk, MACHINE, loads, 8, 1, NO_PRECEDING_WORK) == alone
+    assert lead < many < few <= lead + walk_cycles(walk, MACHINE, loads, 1, 1)
 
 
 def all_of(graph: Graph, op: Op) -> Box:

@@ -1,0 +1,55 @@
+"""The multi-buffering degrees that may be chosen for the scratch buffers and the weights of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ...ir.machine import Machine
+from ..switches import ALL_ON, Disabled
+
+WEIGHT_DEPTHS = (1, 2, 3)
+"""Versions of the weights; chosen: a third one covers the latency of copies where the engines are balanced."""
+SCRATCH_DEPTHS = (1, 2, 3, 4, 6, 8)
+"""Versions of scratch; chosen: more than three help while the vector engine is with the operator before."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of one version of the scratch buffers and of the weights of an operator; 0 where it has none."""
+
+    scratch: int
+    weights: int
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Versions of scratch and of weights, and the bytes of all of them."""
+
+    scratch: int
+    weights: int
+    bytes: int
+
+
+def degrees(machine: Machine, footprint: Footprint, held: int, disabled: Disabled = ALL_ON) -> Iterator[Degrees]:
+    """All degrees that fit. The vector operator before holds ``held`` bytes of scratch.
+
+    The two operators overlap only if their buffers lie apart, as their evaluation assumes: degrees of scratch for
+    which there is no room beside the other's count only if none has room.
+    """
+    single = "multi-buffering" in disabled
+    scratch = (1,)
+    if footprint.scratch and not single:
+        depths = WEIGHT_DEPTHS if "deep-scratch" in disabled else SCRATCH_DEPTHS
+        room = machine.role("accumulator").capacity
+        scratch = _fitting(depths, footprint.scratch, room - held) or _fitting(depths, footprint.scratch, room)
+    weights = (1,)
+    if footprint.weights and not single:
+        weights = _fitting(WEIGHT_DEPTHS, footprint.weights, machine.role("weights").capacity)
+    for s, w in product(scratch, weights):
+        yield Degrees(s, w, s * footprint.scratch + w * footprint.weights)
+
+
+def _fitting(depths: tuple[int, ...], version: int, room: int) -> tuple[int, ...]:
+    return tuple(depth for depth in depths if depth * version <= room)
