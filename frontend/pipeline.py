@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,17 +21,17 @@ from .onnx import dims as dimensions
 from .onnx.load import ModelSource, load_model
 from .onnx.prepare import Network, prepare
 from .onnx.rewrite import rewrite
-from .passes.bias import StartFromBiases
-from .passes.fold_movement import FoldMovements
-from .passes.fuse import FuseOperators
-from .passes.lay_out_weights import LayOutConstants
-from .passes.layout import ChooseLayouts
-from .passes.merge_axes import MergeAxes
-from .passes.peephole import FuseFunctions
-from .passes.precision import NarrowFloats, WidenAccumulators, WrapHosts
-from .passes.send_to_host import SendToHost
+from .passes.bias import start_from_biases
+from .passes.fold_movement import fold_movements
+from .passes.fuse import fuse_operators
+from .passes.lay_out_weights import lay_out_constants
+from .passes.layout import choose_layouts
+from .passes.merge_axes import merge_axes
+from .passes.peephole import fuse_functions
+from .passes.precision import narrow_floats, widen_accumulators, wrap_hosts
+from .passes.send_to_host import send_to_host
 from .passes.shrink import shrink
-from .passes.sum_products import SumProducts
+from .passes.sum_products import sum_products
 from .relax.convert import NotImportableError, importable
 from .relax.importer import build_net
 
@@ -42,22 +43,22 @@ def passes(precision: Precision) -> tuple[NetPass, ...]:
     narrows = precision == "fp16"
     return (
         # Data stays where it is read from, channels innermost.
-        FoldMovements(paddings_only=True),
-        ChooseLayouts(),
-        FoldMovements(),
+        ("fold movements", partial(fold_movements, paddings_only=True)),
+        ("choose layouts", choose_layouts),
+        ("fold movements", fold_movements),
         # What each engine computes, and from constants in which layout.
-        SumProducts(),
-        SendToHost(("int64",) if narrows else ("int64", "float64")),
-        *((WrapHosts(),) if narrows else ()),
-        LayOutConstants(),
+        ("sum products", sum_products),
+        ("send to host", partial(send_to_host, dtypes=("int64",) if narrows else ("int64", "float64"))),
+        *((("wrap hosts", wrap_hosts),) if narrows else ()),
+        ("lay out constants", lay_out_constants),
         # Steps become operators.
-        MergeAxes(),
-        FuseOperators(),
+        ("merge axes", merge_axes),
+        ("fuse operators", fuse_operators),
         # What they hold and how they compute it.
-        *((NarrowFloats(),) if narrows else ()),
-        WidenAccumulators(),
-        FuseFunctions(),
-        StartFromBiases(),
+        *((("narrow floats", narrow_floats),) if narrows else ()),
+        ("widen accumulators", widen_accumulators),
+        ("fuse functions", fuse_functions),
+        ("start from biases", start_from_biases),
     )
 
 

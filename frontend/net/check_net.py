@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import networkx as nx
+
 from ...ir.errors import CheckError
 from ...ir.graph import DTYPES
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS
@@ -42,7 +44,7 @@ def check_net(net: Net) -> None:
         check_step(step, net)
     missing = set(net.outputs) - written
     _require(not missing, f"no step writes the outputs {_names(missing)}")
-    _acyclic(net, given)
+    _acyclic(net)
 
 
 def _require(condition: bool, message: str) -> None:
@@ -59,25 +61,16 @@ def _info(name: str, info: Info) -> None:
     _require(all(size > 0 for size in info.shape), f"tensor {name} has shape {info.shape}")
 
 
-def _acyclic(net: Net, given: set[str]) -> None:
-    """Steps run as soon as what they read is written, until all have run."""
-    missing = [len(set(step.inputs) - given) for step in net.steps]
-    readers: dict[str, list[int]] = {}
+def _acyclic(net: Net) -> None:
+    writer = {name: position for position, step in enumerate(net.steps) for name in step.outputs}
+    flow: nx.DiGraph[int] = nx.DiGraph()
+    flow.add_nodes_from(range(len(net.steps)))
     for position, step in enumerate(net.steps):
-        for name in set(step.inputs) - given:
-            readers.setdefault(name, []).append(position)
-    ready = [position for position, count in enumerate(missing) if count == 0]
-    ran = 0
-    while ready:
-        step = net.steps[ready.pop()]
-        ran += 1
-        for name in step.outputs:
-            for position in readers.get(name, ()):
-                missing[position] -= 1
-                if missing[position] == 0:
-                    ready.append(position)
-    waiting = [step.name for step, count in zip(net.steps, missing, strict=True) if count]
-    _require(ran == len(net.steps), f"steps wait for one another in a cycle: {_names(waiting[:8])}")
+        flow.add_edges_from((writer[name], position) for name in step.inputs if name in writer)
+    for cycle in nx.strongly_connected_components(flow):
+        waiting = [net.steps[position].name for position in cycle]
+        is_cycle = len(waiting) > 1 or any(flow.has_edge(position, position) for position in cycle)
+        _require(not is_cycle, f"steps wait for one another in a cycle: {_names(waiting)}")
 
 
 def check_step(step: Step, net: Net) -> None:

@@ -243,10 +243,6 @@ class Step:
         return self.host is None and len(self.loops) == 1 and self.loops[0].is_movement
 
     @property
-    def is_elementwise(self) -> bool:
-        return self.host is None and all(loop.combine is None for loop in self.loops)
-
-    @property
     def matrix_loops(self) -> int:
         return sum(loop.is_matrix for loop in self.loops)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from ...ir.errors import CheckError
 from .check_net import check_net
@@ -14,18 +13,8 @@ ImportListener = Callable[[str, int, int], None]
 """Is called with the name of what the import does, how many nodes or steps it has done, and how many there are."""
 
 
-class NetPass(Protocol):
-    """One step of the import: a frozen dataclass whose fields are its options.
-
-    Its docstring says what holds before and after it, with a picture.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    def run(self, net: Net) -> None:
-        """Change the net in place."""
-        ...
+NetPass = tuple[str, Callable[[Net], None]]
+"""The name of a pass, and the function that changes a net in place; it documents what holds before and after it."""
 
 
 def run_passes(net: Net, passes: Iterable[NetPass], listener: ImportListener) -> None:
@@ -36,12 +25,12 @@ def run_passes(net: Net, passes: Iterable[NetPass], listener: ImportListener) ->
     check = os.environ.get("GIRIH_CHECK") == "1"
     if check:
         checked(net, "the conversion of the nodes")
-    for each in passes:
-        listener(each.name, 0, len(net.steps))
-        each.run(net)
-        listener(each.name, len(net.steps), len(net.steps))
+    for name, run in passes:
+        listener(name, 0, len(net.steps))
+        run(net)
+        listener(name, len(net.steps), len(net.steps))
         if check:
-            checked(net, f"the pass {each.name!r}")
+            checked(net, f"the pass {name!r}")
 
 
 def checked(net: Net, origin: str) -> None:

@@ -10,33 +10,28 @@ the first rounding, to the precision of the accumulators.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..net.linear import NotAffine, Retry
 from ..net.net import Loop, Net, Ref, Step
 from .fold_movement import invert
 
 
-@dataclass(frozen=True)
-class StartFromBiases:
+def start_from_biases(net: Net) -> None:
     """Let a matrix product start from the bias that is added to it, where the sum goes on to another function.
 
-    Before: :class:`~.peephole.FuseFunctions` has run, which leaves fewer readers of a sum. After: the
+    Before: :func:`~.peephole.fuse_functions` has run, which leaves fewer readers of a sum. After: the
     product's ``start`` is the bias, and its loop writes what the addition wrote.
 
         s = sum a · b; t = s + bias; y = max(t, 0)      becomes      s = bias + sum a · b; y = max(s, 0)
     """
-
-    name = "start from biases"
-
-    def run(self, net: Net) -> None:
-        for step in net.steps:
-            products = {loop.write.tensor for loop in step.loops if loop.is_matrix}
-            for add in list(step.loops):
-                if add.func == "add" and add.combine is None and len(add.reads) == 2:
-                    for total, bias in (add.reads, add.reads[::-1]):
-                        if total.tensor in products and _moved(step, add, total, bias):
-                            break
+    for step in net.steps:
+        products = {loop.write.tensor for loop in step.loops if loop.is_matrix}
+        for add in list(step.loops):
+            if add.func == "add" and add.combine is None and len(add.reads) == 2:
+                for total, bias in (add.reads, add.reads[::-1]):
+                    if total.tensor in products and _moved(step, add, total, bias):
+                        break
 
 
 def _moved(step: Step, add: Loop, total: Ref, bias: Ref) -> bool:

@@ -10,7 +10,7 @@ the copy is its only consumer. A fold that would split an axis of a consumer wai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..net.dataflow import Dataflow
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
@@ -18,8 +18,7 @@ from ..net.net import Loop, Net, Ref, Step
 from ..relax.nests import FLOAT_MAX, simplify
 
 
-@dataclass(frozen=True)
-class FoldMovements:
+def fold_movements(net: Net, *, paddings_only: bool = False) -> None:
     """Fold copies until nothing folds any more. Paddings go first, so that a window and its padding meet.
 
     Before: any net. After: a copy is left only where a port, a host kernel or a matrix engine needs data as it lies in
@@ -29,35 +28,30 @@ class FoldMovements:
         t[i, j] = copy x[j, i]
         y[i, j] = exp t[i, j]       becomes      y[i, j] = exp x[j, i]
     """
-
-    paddings_only: bool = False
-    name = "fold movements"
-
-    def run(self, net: Net) -> None:
-        changed = True
-        while changed:
-            changed = False
-            flow = Dataflow(net.steps)
-            for step in net.steps:
-                if not step.is_movement:
-                    continue
-                users = flow.readers(step.output)
-                if _spread_constant(step, users, net):
-                    _drop(step, users, flow)
-                    changed = True
-                    continue
-                if not _pure(step, net) or (self.paddings_only and not _stays(step.loops[0])):
-                    continue
-                copies = all(s.host is None and all(loop.is_movement for loop in s.loops) for s in users)
-                if (
-                    _forward(step, users, net, split=copies)  # Splitting the axes of copies costs nothing.
-                    or _backward(step, net, flow)
-                    or _forward(step, users, net, split=True)
-                ):
-                    _drop(step, users, flow)
-                    changed = True
-            net.steps = flow.operations
-        net.drop_dead()
+    changed = True
+    while changed:
+        changed = False
+        flow = Dataflow(net.steps)
+        for step in net.steps:
+            if not step.is_movement:
+                continue
+            users = flow.readers(step.output)
+            if _spread_constant(step, users, net):
+                _drop(step, users, flow)
+                changed = True
+                continue
+            if not _pure(step, net) or (paddings_only and not _stays(step.loops[0])):
+                continue
+            copies = all(s.host is None and all(loop.is_movement for loop in s.loops) for s in users)
+            if (
+                _forward(step, users, net, split=copies)  # Splitting the axes of copies costs nothing.
+                or _backward(step, net, flow)
+                or _forward(step, users, net, split=True)
+            ):
+                _drop(step, users, flow)
+                changed = True
+        net.steps = flow.operations
+    net.drop_dead()
 
 
 def _drop(step: Step, users: list[Step], flow: Dataflow[Step]) -> None:

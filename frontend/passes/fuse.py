@@ -13,7 +13,6 @@ an operator that applies them needs whole rows in a core's memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..net.cluster import Cluster
@@ -25,8 +24,7 @@ Rule: TypeAlias = Callable[[Net, Cluster, Cluster], bool]
 """Whether a producer may join its consumer."""
 
 
-@dataclass(frozen=True)
-class FuseOperators:
+def fuse_operators(net: Net) -> None:
     """Merge steps into operators by the four rules above, one after the other.
 
     Before: axes are merged, and constants laid out. After: a step is an operator with at most one matrix product; the
@@ -36,22 +34,18 @@ class FuseOperators:
         t = s + b                   becomes      one step {s = sum x · W; t = s + b; y = max(t, 0)}
         y = max(t, 0)                            with s and t private
     """
-
-    name = "fuse operators"
-
-    def run(self, net: Net) -> None:
-        flow = Dataflow([Cluster(step) for step in net.steps])
-        outputs = frozenset(net.outputs)
-        for rule in (_same_unit, _epilogue, _prologue, _row_by_row):
-            for cluster in reversed(flow.operations):
-                if not cluster.is_host:
-                    _grow(net, outputs, flow, cluster, rule)
-        net.steps = [cluster.step(net.tensors) for cluster in flow.operations]
-        net.drop_dead()
-        for step in net.steps:
-            drop_unit_dimensions(step)
-            drop_copies(step, net)
-            share_equal_loops(step)
+    flow = Dataflow([Cluster(step) for step in net.steps])
+    outputs = frozenset(net.outputs)
+    for rule in (_same_unit, _epilogue, _prologue, _row_by_row):
+        for cluster in reversed(flow.operations):
+            if not cluster.is_host:
+                _grow(net, outputs, flow, cluster, rule)
+    net.steps = [cluster.step(net.tensors) for cluster in flow.operations]
+    net.drop_dead()
+    for step in net.steps:
+        drop_unit_dimensions(step)
+        drop_copies(step, net)
+        share_equal_loops(step)
 
 
 def _grow(net: Net, outputs: frozenset[str], flow: Dataflow[Cluster], cluster: Cluster, rule: Rule) -> None:

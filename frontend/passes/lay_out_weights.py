@@ -6,7 +6,7 @@ A convolution's filter arrives as [out, in, height, width], is read as ``w[f, c,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -16,8 +16,7 @@ from ..net.linear import Linear
 from ..net.net import Info, Loop, Net, Operand, Ref, renamed
 
 
-@dataclass(frozen=True)
-class LayOutConstants:
+def lay_out_constants(net: Net) -> None:
     """Materialise every constant as its readers access it.
 
     Before: the layouts of activations are chosen, and each loop reads constants by its own axes. After: constants have
@@ -26,27 +25,23 @@ class LayOutConstants:
         y[p, f] = sum x[p, c] · W[f, c]
         becomes      y[p, f] = sum x[p, c] · W'[c, f]
     """
-
-    name = "lay out constants"
-
-    def run(self, net: Net) -> None:
-        laid_out: dict[tuple[str, tuple[object, ...]], str] = {}
-        for step in net.steps:
-            step.loops = [_lay_out(_constant_right(loop, net), net, laid_out) for loop in step.loops]
-        net.drop_dead()
-        # A constant with one layout keeps the name of its weight.
-        by_source: dict[str, list[str]] = {}
-        for (source, _), name in laid_out.items():
-            by_source.setdefault(source, []).append(name)
-        names: dict[str, str] = {}
-        for source, copies in by_source.items():
-            if len(copies) == 1 and source not in net.constants and copies[0] in net.constants:
-                names[copies[0]] = source
-        for old, new in names.items():
-            net.constants[new] = net.constants.pop(old)
-            net.tensors[new] = net.tensors.pop(old)
-        for step in net.steps:
-            step.loops = [renamed(loop, names) for loop in step.loops]
+    laid_out: dict[tuple[str, tuple[object, ...]], str] = {}
+    for step in net.steps:
+        step.loops = [_lay_out(_constant_right(loop, net), net, laid_out) for loop in step.loops]
+    net.drop_dead()
+    # A constant with one layout keeps the name of its weight.
+    by_source: dict[str, list[str]] = {}
+    for (source, _), name in laid_out.items():
+        by_source.setdefault(source, []).append(name)
+    names: dict[str, str] = {}
+    for source, copies in by_source.items():
+        if len(copies) == 1 and source not in net.constants and copies[0] in net.constants:
+            names[copies[0]] = source
+    for old, new in names.items():
+        net.constants[new] = net.constants.pop(old)
+        net.tensors[new] = net.tensors.pop(old)
+    for step in net.steps:
+        step.loops = [renamed(loop, names) for loop in step.loops]
 
 
 def _constant_right(loop: Loop, net: Net) -> Loop:

@@ -8,14 +8,15 @@ port and first use takes the difference, and vanishes if there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from networkx.utils import UnionFind
 
 from ..net.net import Info, Loop, Net, Ref, Step, renamed
 from ..relax.importer import copy_step
 
 
-@dataclass(frozen=True)
-class ChooseLayouts:
+def choose_layouts(net: Net) -> None:
     """Permute the dimensions of tensors so that channels are innermost.
 
     Before: windows have met their paddings, so that they vote for what they read. After: ports and host kernels touch
@@ -24,58 +25,37 @@ class ChooseLayouts:
         y[f, h, w] = sum x[c, h + i, w + j] · W[f, c, i, j]
         becomes      y[h, w, f] = sum x[h + i, w + j, c] · W[f, c, i, j]
     """
-
-    name = "choose layouts"
-
-    def run(self, net: Net) -> None:
-        _buffer_ports(net)
-        fixed = net.fixed() | set(net.constants)
-        eligible = {n for n, info in net.tensors.items() if n not in fixed and len(_wide(info)) > 1}
-        groups = _Groups(eligible)
-        for step in net.steps:
-            if not step.host:
-                _connect(step, net, groups)
-        votes: dict[str, dict[int, float]] = {}
-        for step in net.steps:
-            for loop in step.loops:
-                for name, dim, weight in _ballots(loop, net):
-                    if name in eligible:
-                        box = votes.setdefault(groups.find(name), {})
-                        place = _wide(net.tensors[name]).index(dim)
-                        box[place] = box.get(place, 0.0) + weight
-        permutations: dict[str, tuple[int, ...]] = {}
-        for name in sorted(eligible):
-            box = votes.get(groups.find(name))
-            if not box:
-                continue
-            info = net.tensors[name]
-            wide, rank = _wide(info), len(info.shape)
-            chosen = wide[max((weight, place) for place, weight in box.items())[1]]
-            if chosen != wide[-1]:
-                permutations[name] = (*(d for d in range(rank) if d != chosen), chosen)
-        _permute(net, permutations)
+    _buffer_ports(net)
+    fixed = net.fixed() | set(net.constants)
+    eligible = {n for n, info in net.tensors.items() if n not in fixed and len(_wide(info)) > 1}
+    groups = UnionFind(eligible)
+    for step in net.steps:
+        if not step.host:
+            _connect(step, net, eligible, groups)
+    votes: dict[str, dict[int, float]] = {}
+    for step in net.steps:
+        for loop in step.loops:
+            for name, dim, weight in _ballots(loop, net):
+                if name in eligible:
+                    box = votes.setdefault(groups[name], {})
+                    place = _wide(net.tensors[name]).index(dim)
+                    box[place] = box.get(place, 0.0) + weight
+    permutations: dict[str, tuple[int, ...]] = {}
+    for name in sorted(eligible):
+        box = votes.get(groups[name])
+        if not box:
+            continue
+        info = net.tensors[name]
+        wide, rank = _wide(info), len(info.shape)
+        chosen = wide[max((weight, place) for place, weight in box.items())[1]]
+        if chosen != wide[-1]:
+            permutations[name] = (*(d for d in range(rank) if d != chosen), chosen)
+    _permute(net, permutations)
 
 
 def _wide(info: Info) -> list[int]:
     """The dimensions of more than one element: the others have no layout."""
     return [d for d, n in enumerate(info.shape) if n > 1]
-
-
-class _Groups:
-    """Union-find."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.parent = {n: n for n in names}
-
-    def find(self, name: str) -> str:
-        while self.parent[name] != name:
-            self.parent[name] = self.parent[self.parent[name]]
-            name = self.parent[name]
-        return name
-
-    def join(self, a: str, b: str) -> None:
-        first, second = sorted((self.find(a), self.find(b)))
-        self.parent[second] = first
 
 
 def _buffer_ports(net: Net) -> None:
@@ -113,22 +93,22 @@ def _cares(loop: Loop, ref: Ref) -> bool:
     return len(ref.index) > 3 and loop.combine is not None
 
 
-def _connect(step: Step, net: Net, groups: _Groups) -> None:
+def _connect(step: Step, net: Net, eligible: set[str], groups: UnionFind[str]) -> None:
     """Join input and output where each dimension of one is the same dimension of the other."""
     target = step.output
-    if target not in groups.parent or any(loop.is_matrix for loop in step.loops):
+    if target not in eligible or any(loop.is_matrix for loop in step.loops):
         return
     write = next(loop.write for loop in step.loops if loop.write.tensor == target)
     wide = [write.index[d] for d in _wide(net.tensors[target])]
     for loop in step.loops:
         for ref in loop.reads:
-            if ref.tensor not in groups.parent:
+            if ref.tensor not in eligible:
                 continue
             indices = [ref.index[d] for d in _wide(net.tensors[ref.tensor])]
             if len(indices) == len(wide) and all(
                 set(r.axes) - set(loop.reduced) <= set(w.axes) for r, w in zip(indices, wide, strict=True)
             ):
-                groups.join(ref.tensor, target)
+                groups.union(ref.tensor, target)
 
 
 def _ballots(loop: Loop, net: Net) -> list[tuple[str, int, float]]:

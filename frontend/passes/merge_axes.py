@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..net.net import Net
 
 
-@dataclass(frozen=True)
-class MergeAxes:
+def merge_axes(net: Net) -> None:
     """Write every loop with as few axes as possible.
 
     Before: layouts are final, so that what lies together in memory does so for good. After: no axis has extent one, and
@@ -16,9 +13,5 @@ class MergeAxes:
 
         [i:4 j:8 k:1] y[8·i + j, k] = exp x[8·i + j]        becomes      [j:32] y[j, 0] = exp x[j]
     """
-
-    name = "merge axes"
-
-    def run(self, net: Net) -> None:
-        for step in net.steps:
-            step.loops = [loop.without_unit_axes().merged() for loop in step.loops]
+    for step in net.steps:
+        step.loops = [loop.without_unit_axes().merged() for loop in step.loops]

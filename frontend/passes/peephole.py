@@ -33,8 +33,7 @@ Term = tuple[str, tuple[Operand, ...]]
 """A function and its operands, which are read at points of the loop in question."""
 
 
-@dataclass(frozen=True)
-class FuseFunctions:
+def fuse_functions(net: Net) -> None:
     """Replace chains of scalar functions by one function, until nothing matches.
 
     Before: operators are fused, so that chains are within one step, and precisions are final. After: no pattern of the
@@ -42,15 +41,11 @@ class FuseFunctions:
 
         b = max(a, 0); y = min(b, 6)            becomes      y = clip(a, 0, 6)
     """
-
-    name = "fuse functions"
-
-    def run(self, net: Net) -> None:
-        for step in net.steps:
-            body = _Body(step)
-            for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
-                _rewrite_all(body, match)
-            step.loops = list(body.loops.values())
+    for step in net.steps:
+        body = _Body(step)
+        for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
+            _rewrite_all(body, match)
+        step.loops = list(body.loops.values())
 
 
 MAX_DEPTH = 16

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,54 +23,49 @@ BROAD = (WIDE, "float64")
 NARROW_MAX = float(np.finfo(np.float16).max)
 
 
-@dataclass(frozen=True)
-class WrapHosts:
+def wrap_hosts(net: Net) -> None:
     """Give host kernels float32 tensors of their own, with conversions to and from the rest of the net.
 
     Before: it is known what the host computes, and all floats are float32. After: between a host kernel and any other
-    step or output port stands a copy, which becomes the conversion once :class:`NarrowFloats` has run.
+    step or output port stands a copy, which becomes the conversion once :func:`narrow_floats` has run.
 
         y = kernel(x)               becomes      x.host = copy x; y = kernel(x.host); y.npu = copy y
     """
-
-    name = "wrap hosts"
-
-    def run(self, net: Net) -> None:
-        outputs = set(net.outputs)
-        hosts = [s for s in net.steps if s.host]
-        written_by_host = {o for s in hosts for o in s.outputs}
-        read_by_npu = {i for s in net.steps if not s.host for i in s.inputs}
-        wide_of: dict[str, str] = {}
-        narrow_of: dict[str, str] = {}
-        steps: list[Step] = []
-        for step in net.steps:
-            if not step.host:
-                step.loops = [renamed(loop, narrow_of) for loop in step.loops]
-                steps.append(step)
-                continue
-            for name in dict.fromkeys(step.host_inputs):
-                info = net.tensors[name]
-                if info.dtype != WIDE or name in written_by_host or name in wide_of:
-                    continue
-                if name in net.constants:
-                    if name in read_by_npu:
-                        wide_of[name] = net.fresh_tensor(f"{name}.host")
-                        net.tensors[wide_of[name]] = info
-                        net.constants[wide_of[name]] = net.constants[name]
-                    continue
-                wide_of[name] = net.fresh_tensor(f"{name}.host")
-                net.tensors[wide_of[name]] = info
-                steps.append(copy_step(wide_of[name], step.origin, name, wide_of[name], info))
-            step.host_inputs = tuple(wide_of.get(i, i) for i in step.host_inputs)
+    outputs = set(net.outputs)
+    hosts = [s for s in net.steps if s.host]
+    written_by_host = {o for s in hosts for o in s.outputs}
+    read_by_npu = {i for s in net.steps if not s.host for i in s.inputs}
+    wide_of: dict[str, str] = {}
+    narrow_of: dict[str, str] = {}
+    steps: list[Step] = []
+    for step in net.steps:
+        if not step.host:
+            step.loops = [renamed(loop, narrow_of) for loop in step.loops]
             steps.append(step)
-            for name in step.outputs:
-                info = net.tensors[name]
-                if info.dtype == WIDE and (name in read_by_npu or name in outputs):
-                    narrow_of[name] = net.fresh_tensor(f"{name}.npu")
-                    net.tensors[narrow_of[name]] = info
-                    steps.append(copy_step(narrow_of[name], step.origin, name, narrow_of[name], info))
-        net.steps = steps
-        net.outputs = [narrow_of.get(o, o) for o in net.outputs]
+            continue
+        for name in dict.fromkeys(step.host_inputs):
+            info = net.tensors[name]
+            if info.dtype != WIDE or name in written_by_host or name in wide_of:
+                continue
+            if name in net.constants:
+                if name in read_by_npu:
+                    wide_of[name] = net.fresh_tensor(f"{name}.host")
+                    net.tensors[wide_of[name]] = info
+                    net.constants[wide_of[name]] = net.constants[name]
+                continue
+            wide_of[name] = net.fresh_tensor(f"{name}.host")
+            net.tensors[wide_of[name]] = info
+            steps.append(copy_step(wide_of[name], step.origin, name, wide_of[name], info))
+        step.host_inputs = tuple(wide_of.get(i, i) for i in step.host_inputs)
+        steps.append(step)
+        for name in step.outputs:
+            info = net.tensors[name]
+            if info.dtype == WIDE and (name in read_by_npu or name in outputs):
+                narrow_of[name] = net.fresh_tensor(f"{name}.npu")
+                net.tensors[narrow_of[name]] = info
+                steps.append(copy_step(narrow_of[name], step.origin, name, narrow_of[name], info))
+    net.steps = steps
+    net.outputs = [narrow_of.get(o, o) for o in net.outputs]
 
 
 def accumulate_privately(net: Net, keep: set[str]) -> None:
@@ -108,33 +103,27 @@ def _accumulates(loop: Loop) -> bool:
     return loop.combine is not None and not (loop.combine in ("max", "min") and loop.func == "copy")
 
 
-@dataclass(frozen=True)
-class NarrowFloats:
+def narrow_floats(net: Net) -> None:
     """Convert float32 and float64 tensors and constants to float16.
 
-    Before: :class:`WrapHosts` has run, and operators are fused. After: only what host kernels touch has more than 16
+    Before: :func:`wrap_hosts` has run, and operators are fused. After: only what host kernels touch has more than 16
     bits.
 
         x: float32, W: float32, y: float32      becomes      x: float16, W: float16, y: float16
     """
-
-    name = "narrow floats"
-
-    def run(self, net: Net) -> None:
-        host = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)}
-        for name, info in net.tensors.items():
-            if info.dtype in BROAD and name not in host:
-                net.tensors[name] = Info(info.shape, NARROW)
-                if name in net.constants:
-                    net.constants[name] = narrow(net.constants[name])
-        for step in net.steps:
-            for name, info in step.temps.items():
-                if info.dtype in BROAD:
-                    step.temps[name] = Info(info.shape, NARROW)
+    host = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)}
+    for name, info in net.tensors.items():
+        if info.dtype in BROAD and name not in host:
+            net.tensors[name] = Info(info.shape, NARROW)
+            if name in net.constants:
+                net.constants[name] = narrow(net.constants[name])
+    for step in net.steps:
+        for name, info in step.temps.items():
+            if info.dtype in BROAD:
+                step.temps[name] = Info(info.shape, NARROW)
 
 
-@dataclass(frozen=True)
-class WidenAccumulators:
+def widen_accumulators(net: Net) -> None:
     """Let accumulating loops write private buffers; in networks of float16, these are float32, and numbers fit.
 
     Before: operators are fused and narrowed. After: no matrix product writes the output of its step, no loop combines a
@@ -142,27 +131,23 @@ class WidenAccumulators:
 
         y = sum x · W  of float16       becomes      s = sum x · W  of float32; y = copy s  of float16
     """
-
-    name = "widen accumulators"
-
-    def run(self, net: Net) -> None:
-        narrow_net = any(info.dtype == NARROW for info in net.tensors.values())
-        statistics = _shared_statistics(net) if narrow_net else set[str]()
-        accumulate_privately(net, statistics)
-        if not narrow_net:
-            return
-        for name in statistics:
-            if net.tensors[name].dtype == NARROW:
-                net.tensors[name] = Info(net.tensors[name].shape, WIDE)
-        shared = {n: i.dtype for n, i in net.tensors.items()}
-        for step in net.steps:
-            if step.host:
-                continue
-            for name in _wide_temps(step, statistics):
-                if step.temps[name].dtype == NARROW:
-                    step.temps[name] = Info(step.temps[name].shape, WIDE)
-            dtypes = ChainMap({n: i.dtype for n, i in step.temps.items()}, shared)
-            step.loops = [_narrow_numbers(loop, dtypes) for loop in step.loops]
+    narrow_net = any(info.dtype == NARROW for info in net.tensors.values())
+    statistics = _shared_statistics(net) if narrow_net else set[str]()
+    accumulate_privately(net, statistics)
+    if not narrow_net:
+        return
+    for name in statistics:
+        if net.tensors[name].dtype == NARROW:
+            net.tensors[name] = Info(net.tensors[name].shape, WIDE)
+    shared = {n: i.dtype for n, i in net.tensors.items()}
+    for step in net.steps:
+        if step.host:
+            continue
+        for name in _wide_temps(step, statistics):
+            if step.temps[name].dtype == NARROW:
+                step.temps[name] = Info(step.temps[name].shape, WIDE)
+        dtypes = ChainMap({n: i.dtype for n, i in step.temps.items()}, shared)
+        step.loops = [_narrow_numbers(loop, dtypes) for loop in step.loops]
 
 
 def _shared_statistics(net: Net) -> set[str]:

@@ -13,7 +13,6 @@ for example, count from the end where they are negative; the kernel that uses th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -28,8 +27,7 @@ Parts: TypeAlias = "Call | Allocation | tuple[Parts, ...]"
 """What a kernel is joined of, nested in the way it was joined."""
 
 
-@dataclass(frozen=True)
-class SendToHost:
+def send_to_host(net: Net, dtypes: tuple[str, ...]) -> None:
     """Make host kernels of what no engine computes, and join those that only feed a host kernel to it.
 
     Before: no movement is left that a reader could take, so that nothing goes to the host for the sake of a copy.
@@ -39,13 +37,8 @@ class SendToHost:
         s[i] = add(ids[i], 1)  of int64
         y = kernel(s)  on the host       becomes      y = kernel'(ids)  on the host
     """
-
-    dtypes: tuple[str, ...]
-    name = "send to host"
-
-    def run(self, net: Net) -> None:
-        groups = [_Group(step, net, _reason(step, net, self.dtypes)) for step in net.steps]
-        net.steps = [group.step() for group in _merge(groups, net, self.dtypes)]
+    groups = [_Group(step, net, _reason(step, net, dtypes)) for step in net.steps]
+    net.steps = [group.step() for group in _merge(groups, net, dtypes)]
 
 
 def _reason(step: Step, net: Net, dtypes: Collection[str]) -> str | None:

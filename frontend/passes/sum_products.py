@@ -5,7 +5,7 @@ This saves a buffer, and in float16 it saves squares from overflowing: the sum i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..net.dataflow import Dataflow
 from ..net.linear import NotAffine, Retry
@@ -13,8 +13,7 @@ from ..net.net import Loop, Net, Ref, Step
 from .fold_movement import invert
 
 
-@dataclass(frozen=True)
-class SumProducts:
+def sum_products(net: Net) -> None:
     """Compute products in the sums that are their only readers.
 
     Before: movements are folded, so that the two are neighbours. After: no step computes only a product that only a
@@ -23,26 +22,22 @@ class SumProducts:
         t[i, k] = a[i, k] · b[k]
         y[i] = sum t[i, k]          becomes      y[i] = sum a[i, k] · b[k]
     """
-
-    name = "sum products"
-
-    def run(self, net: Net) -> None:
-        flow = Dataflow(net.steps)
-        for step in net.steps:
-            product = step.loops[0] if len(step.loops) == 1 else None
-            if product is None or product.func != "mul" or product.combine or len(product.reads) != 2:
-                continue
-            users = flow.readers(step.output)
-            if len(users) != 1 or users[0].host or step.output in net.outputs:
-                continue
-            try:
-                users[0].loops = [_inline(loop, step, product) for loop in users[0].loops]
-            except (NotAffine, Retry):
-                continue
-            users[0].origin = tuple(dict.fromkeys((*step.origin, *users[0].origin)))
-            flow.remove(step)
-            flow.update(users[0])
-        net.steps = flow.operations
+    flow = Dataflow(net.steps)
+    for step in net.steps:
+        product = step.loops[0] if len(step.loops) == 1 else None
+        if product is None or product.func != "mul" or product.combine or len(product.reads) != 2:
+            continue
+        users = flow.readers(step.output)
+        if len(users) != 1 or users[0].host or step.output in net.outputs:
+            continue
+        try:
+            users[0].loops = [_inline(loop, step, product) for loop in users[0].loops]
+        except (NotAffine, Retry):
+            continue
+        users[0].origin = tuple(dict.fromkeys((*step.origin, *users[0].origin)))
+        flow.remove(step)
+        flow.update(users[0])
+    net.steps = flow.operations
 
 
 def _inline(loop: Loop, step: Step, product: Loop) -> Loop:

@@ -44,7 +44,6 @@ class Clock:
         """``links``: bytes a cycle of each link."""
         count = len(tasks)
         self._tasks = tasks
-        self._banks = banks
         self._links = links
         self._load = BankLoad(banks.capacity)
         self._flows: dict[Flow, set[int]] = {}

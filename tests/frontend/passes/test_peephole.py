@@ -10,7 +10,7 @@ import pytest
 
 from girih.frontend.net.linear import Linear
 from girih.frontend.net.net import Extent, Info, Loop, Net, Ref, Step
-from girih.frontend.passes.peephole import FuseFunctions
+from girih.frontend.passes.peephole import fuse_functions
 from tests.support.onnx_models import Model, compare
 
 Write = Callable[[Model, str], str]
@@ -159,7 +159,7 @@ def test_a_chain_in_another_layout_reads_the_right_elements() -> None:
     index = Linear.of({"a": 12, "b": 4, "c": 1})
     second = Loop({"c": k, "b": j, "a": i}, ref("y", "a", "b", "c"), "add", (ref("z", "b"), Ref("t", (index,))))
     step = Step("s", (), ("s", 0), ("y",), [first, second], {"t": Info((24,), "float32")})
-    FuseFunctions().run(Net(steps=[step]))
+    fuse_functions(Net(steps=[step]))
     (loop,) = step.loops
     j = Linear.of({"a": 3, "b": 1})
     assert (loop.func, loop.axes, step.temps) == ("fma", second.axes, {})
@@ -180,7 +180,7 @@ def test_whole_numbers_stay(dtype: str, left: int) -> None:
     axes = {"i": Extent(6)}
     step = Step("s", (), ("s", 0), ("y",), [], {"t": Info((6,), dtype)})
     step.loops = [Loop(axes, t, "mul", (x, 3.0)), Loop(axes, y, "add", (t, 4.0))]
-    FuseFunctions().run(Net(steps=[step]))
+    fuse_functions(Net(steps=[step]))
     assert len(step.loops) == left
 
 

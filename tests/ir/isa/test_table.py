@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from girih.ir.errors import UsageError
-from girih.ir.isa.assembly import parse_instruction, print_instruction
+from girih.ir.isa.assembly import print_instruction
 from girih.ir.isa.encoding import decode, decode_stream, encode, encode_stream
 from girih.ir.isa.row import Field, Row
 from girih.ir.isa.scalar_functions import ELEMENTS
 from girih.ir.isa.table import BY_OPCODE, DTYPE_NAMES, ROWS, Instruction, field, make
+from tests.support.assembly import parse_instruction
 
 NAMES = ("DDR", "LLB", "L1", "L1W", "IM")
 
