@@ -89,9 +89,9 @@ def overlap(a: Box, b: Box) -> bool:
 
 
 def spread(box: Box, places: Iterable[tuple[Place, Box]]) -> list[tuple[Place, Box]] | None:
-    """Which part of ``box`` each of the ``rooms`` holds; ``None`` if they do not hold all of it.
+    """Which part of ``box`` each of the ``places`` holds; ``None`` if they do not hold all of it.
 
-    The first room that holds the whole holds all of it. Otherwise, in their order, each room that touches the box
+    The first place that holds the whole holds all of it. Otherwise, in their order, each place that touches the box
     holds what they share, if none before it holds a part of that.
     """
     parts: list[tuple[Place, Box]] = []

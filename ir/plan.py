@@ -35,10 +35,10 @@ class Tile:
 
     ``sizes``: extent of a tile in each dimension of the output (the last tile of a dimension can be smaller).
     ``order``: the output's dimensions from the outermost tile loop to the innermost. ``reduce``: for the anchor
-    (see :attr:`Op.anchor`), extent of a tile along each of its reduce axes, in the order of the stage's axes; empty
-    without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The tile's private buffers, and the
-    matrix engine's results, are held ``depth`` times in the accumulator memory, the stationary operand
-    ``weight_depth`` times in the weight memory, so that consecutive tiles overlap.
+    (see :attr:`girih.ir.graph.Op.anchor`), extent of a tile along each of its reduce axes, in the order of
+    the stage's axes; empty without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The tile's
+    private buffers, and the matrix engine's results, are held ``depth`` times in the accumulator memory, the stationary
+    operand ``weight_depth`` times in the weight memory, so that consecutive tiles overlap.
     """
 
     op: str
@@ -175,7 +175,7 @@ class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
     ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``recomputed``, its
-    operators are those of :func:`girih.ir.semantics.rematerialise.followed`.
+    operators are those of :func:`girih.ir.semantics.rematerialise.rematerialised`.
     """
 
     strategy: str

@@ -28,7 +28,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 
 FIGURES = Path(__file__).with_name("scalesim.json")
-"""The figures that are kept; :mod:`calibration` reads them."""
+"""The figures that are kept; :mod:`benchmarks.calibration.report` reads them."""
 
 DATAFLOWS = ("os", "ws")
 """Output stationary and weight stationary."""

@@ -37,7 +37,7 @@ Grid = tuple[Positions, ...]
 class Points:
     """Of a stage: how many points run at least, and of each tensor that they read how many elements.
 
-    ``inside``: the points themselves, if there are any.
+    ``in_bounds``: the points themselves, if there are any.
     """
 
     count: int
@@ -76,7 +76,7 @@ def _renamed(points: Points, name: Mapping[str, str]) -> Points:
 
 
 def _of_op(graph: Graph, op: Op, demanded: dict[str, Grid]) -> tuple[Points, ...]:
-    """The points of each stage; what they read joins ``wanted``, private buffers too."""
+    """The points of each stage; what they read joins ``demanded``, private buffers too."""
     shapes = {b.name: b.shape for b in op.buffers} | {n: graph.tensor[n].shape for n in (*op.inputs, *op.outputs)}
     found: list[Points] = []
     for stage in reversed(op.stages):
@@ -175,7 +175,7 @@ class InBoundsPoints:
     def line_counts(self, along: Collection[int], others: Collection[int]) -> Counter[int]:
         """By number of points ``along`` some axes: for how many values of ``others`` there are so many.
 
-        An axis in neither is left out; it has to be :meth:`alone`.
+        An axis in neither is left out; it has to be :meth:`independent_extent`.
         """
         found = Counter({1: 1})
         for points in self._points.values():

@@ -63,7 +63,7 @@ class Row:
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """Where each field is in :attr:`Instruction.values`."""
+        """Where each field is in :attr:`girih.ir.isa.table.Instruction.values`."""
         return {f.name: i for i, f in enumerate(self.fields)}
 
     @cached_property

@@ -40,7 +40,10 @@ DTYPE_NAMES: tuple[str, ...] = tuple(DTYPES)
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: ``values`` in the order of the row's fields; ``op`` indexes :attr:`Program.ops`."""
+    """One instruction: ``values`` in the order of the row's fields.
+
+    ``op`` indexes :attr:`girih.ir.program.Program.ops`.
+    """
 
     mnemonic: str
     op: int

@@ -160,7 +160,7 @@ class TileWalks:
         return self._renamed[renamed_key]
 
     def last_tiles_read(self, walk: TileWalk, tensor: str, producer: TileWalk) -> list[int]:
-        """See :meth:`TileWalk.reach`."""
+        """See :meth:`TileWalk.last_tiles_read`."""
         # TileWalks of equal operators share their boxes, which live as long as the answer.
         boxes, tile = walk.reads[tensor], producer.tile
         key = (id(boxes), producer.box, tile.sizes, tile.order)

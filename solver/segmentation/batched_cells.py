@@ -1,8 +1,8 @@
 """Cells of many cuts at once: which share of a result each of them has, as arrays.
 
 A *row* is one cell (instance, core) of one cut. Rows of a cut are neighbours, so that a maximum over the cells of each
-cut is one reduction. Most cells are copies of one another, shifted; :func:`representatives` are those at the corners
-and in the middle.
+cut is one reduction. Most cells are copies of one another, shifted; :func:`representative_cells` are those at the
+corners and in the middle.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Coordinates = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BatchedCells:
-    """``dims[c, s]`` and ``parts[c, s]``: the splits of cut c (dimension -1: none). ``digits[r, s]``: row r's part.
+    """``dims[c, s]`` and ``parts[c, s]``: the splits of cut c (dimension -1: none).
 
-    ``cut[r]`` is the cut of a row and ``first[c]`` the first row of a cut.
+    ``coordinates[r, s]`` is the part of row r, ``split_of[r]`` its cut, and ``first_cell[c]`` the first row of a cut.
     """
 
     dims: Int
@@ -53,7 +53,7 @@ class BatchedCells:
 
 
 def batched_cells(splits: Sequence[SegmentSplit], coordinates: Sequence[Sequence[Coordinates]]) -> BatchedCells:
-    """The rows with these ``digits`` of each cut."""
+    """The rows with these ``coordinates`` of each cut."""
     slots = [(*_padded(c.instances), *_padded(c.cores)) for c in splits]
     counts = np.array([len(d) for d in coordinates], dtype=np.int64)
     return BatchedCells(
@@ -71,7 +71,7 @@ def _padded(splits: Splits) -> list[tuple[int, int]]:
 
 
 CORNER_CELLS = 3
-"""The first rows of :func:`representatives` are cores 0, the last along the inner split, and the last of all."""
+"""The first rows of :func:`representative_cells` are cores 0, the last along the inner split, and the last of all."""
 
 
 def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Coordinates]:
@@ -103,7 +103,7 @@ def all_cells(split: SegmentSplit) -> list[Coordinates]:
 
 
 def owned_boxes(cells: BatchedCells, shape: tuple[int, ...], followed: Mapping[int, int | None]) -> Boxes:
-    """The array twin of :func:`girih.ir.semantics.cell.share`: the share of each row in a result of ``shape``."""
+    """The array twin of :func:`girih.ir.semantics.cell.shard`: the share of each row in a result of ``shape``."""
     count = len(cells.split_of)
     spans = np.tile(np.array(full(shape), dtype=np.int64).reshape(1, len(shape), 2), (count, 1, 1))
     present = np.ones(count, dtype=np.bool_)

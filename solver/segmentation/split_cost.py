@@ -57,7 +57,8 @@ class OperatorCosts:
 class OperatorUnderSplits:
     """One operator: ``points`` of its stages and boxes of its tensors in the largest cell of each cut.
 
-    ``sharing[c]`` of ``cores[c]`` hold the same stationary operand; ``sources`` as in :class:`~.engine_overlap.Link`.
+    ``sharing[c]`` of ``cores[c]`` hold the same stationary operand; ``sources`` as in
+    :class:`~.engine_overlap.OperatorTiming`.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ from ..switches import ALL_ON, Disabled
 from ..timeline.predict import predict
 
 MOST_CUTS = 8
-"""How often residency may be request to leave more room before the segments must change."""
+"""Reservations tried before the segments must change."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ BUDGET = Budget(5.0, 0.5)
 class Chosen:
     """The operators to run again, and what the model answered.
 
-    See :func:`girih.ir.semantics.rematerialise.recompute`.
+    See :func:`girih.ir.semantics.rematerialise.rematerialised`.
     """
 
     recomputed: tuple[Recomputation, ...]

@@ -22,7 +22,7 @@ MACHINE = load_machine("stcp920")
 
 
 def test_the_share_of_a_producer_is_that_of_its_walk() -> None:
-    """As :meth:`TileWalk.reach` says, for every box that begins at the corner."""
+    """As :meth:`girih.solver.cost.tile_walk.TileWalk.last_tiles_read` says, for every box that begins at the corner."""
     graph = graphs.attention(length=12)
     op = next(op for op in graph.ops if op.name == "softmax")
     shape = graph.tensor[op.output].shape
