@@ -22,7 +22,7 @@ from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Iteration, budget
 from ..switches import Switch
 from .evaluate import evaluate, evaluate_tiled
 from .incumbent import Best, Incumbent
-from .resegment import aligned, bare, coarser, shifted, uniform
+from .resegment import aligned, bare, coarser, uniform
 
 POLISH = 0.5
 """The share of the timeout for which residency of the best plan is searched once more: five times an iteration's."""
@@ -64,7 +64,6 @@ def resegment(incumbent: Incumbent, around: Neighbourhood) -> Neighbourhood:
     graph, cells, disabled = best.subproblem.graph, best.subproblem.cells, best.subproblem.options.disabled
     changes: dict[Switch, Callable[[Plan], tuple[Segment, ...]]] = {
         "aligned-splits": lambda plan: aligned(graph, cells, around.candidates, plan),
-        "shifted-operators": lambda plan: shifted(graph, plan),
         "uniform-layers": lambda plan: uniform(graph, cells, bare(graph, plan.segments)),
     }
     for change in (change for switch, change in changes.items() if switch not in disabled):

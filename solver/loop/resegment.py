@@ -6,10 +6,10 @@ Cut like those that read their results, where a result passed through main memor
 
     a1 a2 b1  a3 a4 b2        a cut first like b, then on: half of it has to wait, and shared memory has room for that
 
-Segmentation prices segments by themselves and cannot know. With an operator less: what follows such a result in its
-segment may be made where it is needed. And into fewer instances: a price takes it that what an instance loads and
-stores overlaps with other instances alone, while tiles of a larger one may overlap among themselves. And like other
-layers of the same kind: near the ends of a network, a layer may look cheaper in other segments, and not be.
+Segmentation prices segments by themselves and cannot know. And into fewer
+instances: a price assumes that what an instance loads and stores overlaps with other instances alone, while tiles of a
+larger one may overlap among themselves. And like other layers of the same kind: near the ends of a network, a layer may
+look cheaper in other segments, and not be.
 """
 
 from __future__ import annotations
@@ -50,31 +50,6 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
             cut = _cheapest(graph, candidates, segment, place, like) if like else None
             if cut is not None:
                 segments[number] = replace(segment, instances=cut.instances, cores=cut.cores)
-    return tuple(segments)
-
-
-def shifted(graph: Graph, plan: Plan) -> tuple[Segment, ...]:
-    """The segments of ``plan`` without tiles; what follows a spilled result in its segment begins the next one.
-
-    If that alone needs it: a result has to be kept beside what was made of it, where the latter could be made again.
-    """
-    spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
-    segments = list(bare(graph, plan.segments))
-    for number in range(len(segments) - 1):
-        segment, after = segments[number : number + 2]
-        made = [place for place, name in enumerate(segment.ops) if graph.op[name].output in spilled]
-        if not made or made[-1] == len(segment.ops) - 1 or graph.op[after.ops[0]].host is not None:
-            continue
-        head, tail = segment.ops[: made[-1] + 1], segment.ops[made[-1] + 1 :]
-        ours = {*tail, *after.ops}
-        outputs = {graph.op[name].output for name in tail}
-        private = outputs.isdisjoint(graph.output_tensors) and all(
-            c.name in ours for o in outputs for c in graph.consumers[o]
-        )
-        shape = graph.tensor[graph.op[head[-1]].output].shape
-        if private and _possible(shape, (*segment.instances, *segment.cores)):
-            segments[number] = replace(segment, ops=head)
-            segments[number + 1] = replace(after, ops=(*tail, *after.ops))
     return tuple(segments)
 
 

@@ -12,7 +12,7 @@ from girih.solver.cpsat.log import Record
 from girih.solver.loop.evaluate import evaluate
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.local_search import Neighbourhood, coarsen, resegment
-from girih.solver.loop.resegment import aligned, bare, coarser, shifted, uniform
+from girih.solver.loop.resegment import aligned, bare, coarser, uniform
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
@@ -60,44 +60,10 @@ def test_what_need_not_change_does_not() -> None:
     assert cuts_of(plan_of(columns, (), spilled=True)) == [columns, ()]
 
 
-def test_what_follows_a_spilled_result_moves_on() -> None:
-    """c reads a's result and b's: b can be made where c is, instead of being kept beside a."""
-    net = graphs.Net()
-    a = net.conv("a", net.input("x", 2, 16, 16, 32), 32)
-    b = net.conv("b", a, 32)
-    net.conv("c", b, 32, add=a)
-    graph = net.graph()
-    cut = ((Split(1, 2),), (Split(0, 2),))
-    segments = (Segment(("a", "b"), *cut, ()), Segment(("c",), *cut, ()))
-    shared = (SharedBuffer(a, BOX, "LLB", 0, 64, (0, 1), store=True),)
-    plan = replace(plan_of((), (), spilled=False), segments=segments, shared=shared)
-    assert shifted(graph, plan) == (Segment(("a",), *cut, ()), Segment(("b", "c"), *cut, ()))
-    assert shifted(graph, replace(plan, shared=())) == segments
-    # Not if b has other readers, or the cut is none of a's result.
-    net.elementwise("d", "neg", b)
-    more = (*segments, Segment(("d",), (), (), ()))
-    assert shifted(net.graph("c", "d"), replace(plan, segments=more)) == more
-
-
-def test_neighbours_that_both_shift_lose_nothing() -> None:
-    graph = graphs.chain(7, batch=2, size=16, channels=32, kernel=1)
-    names = tuple(op.name for op in graph.ops)
-    cut = ((Split(1, 2),), (Split(0, 2),))
-    segments = (Segment(names[:2], *cut, ()), Segment(names[2:5], *cut, ()), Segment(names[5:], *cut, ()))
-    stored = (graph.ops[1 - 1].output, graph.ops[4 - 1].output)
-    shared = tuple(SharedBuffer(t, BOX, "LLB", 0, 64, (0, 1), store=True) for t in stored)
-    plan = replace(plan_of((), (), spilled=False), segments=segments, shared=shared)
-    found = shifted(graph, plan)
-    assert tuple(name for s in found for name in s.ops) == names
-    assert [len(s.ops) for s in found] == [1, 3, 3]
-
-
 def test_nothing_of_tiles_is_left() -> None:
     """Not even what lay inside something else."""
-    plan = plan_of((), (), spilled=False)
     whole = Segment((A, B), (), (), (), inside=(MADE,))
     assert bare(GRAPH, (whole,)) == (Segment((A, B), (), (), ()),)
-    assert shifted(GRAPH, replace(plan, segments=(whole,))) == (Segment((A, B), (), (), ()),)
 
 
 def test_a_chain_is_cut_from_its_end() -> None:
