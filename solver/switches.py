@@ -35,7 +35,6 @@ Switch = Literal[
     "stalled-depths",
     "stationary-first",
     "step-orders",
-    "uniform-layers",
     "weight-rings",
     "weight-starvation",
 ]
@@ -50,7 +49,6 @@ SWITCHES: Mapping[Switch, str] = {
     "learned-costs": "A segment that takes longer than promised costs as much as it takes in the following rounds.",
     "overlap-variety": "Rounds of segmentation differ in how much of all work is thought not to overlap.",
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
-    "uniform-layers": "Layers are segmented like the other layers of their kind.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
     "rematerialisation": "Results are computed again where they are read instead of moved through main memory.",
     "longer-residency": "Residency of the best plan is searched once more, for longer.",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...ir.plan import Plan, Segment
 from ...ir.semantics.rematerialise import rematerialised
 from ..banks.address_reflection import reflected
 from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
@@ -22,7 +21,7 @@ from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Iteration, budget
 from ..switches import Switch
 from .evaluate import evaluate, evaluate_tiled
 from .incumbent import Best, Incumbent
-from .resegment import aligned, bare, coarser, uniform
+from .resegment import aligned, bare, coarser
 
 POLISH = 0.5
 """The share of the timeout for which residency of the best plan is searched once more: five times an iteration's."""
@@ -45,8 +44,8 @@ def improve(incumbent: Incumbent, candidates: Candidates, cuts: TilingCuts, iter
     options = incumbent.best.subproblem.options
     around = Neighbourhood(candidates, cuts, iteration)
     long = options.timeout >= SHORT
-    if long:
-        around = resegment(incumbent, around)
+    if long and "aligned-splits" not in options.disabled and not incumbent.is_final:
+        around = align(incumbent, around)
     steps: tuple[tuple[Switch, bool, Callable[[Incumbent, Neighbourhood], None]], ...] = (
         ("fewer-instances", long, coarsen),
         ("rematerialisation", long, rematerialise),
@@ -58,24 +57,16 @@ def improve(incumbent: Incumbent, candidates: Candidates, cuts: TilingCuts, iter
             step(incumbent, around)
 
 
-def resegment(incumbent: Incumbent, around: Neighbourhood) -> Neighbourhood:
-    """Once more with each way to split the segments of the best plan otherwise; with what was learned of tiles."""
+def align(incumbent: Incumbent, around: Neighbourhood) -> Neighbourhood:
+    """Once more with segments split as those that read their spilled results; returns what was learned of tiles."""
     best = _best(incumbent)
-    graph, cells, disabled = best.subproblem.graph, best.subproblem.cells, best.subproblem.options.disabled
-    changes: dict[Switch, Callable[[Plan], tuple[Segment, ...]]] = {
-        "aligned-splits": lambda plan: aligned(graph, cells, around.candidates, plan),
-        "uniform-layers": lambda plan: uniform(graph, cells, bare(graph, plan.segments)),
-    }
-    for change in (change for switch, change in changes.items() if switch not in disabled):
-        if incumbent.is_final:
-            break
-        best = _best(incumbent)
-        segments = change(best.plan)
-        if segments != bare(graph, best.plan.segments):
-            answered = best.answers("segmentation")
-            evaluation = evaluate(best.subproblem, incumbent, segments, around.cuts, around.iteration, *answered)
-            around = replace(around, cuts=evaluation.cuts)
-    return around
+    graph, cells = best.subproblem.graph, best.subproblem.cells
+    segments = aligned(graph, cells, around.candidates, best.plan)
+    if segments == bare(graph, best.plan.segments):
+        return around
+    answered = best.answers("segmentation")
+    evaluation = evaluate(best.subproblem, incumbent, segments, around.cuts, around.iteration, *answered)
+    return replace(around, cuts=evaluation.cuts)
 
 
 def coarsen(incumbent: Incumbent, around: Neighbourhood) -> None:

@@ -6,18 +6,14 @@ Cut like those that read their results, where a result passed through main memor
 
     a1 a2 b1  a3 a4 b2        a cut first like b, then on: half of it has to wait, and shared memory has room for that
 
-Segmentation prices segments by themselves and cannot know. And into fewer
-instances: a price assumes that what an instance loads and stores overlaps with other instances alone, while tiles of a
-larger one may overlap among themselves. And like other layers of the same kind: near the ends of a network, a layer may
-look cheaper in other segments, and not be.
+Segmentation prices segments by themselves and cannot know. And into fewer instances: a price assumes that what an
+instance loads and stores overlaps with other instances alone, while tiles of a larger one may overlap among themselves.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from ...ir.box import Box, hull, part
 from ...ir.graph import Graph
@@ -27,10 +23,6 @@ from ..segmentation.batched_cells import MOST_SPLITS
 from ..segmentation.candidates import Candidates
 from ..segmentation.splits import MOST_INSTANCES, SegmentSplit, core_splits, instance_splits
 
-OFTEN = 3
-"""Times that a row of segments makes a pattern."""
-TOGETHER = 4
-"""Segments in a row at most."""
 HALO = 8
 """Positions more than its share that a part may read and still be said to be cut like that."""
 
@@ -51,58 +43,6 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
             if cut is not None:
                 segments[number] = replace(segment, instances=cut.instances, cores=cut.cores)
     return tuple(segments)
-
-
-def uniform(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The segments with layers that are cut unlike the others of their kind cut as those are.
-
-    A row of segments that comes :data:`OFTEN` makes a pattern; where the same operators form other segments, they get
-    those of the pattern. What is near the ends of a network looks different to segmentation, and needs not be.
-    """
-    of = cells.classes.class_of
-    found = list(segments)
-    for size in range(2, TOGETHER + 1):
-        rows = [tuple(_kind(of, s) for s in found[i : i + size]) for i in range(len(found) - size + 1)]
-        for pattern, times in Counter(rows).items():
-            if times >= OFTEN:
-                first = rows.index(pattern)
-                found = _stamped(graph, cells, found, found[first : first + size])
-    return tuple(found)
-
-
-_Kind = tuple[tuple[int, ...], tuple[Split, ...], tuple[Split, ...]]
-
-
-def _kind(of: Mapping[str, int], segment: Segment) -> _Kind:
-    return tuple(of[name] for name in segment.ops), segment.instances, segment.cores
-
-
-def _stamped(graph: Graph, cells: Cells, segments: list[Segment], pattern: list[Segment]) -> list[Segment]:
-    """The segments, with others of the operators of ``pattern`` replaced by such as it has."""
-    of = cells.classes.class_of
-    wanted = [of[name] for s in pattern for name in s.ops]
-    made: list[Segment] = []
-    place = 0
-    while place < len(segments):
-        names: list[str] = []
-        stop = place
-        while stop < len(segments) and len(names) < len(wanted):
-            names += segments[stop].ops
-            stop += 1
-        ends = accumulate(len(s.ops) for s in pattern)
-        parts = [replace(s, ops=tuple(names[end - len(s.ops) : end])) for s, end in zip(pattern, ends, strict=True)]
-        if [of[name] for name in names] == wanted and _shapes(graph, cells, parts) == _shapes(graph, cells, pattern):
-            made += parts
-            place = stop
-        else:
-            made.append(segments[place])
-            place += 1
-    return made
-
-
-def _shapes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> list[object]:
-    """Equal for segments that differ in names alone."""
-    return [cells.classes.run_signature([graph.op[name] for name in s.ops])[0] for s in segments]
 
 
 def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:

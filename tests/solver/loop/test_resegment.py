@@ -11,8 +11,8 @@ from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
 from girih.solver.loop.evaluate import evaluate
 from girih.solver.loop.incumbent import Incumbent
-from girih.solver.loop.local_search import Neighbourhood, coarsen, resegment
-from girih.solver.loop.resegment import aligned, bare, coarser, uniform
+from girih.solver.loop.local_search import Neighbourhood, align, coarsen
+from girih.solver.loop.resegment import aligned, bare, coarser
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
@@ -80,28 +80,6 @@ def test_a_chain_is_cut_from_its_end() -> None:
     )
 
 
-def test_layers_are_cut_like_others_of_their_kind() -> None:
-    graph = graphs.chain(12, batch=2, size=16, channels=16, kernel=1)
-    names = tuple(op.name for op in graph.ops)
-    cut, other = ((Split(1, 2),), (Split(0, 2),)), ((), (Split(1, 4),))
-
-    def segments(*runs: tuple[int, int], odd: int = -1) -> list[Segment]:
-        return [Segment(names[a:b], *(other if n == odd else cut), ()) for n, (a, b) in enumerate(runs)]
-
-    pairs = ((0, 2), (2, 4), (4, 6), (6, 8), (8, 10), (10, 12))
-    same = tuple(segments(*pairs))
-    cells = Cells(graph)
-    assert uniform(graph, cells, same) == same
-    assert uniform(graph, cells, segments(*pairs[:4], (8, 9), (9, 10), (10, 12))) == same
-    assert uniform(graph, cells, segments(*pairs, odd=5)) == same
-    # Two are no pattern, and where others are of another kind there is nothing to follow.
-    few = tuple(segments((0, 3), (3, 6), (6, 7), (7, 12)))
-    assert uniform(graph, cells, few) == few
-    mixed = graphs.residual(blocks=4)
-    runs = tuple(Segment((op.name,), (), (), ()) for op in mixed.ops)
-    assert uniform(mixed, Cells(mixed), runs) == runs
-
-
 def test_operators_are_in_the_order_of_the_graph_again() -> None:
     plan = plan_of((), (), spilled=False)
     turned = replace(plan, segments=(Segment((A, B)[::-1], (), (), ()),))
@@ -131,7 +109,7 @@ def test_the_loop_tries_it() -> None:
         replace(MACHINE, memories=memories), *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
     )
     spilled = best(incumbent)
-    resegment(incumbent, around)
+    align(incumbent, around)
     assert best(incumbent).cycles_predicted < spilled.cycles_predicted
     assert not any(b.store for b in best(incumbent).shared if b.tensor == MADE)
 
