@@ -24,7 +24,6 @@ Switch = Literal[
     "learned-costs",
     "load-parts",
     "longer-residency",
-    "mixed-orders",
     "multi-buffering",
     "operator-order",
     "overlap-variety",
@@ -58,7 +57,6 @@ SWITCHES: Mapping[Switch, str] = {
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
     # The subproblem.
     "step-orders": "Besides segment by segment, instances also run depth first.",
-    "mixed-orders": "Orders between segment by segment and depth first are tried in plans of few segments.",
     "operator-order": "Products move behind vector operators, so that the matrix engine works meanwhile.",
     "concat-aliasing": "Operands of a concatenation are computed where the concatenation lies.",
     # Tiling.

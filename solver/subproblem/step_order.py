@@ -2,15 +2,13 @@
 
 Instances of a segment are independent, so those of a later segment can begin before the last of an earlier one: a
 result is then consumed while it is still on chip, at the price of switching between the weights of the segments. The
-two extremes are tried and, in plans of few segments, orders between them; the prediction decides:
+two extremes are tried, and the prediction decides:
 
     segment by segment    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 b3 b4  c1 c2  d1
     depth first           a1 a2 b1 a3 a4 b2 c1  a5 a6 b3 a7 a8 b4 c2  d1
-    depth first from c    a1 a2 a3 a4 b1 b2 c1  a5 a6 a7 a8 b3 b4 c2  d1
 
 Depth first is the order of Zhao et al. (OSDI 2023, algorithm 3): of the steps whose inputs are there, the one of the
-latest segment runs next. Between the extremes, steps of the later segments run depth first, and what each of them needs
-of the earlier ones runs segment by segment before it.
+latest segment runs next.
 """
 
 from __future__ import annotations
@@ -25,30 +23,13 @@ from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, count
 from ..switches import ALL_ON, Disabled
 
-MOST_SEGMENTS = 12
-"""Segments in a plan for which more than the two extremes are tried."""
-
 
 def orders(
     graph: Graph, cells: Cells, segments: Sequence[Segment], disabled: Disabled = ALL_ON
 ) -> tuple[tuple[Step, ...], ...]:
-    """The orders worth trying, each once: the extremes, and between them."""
+    """The orders worth trying, each once: segment by segment and, if it differs, depth first."""
     if "step-orders" in disabled:
         return (segment_by_segment(segments),)
-    dependences = _dependences(graph, cells, segments)
-    deep = _depth_first(dependences)
-    found = tuple(dict.fromkeys((segment_by_segment(segments), deep)))
-    if "mixed-orders" in disabled:
-        return found
-    counts = [count(s.instances) for s in segments]
-    falls = [i for i in range(1, len(segments)) if counts[i] < counts[i - 1]]
-    if len(segments) > MOST_SEGMENTS or len(falls) < 2:
-        return found
-    return tuple(dict.fromkeys((*found, *(_depth_first_from(dependences, deep, level) for level in falls))))
-
-
-def extremes(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[tuple[Step, ...], ...]:
-    """Segment by segment and, if it differs, depth first."""
     return tuple(dict.fromkeys((segment_by_segment(segments), depth_first(graph, cells, segments))))
 
 
@@ -59,23 +40,8 @@ def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
 
 def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Step, ...]:
     """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance."""
-    return _depth_first(_dependences(graph, cells, segments))
-
-
-def _depth_first(dependences: nx.DiGraph[Step]) -> tuple[Step, ...]:
+    dependences = _dependences(graph, cells, segments)
     return tuple(nx.lexicographical_topological_sort(dependences, key=lambda step: (-step.segment, step.instance)))
-
-
-def _depth_first_from(dependences: nx.DiGraph[Step], deep: Sequence[Step], level: int) -> tuple[Step, ...]:
-    """Depth first from segment ``level`` on; ``deep`` is depth first from the first segment on."""
-    order: list[Step] = []
-    remaining = dependences.copy()
-    for step in (*(s for s in deep if s.segment >= level), *deep):
-        if step in remaining:
-            needed = sorted(nx.ancestors(remaining, step), key=lambda s: (s.segment, s.instance))
-            order += [*needed, step]
-            remaining.remove_nodes_from([*needed, step])
-    return tuple(order)
 
 
 def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.DiGraph[Step]:

@@ -20,7 +20,7 @@ from ...residency.greedy import Excess
 from ...residency.problem import residency_problem
 from ...residency.solve import Shortage
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
-from ...subproblem.step_order import extremes, segment_by_segment
+from ...subproblem.step_order import orders, segment_by_segment
 from ...timeline.predict import predict
 from .level import Level
 from .local_addresses import addresses
@@ -73,7 +73,7 @@ class Heuristics:
         if isinstance(local, Infeasibility):
             return local
         best: tuple[tuple[Step, ...], Spilling, Solved] | None = None
-        for steps in extremes(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
+        for steps in orders(self.graph, self.cells, segments) if self.level.split else [segment_by_segment(segments)]:
             began = time.perf_counter()
             shared = self._shared(segments, steps)
             if isinstance(shared, Infeasibility):
