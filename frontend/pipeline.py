@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -43,22 +42,22 @@ def passes(precision: Precision) -> tuple[NetPass, ...]:
     narrows = precision == "fp16"
     return (
         # Data stays where it is read from, channels innermost.
-        ("fold movements", partial(fold_movements, paddings_only=True)),
-        ("choose layouts", choose_layouts),
-        ("fold movements", fold_movements),
+        NetPass(fold_movements, paddings_only=True),
+        NetPass(choose_layouts),
+        NetPass(fold_movements),
         # What each engine computes, and from constants in which layout.
-        ("sum products", sum_products),
-        ("send to host", partial(send_to_host, dtypes=("int64",) if narrows else ("int64", "float64"))),
-        *((("wrap hosts", wrap_hosts),) if narrows else ()),
-        ("lay out constants", lay_out_constants),
+        NetPass(sum_products),
+        NetPass(send_to_host, dtypes=("int64",) if narrows else ("int64", "float64")),
+        *((NetPass(wrap_hosts),) if narrows else ()),
+        NetPass(lay_out_constants),
         # Steps become operators.
-        ("merge axes", merge_axes),
-        ("fuse operators", fuse_operators),
+        NetPass(merge_axes),
+        NetPass(fuse_operators),
         # What they hold and how they compute it.
-        *((("narrow floats", narrow_floats),) if narrows else ()),
-        ("widen accumulators", widen_accumulators),
-        ("fuse functions", fuse_functions),
-        ("start from biases", start_from_biases),
+        *((NetPass(narrow_floats),) if narrows else ()),
+        NetPass(widen_accumulators),
+        NetPass(fuse_functions),
+        NetPass(start_from_biases),
     )
 
 

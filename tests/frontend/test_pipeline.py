@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 
 import pytest
 
 from girih.frontend import import_onnx, pipeline
 from girih.frontend.net.net import Net
+from girih.frontend.net.passes import NetPass
 from girih.ir.errors import CheckError
 from tests.support.onnx_models import Model
 
@@ -29,9 +29,9 @@ def lose_last_step(net: Net) -> None:
 def test_the_net_is_checked_between_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     model = chain(3)
     model = model.build(model.nodes[-1].output[0])
-    passes = (*pipeline.passes("as-is")[:3], ("lose the last step", lose_last_step))
+    passes = (*pipeline.passes("as-is")[:3], NetPass(lose_last_step))
     monkeypatch.setattr(pipeline, "passes", lambda precision: passes)
-    with pytest.raises(CheckError, match="after the pass 'lose the last step': no step writes the outputs neg2"):
+    with pytest.raises(CheckError, match="after the pass 'lose last step': no step writes the outputs neg2"):
         import_onnx(model)
 
 
@@ -46,9 +46,8 @@ def test_the_net_is_not_checked_otherwise(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("precision", ["as-is", "fp16"])
 def test_passes_say_their_contract(precision: pipeline.Precision) -> None:
-    for name, run in pipeline.passes(precision):
-        doc = (run.func if isinstance(run, partial) else run).__doc__
-        assert name and doc and "Before:" in doc and "After:" in doc
+    for step in pipeline.passes(precision):
+        assert "Before:" in step.contract and "After:" in step.contract and "becomes" in step.contract, step.name
 
 
 def test_progress_names_each_pass_and_counts_nodes() -> None:
@@ -56,7 +55,7 @@ def test_progress_names_each_pass_and_counts_nodes() -> None:
     news: list[tuple[str, int, int]] = []
     import_onnx(model.build(model.nodes[-1].output[0]), listener=lambda *n: news.append(n))
     names = list(dict.fromkeys(name for name, _, _ in news))
-    assert names == ["convert nodes", *dict.fromkeys(name for name, _ in pipeline.passes("as-is"))]
+    assert names == ["convert nodes", *dict.fromkeys(step.name for step in pipeline.passes("as-is"))]
     assert [done for name, done, _ in news if name == "convert nodes"] == list(range(21))
     assert all(0 <= done <= total for _, done, total in news)
 
