@@ -17,7 +17,6 @@ stopped (``--again`` begins anew). The exit code is 1 if a plan is missing.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import multiprocessing
 import sys
@@ -25,7 +24,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 from unittest.mock import patch
@@ -33,7 +31,7 @@ from unittest.mock import patch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.networks import Measurements, Rows
+from benchmarks.networks import Measurements, Rows, chosen_networks, columns, common_options
 from benchmarks.published import PUBLISHED
 from girih.frontend import import_onnx
 from girih.frontend.passes.divide import divide
@@ -151,13 +149,13 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     options = Options(case.timeout, disabled=checked(left_out))
     most = 1 if case.without == CHUNKS else dma_chunks.MOST_CHUNKS
     try:
-        with patch.object(dma_chunks, "MOST", most):
+        with patch.object(dma_chunks, "MOST_CHUNKS", most):
             planned = plan(divide(graph(case.network), machine), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
     status = "ok" if planned.log.status == "done" else planned.log.status
-    found = {"cycles": planned.plan.cycles_predicted, "bound": planned.plan.lower_bound_cycles}
-    return case, row | found | {"status": status, "error": status, "seconds": time.perf_counter() - began}
+    predicted = {"cycles": planned.plan.cycles_predicted, "bound": planned.plan.lower_bound_cycles}
+    return case, row | predicted | {"status": status, "error": status, "seconds": time.perf_counter() - began}
 
 
 def prepare() -> None:
@@ -184,13 +182,13 @@ def measure_all(cases: Sequence[Case], kept: Rows, jobs: int) -> None:
 
 def gains(refinement: str, cases: Iterable[Case], rows: Measurements) -> dict[Case, float]:
     """By network and machine, the cycles without the refinement over those with it, less one; where both are known."""
-    found: dict[Case, float] = {}
+    relative: dict[Case, float] = {}
     for case in cases:
         if case.without == refinement:
             pair = [rows.get(c.key, {}) for c in (case, case.whole)]
             if all(row.get("status") == "ok" for row in pair):
-                found[case] = pair[0]["cycles"] / pair[1]["cycles"] - 1
-    return found
+                relative[case] = pair[0]["cycles"] / pair[1]["cycles"] - 1
+    return relative
 
 
 def stays(gained: Iterable[float]) -> bool:
@@ -201,19 +199,18 @@ def stays(gained: Iterable[float]) -> bool:
 
 def summary(refinements: Sequence[str], cases: Sequence[Case], rows: Measurements) -> Table:
     """One line a refinement, the most useful first."""
-    table = Table(box=None, pad_edge=False)
-    for head in ("refinement", "plans", "mean", "largest", "where", "smallest", "stays", "what it does"):
-        table.add_column(head, justify="right" if head in ("plans", "mean", "largest", "smallest") else "left")
+    heads = "refinement|plans|mean|largest|where|smallest|stays|what it does"
+    table = columns(heads, left=("refinement", "where", "stays", "what it does"))
     lines: list[tuple[float, list[str]]] = []
     for name in refinements:
-        found = gains(name, cases, rows)
-        if not found:
+        gained = gains(name, cases, rows)
+        if not gained:
             lines.append((-1.0, [name, "0", "-", "-", "-", "-", "-", REFINEMENTS[name]]))
             continue
-        mean = geometric_mean(1 + g for g in found.values()) - 1
-        best = max(found, key=lambda c: found[c])
-        cells = [name, str(len(found)), f"{mean:+.2%}", f"{found[best]:+.2%}", f"{best.network} on {best.machine}"]
-        cells += [f"{min(found.values()):+.2%}", "yes" if stays(found.values()) else "no", REFINEMENTS[name]]
+        mean = geometric_mean(1 + g for g in gained.values()) - 1
+        best = max(gained, key=lambda c: gained[c])
+        cells = [name, str(len(gained)), f"{mean:+.2%}", f"{gained[best]:+.2%}", f"{best.network} on {best.machine}"]
+        cells += [f"{min(gained.values()):+.2%}", "yes" if stays(gained.values()) else "no", REFINEMENTS[name]]
         lines.append((mean, cells))
     for _, cells in sorted(lines, key=lambda line: -line[0]):
         table.add_row(*cells)
@@ -221,20 +218,12 @@ def summary(refinements: Sequence[str], cases: Sequence[Case], rows: Measurement
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as resnet50")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows here, and go on with what is there")
-    parser.add_argument("--again", action="store_true", help="measure again what is in the file")
-    parser.add_argument("--timeout", type=float, default=20.0, help="of the solver, in seconds")
+    parser = common_options(__doc__, timeout=20)
     parser.add_argument("--switch", nargs="+", metavar="NAME", choices=REFINEMENTS, help="these refinements alone")
     parser.add_argument("--machine", nargs="+", choices=MACHINES, default=MACHINES, help="these machines alone")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="plan in so many processes")
     arguments = parser.parse_args()
-    names = arguments.only or list(NETWORKS)
-    if unknown := [n for n in names if n not in NETWORKS]:
-        parser.error(f"no network is called {' or '.join(unknown)}; choose from {', '.join(NETWORKS)}")
+    names = chosen_networks(parser, arguments.only, list(NETWORKS))
     refinements: list[str] = arguments.switch or list(REFINEMENTS)
     cases = [
         Case(network, machine, without, arguments.timeout)

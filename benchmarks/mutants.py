@@ -35,10 +35,10 @@ Mistake = Callable[[Program, Random], tuple[Place, Instruction | None, Program] 
 
 def mutate(program: Program, kind: str, rng: Random, memories: tuple[str, ...]) -> Mutant | None:
     """One mistake of a kind at a random place; ``None`` where it cannot be made."""
-    made = MISTAKES[kind](program, rng)
-    if made is None:
+    mistake = MISTAKES[kind](program, rng)
+    if mistake is None:
         return None
-    (queue, index), after, wrong = made
+    (queue, index), after, wrong = mistake
     before = program.streams[queue][index]
     if after == before:
         return None

@@ -31,6 +31,7 @@ from rich.table import Table
 
 import girih
 from benchmarks.mutants import MISTAKES, Mutant, mutate
+from benchmarks.networks import columns
 from benchmarks.ordering import unordered
 from girih.api.check import check, compare
 from girih.api.exact import evaluate, reduce_cuts
@@ -187,10 +188,10 @@ def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
     """``count`` different mistakes, as many of each kind as can be made."""
     rng = Random(f"{subject.name} {seed}")
     memories = tuple(m.name for m in subject.machine.memories)
-    found: list[Verdict] = []
+    judged: list[Verdict] = []
     seen: set[str] = set()
     idle = 0
-    while len(found) < count and idle < 50 * len(MISTAKES):
+    while len(judged) < count and idle < 50 * len(MISTAKES):
         for kind in MISTAKES:
             mutant = mutate(subject.program, kind, rng, memories)
             if mutant is None or str(mutant) in seen:
@@ -198,17 +199,15 @@ def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
                 continue
             idle = 0
             seen.add(str(mutant))
-            found.append(judge(subject, mutant))
-            if len(found) == count:
+            judged.append(judge(subject, mutant))
+            if len(judged) == count:
                 break
-    return found
+    return judged
 
 
 def summary(rows: list[Verdict], key: str) -> Table:
     """One line for each value of ``key``, and one for all."""
-    table = Table(box=None, pad_edge=False)
-    for name in (key, "mutants", "matter", "found", "%", "--exact", "%", "--check", "%", "false alarms"):
-        table.add_column(name, justify="left" if name == key else "right")
+    table = columns(f"{key}|mutants|matter|found|%|--exact|%|--check|%|false alarms", left=(key,))
     groups: dict[str, list[Verdict]] = {}
     for row in rows:
         groups.setdefault(getattr(row, key), []).append(row)
@@ -285,13 +284,13 @@ def main() -> int:
         size = subject.program.instructions
         errors.print(f"{name}: {share} mutants of {size:,} instructions, {seconds:.0f} s", highlight=False)
         if arguments.json is not None:
-            told = [asdict(r) | {"matters": r.matters, "found": r.found} for r in rows]
-            arguments.json.write_text(json.dumps(told, indent=1))
+            records = [asdict(r) | {"matters": r.matters, "found": r.found} for r in rows]
+            arguments.json.write_text(json.dumps(records, indent=1))
     if arguments.page is not None:
         arguments.page.write_text(page(rows))
     console.print(summary(rows, "subject"), summary(rows, "kind"), sep="\n\n")
-    told = Counter(kind for r in rows for kind in (r.reported or ("none",)))
-    console.print(f"\nreported by the sanitizer: {dict(sorted(told.items()))}", highlight=False)
+    kinds = Counter(kind for r in rows for kind in (r.reported or ("none",)))
+    console.print(f"\nreported by the sanitizer: {dict(sorted(kinds.items()))}", highlight=False)
     for title, wanted in (
         ("not found", lambda r: r.matters and not r.found),
         ("not found by sanitizer and --exact", lambda r: r.matters and r.found and not r.found_exactly),

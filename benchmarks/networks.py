@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -128,11 +128,11 @@ def timed(name: str, command: tuple[str, ...], limit: float) -> dict[str, Any]:
     began = time.perf_counter()
     code, out, err = call(command, limit)
     row: dict[str, Any] = {"status": "ok", "code": code, f"{name}_seconds": time.perf_counter() - began}
-    found: dict[str, Any] = json.loads(out) if name != "build" and out else {}
-    row |= {name: found} if found else {}
+    printed: dict[str, Any] = json.loads(out) if name != "build" and out else {}
+    row |= {name: printed} if printed else {}
     if code:
         last = err.strip().splitlines()[-1:] or [f"exit code {code}"]
-        row |= {"status": f"{name} failed ({code})", "error": found.get("error") or last[0]}
+        row |= {"status": f"{name} failed ({code})", "error": printed.get("error") or last[0]}
     return row
 
 
@@ -230,11 +230,9 @@ def measure_all(cases: Sequence[Case], kept: Rows, one: Callable[[Case, Path], d
 
 def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
     """One line a row."""
-    table = Table(box=None, pad_edge=False)
     heads = "network|target|batch|strategy|compile s|run s|error|rounded|violations|NPU MACs|elements|cycles"
     heads += "|/ bound|predicted"
-    for number, head in enumerate(heads.split("|")):
-        table.add_column(head, justify="left" if number in (0, 1, 3) else "right", no_wrap=True)
+    table = columns(heads, left=("network", "target", "strategy"))
     for case, row in zip(cases, rows, strict=True):
         run: dict[str, Any] = row.get("run", {})
         cells = [case.title, case.target, str(case.batch or "-"), case.strategy]
@@ -257,11 +255,21 @@ def comparison(cases: list[Case], rows: list[dict[str, Any]]) -> list[str]:
     """How many times the cycles of the solver's plan the layerwise one takes."""
     cycles = {c: r.get("run", {}).get("cycles") for c, r in zip(cases, rows, strict=True)}
     lines: list[str] = []
-    for case, mine in cycles.items():
-        other = cycles.get(replace(case, strategy="layerwise"))
-        if case.strategy == "solver" and mine and other:
-            lines.append(f"{case.title}, batch {case.batch}: layerwise takes {other / mine:.2f} x the cycles of solver")
+    for case, solved in cycles.items():
+        layerwise = cycles.get(replace(case, strategy="layerwise"))
+        if case.strategy == "solver" and solved and layerwise:
+            lines.append(
+                f"{case.title}, batch {case.batch}: layerwise takes {layerwise / solved:.2f} x the cycles of solver"
+            )
     return lines
+
+
+def columns(heads: str, left: Collection[str]) -> Table:
+    """An empty table with these heads, separated by ``|``; the columns in ``left`` are aligned to the left."""
+    table = Table(box=None, pad_edge=False)
+    for head in heads.split("|"):
+        table.add_column(head, justify="left" if head in left else "right", no_wrap=True)
+    return table
 
 
 def seconds(value: float | None) -> str:
@@ -272,21 +280,28 @@ def ratio(value: float, to: float) -> str:
     return f"{value / to:.2f}" if to else "-"
 
 
-def common_options(description: str | None, limit: float) -> argparse.ArgumentParser:
-    """What all measurements of whole networks can be asked."""
+def common_options(description: str | None, timeout: float) -> argparse.ArgumentParser:
+    """The options of all measurements of whole networks, with the default of the solver's timeout."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks alone, such as resnet50")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows here, and go on with what is there")
     parser.add_argument("--again", action="store_true", help="measure again what is in the file")
-    parser.add_argument("--timeout", type=float, default=60.0, help="of the solver, in seconds")
-    parser.add_argument("--limit", type=float, default=limit, help="for each process, in seconds")
+    parser.add_argument("--timeout", type=float, default=timeout, help="of the solver, in seconds")
     return parser
 
 
+def chosen_networks(parser: argparse.ArgumentParser, only: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
+    """The names given with ``--only``, or all that are known; exits with an error for an unknown one."""
+    if unknown := [name for name in only or () if name not in known]:
+        parser.error(f"no network is called {' or '.join(unknown)}; choose from {', '.join(known)}")
+    return only or known
+
+
 def main() -> int:
-    parser = common_options(__doc__, limit=3600)
+    parser = common_options(__doc__, timeout=60)
+    parser.add_argument("--limit", type=float, default=3600, help="for each process, in seconds")
     parser.add_argument("--batch-one", action="store_true", help="17 networks at batch 1 (the default)")
     parser.add_argument("--large", action="store_true", help="ResNet-50 and BERT-base at batch 32")
     arguments = parser.parse_args()

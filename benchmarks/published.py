@@ -26,7 +26,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.networks import CHECKED, Case, Measurements, Rows, common_options, measure, measure_all, ratio, seconds
+from benchmarks.networks import (
+    CHECKED,
+    Case,
+    Measurements,
+    Rows,
+    chosen_networks,
+    columns,
+    common_options,
+    measure,
+    measure_all,
+    ratio,
+    seconds,
+)  # fmt: skip
 from girih.api.options import STRATEGIES
 
 CLUSTERS = 4
@@ -89,9 +101,9 @@ def row(published: Published, timeout: float, measured: Measurements) -> dict[st
     The figures without a strategy in their name are of the solver's plan. prediction_error: what the plan predicts,
     over what the simulator counts, less one. bound_ratio: cycles over the lower bound.
     """
-    found = {s: measured.get(published.case(s, timeout).key, {}) for s in ORDER}
-    runs: dict[str, dict[str, Any]] = {s: r.get("run", {}) for s, r in found.items()}
-    ours, compiled = runs["solver"], found["solver"].get("compile", {})
+    rows = {s: measured.get(published.case(s, timeout).key, {}) for s in ORDER}
+    runs: dict[str, dict[str, Any]] = {s: r.get("run", {}) for s, r in rows.items()}
+    ours, compiled = runs["solver"], rows["solver"].get("compile", {})
     cycles, bound, rate = (ours.get(k) for k in ("cycles", "lower_bound_cycles", "items_per_second"))
     return {
         "name": published.name,
@@ -105,7 +117,7 @@ def row(published: Published, timeout: float, measured: Measurements) -> dict[st
         "published_items_per_second": published.items_per_second,
         "published_doubt": published.doubt or None,
         "compile_seconds": compiled.get("seconds", {}).get("total"),
-        "compile_seconds_by_stage": {s: r.get("compile", {}).get("seconds") for s, r in found.items()},
+        "compile_seconds_by_stage": {s: r.get("compile", {}).get("seconds") for s, r in rows.items()},
         "published_compile_seconds": published.compile_seconds,
         "prediction_error": compiled["cycles_predicted"] / cycles - 1 if cycles else None,
         "solver_status": compiled.get("solver_status"),
@@ -116,7 +128,7 @@ def row(published: Published, timeout: float, measured: Measurements) -> dict[st
         "npu_fraction": ours.get("npu_fraction"),
         "violations": ours.get("violations"),
         "rel_err": ours.get("rel_err"),
-        "status": {s: r.get("status", "missing") for s, r in found.items()},
+        "status": {s: r.get("status", "missing") for s, r in rows.items()},
     }
 
 
@@ -142,7 +154,7 @@ def means(rows: Sequence[dict[str, Any]]) -> list[str]:
 def comparison(rows: Sequence[dict[str, Any]]) -> Table:
     """One line a network: cycles, rates and times."""
     heads = "network|batch|cycles|/ bound|graphturbo|layerwise|items/s|published|error|predicted|compile s|import|plan"
-    table = _table(f"{heads}|lower|published s|status")
+    table = columns(f"{heads}|lower|published s|status", left=("network",))
     for r in rows:
         cycles, rate = r["solver_cycles"], r["items_per_second"]
         stages = r["compile_seconds_by_stage"]["solver"] or {}
@@ -169,7 +181,7 @@ def answers(rows: Sequence[dict[str, Any]]) -> Table:
     """What each constraint model of the solver answered: its status, and its gap if it is not optimal."""
     rows = [r for r in rows if r["models"]]
     names = list(dict.fromkeys(name for r in rows for name in r["models"]))
-    table = _table("|".join(("network", "solver", *names)))
+    table = columns("|".join(("network", "solver", *names)), left=("network",))
     for r in rows:
         table.add_row(r["name"], r["solver_status"], *(_answer(r["models"].get(name)) for name in names))
     return table
@@ -181,31 +193,23 @@ def _answer(model: dict[str, Any] | None) -> str:
     return f"{model['status']} {model['gap']:.1%}" if model["gap"] else model["status"]
 
 
-def _table(heads: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, head in enumerate(heads.split("|")):
-        table.add_column(head, justify="right" if number else "left", no_wrap=True)
-    return table
-
-
 def main() -> int:
-    parser = common_options(__doc__, limit=1800)
+    parser = common_options(__doc__, timeout=60)
+    parser.add_argument("--limit", type=float, default=1800, help="for each process, in seconds")
     parser.add_argument("--strategies", nargs="+", choices=ORDER, default=ORDER, help="these strategies alone")
     arguments = parser.parse_args()
-    names = arguments.only or [p.name for p in PUBLISHED]
-    if unknown := [n for n in names if n not in {p.name for p in PUBLISHED}]:
-        parser.error(f"no network is called {' or '.join(unknown)}; choose from {', '.join(p.name for p in PUBLISHED)}")
+    names = chosen_networks(parser, arguments.only, [p.name for p in PUBLISHED])
     known = [s for s in ORDER if s in arguments.strategies and s in STRATEGIES]
     cases = [p.case(s, arguments.timeout) for p in PUBLISHED if p.name in names for s in known]
 
-    def one(case: Case, folder: Path) -> dict[str, Any]:
+    def measure_case(case: Case, folder: Path) -> dict[str, Any]:
         return measure(case, folder, arguments.limit, (CHECKED, TIMED) if case.strategy == "solver" else (TIMED,))
 
     def reported(measured: Measurements) -> dict[str, Any]:
         return report(PUBLISHED, arguments.timeout, measured)
 
     kept = Rows(arguments.json, cases if arguments.again else (), reported, "measured")
-    done = measure_all(cases, kept, one)
+    done = measure_all(cases, kept, measure_case)
     shown = [r for r in reported(kept.measured)["rows"] if r["name"] in names]
     console = Console(width=None if sys.stdout.isatty() else 200)
     for table in (comparison(shown), answers(shown)):
@@ -218,7 +222,7 @@ def main() -> int:
             console.print(f"? {p.name}: what was published is {p.doubt}", highlight=False)
     for strategy in sorted(set(arguments.strategies) - set(known)):
         console.print(f"{strategy}: this version has no such strategy", highlight=False)
-    passed = sum(found["status"] == "ok" for found in done)
+    passed = sum(row["status"] == "ok" for row in done)
     console.print(f"{passed} of {len(cases)} measurements passed", highlight=False)
     return 0 if passed == len(cases) else 1
 

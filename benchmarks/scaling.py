@@ -23,7 +23,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-GIRIH = (sys.executable, "-c", "from girih.api.cli.app import main; main()")
+from benchmarks.networks import GIRIH, columns
+
 LAYER = {"seq": 64, "hidden": 256, "heads": 4, "ffn": 1024}
 TARGET = ("--target", "stcp920", "--precision", "fp16", "--batch", "4")
 STAGES = ("import", "plan", "lower", "save", "total")
@@ -35,27 +36,28 @@ def measure(layers: int, timeout: float, strategy: str) -> dict[str, Any]:
         network, compiled = Path(folder) / "net.onnx", Path(folder) / "net.girih"
         params = [word for key, value in {"layers": layers, **LAYER}.items() for word in ("--param", f"{key}={value}")]
         subprocess.run([*GIRIH, "models", "bert-base", "-o", str(network), *params], check=True, capture_output=True)
-        asked = [*TARGET, "--solver-timeout", f"{timeout:g}", "--strategy", strategy, "--no-cache", "--json"]
-        words = [*GIRIH, "compile", str(network), "-o", str(compiled), *asked]
+        options = [*TARGET, "--solver-timeout", f"{timeout:g}", "--strategy", strategy, "--no-cache", "--json"]
+        words = [*GIRIH, "compile", str(network), "-o", str(compiled), *options]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"{layers} layers: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
-    told = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
     keys = ("seconds", "operators", "segments", "instructions", "cycles_predicted", "solver_status", "models")
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"layers": layers, "processor": processor, **{key: told[key] for key in keys}}
+    return {"layers": layers, "processor": processor, **{key: printed[key] for key in keys}}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    made = Table("layers", "operators", "instructions", "cycles", *STAGES, "processor", "to the first")
+    heads = ("layers", "operators", "instructions", "cycles", *STAGES, "processor", "to the first")
+    lines = columns("|".join(heads), left=())
     for row in rows:
         seconds = [*(row["seconds"][stage] for stage in STAGES), row["processor"]]
         ratio = row["processor"] / rows[0]["processor"]
         counts = [f"{row[key]:,}" for key in ("layers", "operators", "instructions", "cycles_predicted")]
-        made.add_row(*counts, *(f"{s:.1f}" for s in seconds), f"{ratio:.2f}")
-    return made
+        lines.add_row(*counts, *(f"{s:.1f}" for s in seconds), f"{ratio:.2f}")
+    return lines
 
 
 def main() -> None:
@@ -64,12 +66,12 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="of the solver")
     parser.add_argument("--strategy", default="solver")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for layers in asked.layers:
-        rows.append(measure(layers, asked.timeout, asked.strategy))
-        if asked.json:
-            asked.json.write_text(json.dumps(rows, indent=1))
+    for layers in arguments.layers:
+        rows.append(measure(layers, arguments.timeout, arguments.strategy))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=1))
         print(f"{layers} layers: {rows[-1]['seconds']['total']:.1f} s", file=sys.stderr)
     Console(width=120).print(table(rows))
 

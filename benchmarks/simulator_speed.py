@@ -34,6 +34,7 @@ from rich.table import Table
 import girih
 from benchmarks.calibration.layers import Layer
 from benchmarks.calibration.programs import layer_program
+from benchmarks.networks import columns
 from girih.api.run import make_inputs
 from girih.ir.isa.table import Instruction
 from girih.ir.load_machine import load_machine
@@ -150,13 +151,12 @@ def resnet50(folder: Path) -> girih.Compiled:
 
 
 def table(title: str, rows: list[Row]) -> Table:
-    found = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for number, head in enumerate(("", "instructions", "wall s", "processor s", "instructions/s")):
-        found.add_column(head, justify="left" if number == 0 else "right")
+    lines = columns("|instructions|wall s|processor s|instructions/s", left=("",))
+    lines.title, lines.title_justify = title, "left"
     for row in rows:
         cells = (f"{row.instructions:,}", f"{row.rate:,.0f}") if row.instructions else ("", "")
-        found.add_row(row.name, cells[0], f"{row.time.wall:.3f}", f"{row.time.processor:.3f}", cells[1])
-    return found
+        lines.add_row(row.name, cells[0], f"{row.time.wall:.3f}", f"{row.time.processor:.3f}", cells[1])
+    return lines
 
 
 def main() -> int:

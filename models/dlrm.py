@@ -39,9 +39,9 @@ def dlrm(
     """
     b = Builder("dlrm", seed)
     x = b.input("dense", [DENSE])
-    found = _look_up(b, tables, rows, features) if embeddings else b.input("embedding", [tables, features])
+    embedded = _look_up(b, tables, rows, features) if embeddings else b.input("embedding", [tables, features])
     x = _layers(b, "bottom", x, (DENSE, width, width // 2, features), first_gain=LINEAR)
-    pairs = _interactions(b, x, found, tables, features)
+    pairs = _interactions(b, x, embedded, tables, features)
     x = b.node("Concat", "interaction", x, pairs, axis=1)
     # A product of `features` pairs of unit variance has that variance.
     fan_in = features + tables * (tables + 1) // 2
@@ -66,11 +66,11 @@ def _look_up(b: Builder, tables: int, rows: int, features: int) -> Value:
     return b.node("Gather", "tables", weight, b.node("Add", "tables.row", indices, first), axis=0)
 
 
-def _interactions(b: Builder, x: Value, found: Value, tables: int, features: int) -> Value:
+def _interactions(b: Builder, x: Value, embedded: Value, tables: int, features: int) -> Value:
     """The dot product of each two of the 1 + tables vectors of a sample: [N, tables * (tables + 1) / 2]."""
     count = tables + 1
     x = b.node("Reshape", "vectors.dense", x, b.ints("vectors.one", [0, 1, features]))
-    vectors = b.node("Concat", "vectors", x, found, axis=1)
+    vectors = b.node("Concat", "vectors", x, embedded, axis=1)
     products = b.node("MatMul", "products", vectors, b.node("Transpose", "vectors.transpose", vectors, perm=[0, 2, 1]))
     flat = b.node("Reshape", "products.flat", products, b.ints("products.shape", [0, count * count]))
     # Row by row below the diagonal: each pair once, and none of a vector with itself.

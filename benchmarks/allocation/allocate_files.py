@@ -44,7 +44,7 @@ def read(path: Path) -> list[Buffer]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as UTF-8 text: {error}") from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     order: list[int] = []
     try:
         for row in rows:
@@ -53,14 +53,14 @@ def read(path: Path) -> list[Buffer]:
                 order = _columns(row, where)
             elif row:
                 buffer = _buffer(row, order, where)
-                if buffer.name in found:
+                if buffer.name in buffers:
                     raise UsageError(f"{where}: buffer {buffer.name!r} was there before; give each its own id")
-                found[buffer.name] = buffer
+                buffers[buffer.name] = buffer
     except csv.Error as error:
         raise UsageError(f"{path}:{rows.line_num}: is not CSV: {error}") from None
     if not order:
         raise UsageError(f"{path}:1: is empty; it needs the header {','.join(COLUMNS)}")
-    return list(found.values())
+    return list(buffers.values())
 
 
 def _columns(row: Sequence[str], where: str) -> list[int]:
@@ -107,22 +107,22 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minimise", action="store_true", help="go on below the capacity")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of the files in INPUTS")
-    asked = parser.parse_args(arguments)
-    if asked.capacity <= 0 or not 0 < asked.limit < float("inf") or asked.seed < 0:
+    parsed = parser.parse_args(arguments)
+    if parsed.capacity <= 0 or not 0 < parsed.limit < float("inf") or parsed.seed < 0:
         parser.error("--capacity and --limit must be above 0, and --seed must not be negative")
-    return asked
+    return parsed
 
 
 def files(inputs: Path, only: Sequence[str] | None) -> list[Path]:
     if not inputs.is_dir():
         raise UsageError(f"{inputs}: is not a directory; name the one with the CSV files")
-    found = sorted(path for path in inputs.glob("*.csv") if path.is_file())
-    missing = sorted(set(only or ()) - {path.name for path in found})
+    tables = sorted(path for path in inputs.glob("*.csv") if path.is_file())
+    missing = sorted(set(only or ()) - {path.name for path in tables})
     if missing:
-        raise UsageError(f"{inputs}: has no file {missing[0]}; it has {', '.join(p.name for p in found) or 'no CSV'}")
-    if not found:
+        raise UsageError(f"{inputs}: has no file {missing[0]}; it has {', '.join(p.name for p in tables) or 'no CSV'}")
+    if not tables:
         raise UsageError(f"{inputs}: has no file that ends in .csv")
-    return [path for path in found if not only or path.name in only]
+    return [path for path in tables if not only or path.name in only]
 
 
 def row(name: str, answer: Allocation, verdict: str) -> str:
@@ -132,26 +132,32 @@ def row(name: str, answer: Allocation, verdict: str) -> str:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    problems = [(path, read(path)) for path in files(asked.inputs, asked.only)]
+def run(args: argparse.Namespace) -> int:
+    problems = [(path, read(path)) for path in files(args.inputs, args.only)]
     try:
-        asked.out.mkdir(parents=True, exist_ok=True)
+        args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{asked.out}: cannot be made a directory: {error.strerror}") from None
-    if asked.out.resolve() == asked.inputs.resolve():
-        raise UsageError(f"{asked.out}: is where the inputs are; name another directory for the answers")
+        raise UsageError(f"{args.out}: cannot be made a directory: {error.strerror}") from None
+    if args.out.resolve() == args.inputs.resolve():
+        raise UsageError(f"{args.out}: is where the inputs are; name another directory for the answers")
     print(f"{'file':20} {'seconds':>7} {'status':10} {'peak':>12} {'bound':>12}  {'source':16} check", flush=True)
     code = 0
     for path, buffers in problems:
-        answer = allocate(buffers, asked.capacity, budget=Budget(asked.limit), seed=asked.seed, minimise=asked.minimise)
+        answer = allocate(
+            buffers,
+            args.capacity,
+            budget=Budget(args.limit),
+            seed=args.seed,
+            minimise=args.minimise,
+        )
         verdict = "not written"
-        if answer.peak <= asked.capacity or asked.minimise:
-            target = asked.out / path.name
+        if answer.peak <= args.capacity or args.minimise:
+            target = args.out / path.name
             write(target, buffers, answer.offsets)
-            wrong = violations(path, target, max(asked.capacity, answer.peak))
+            wrong = violations(path, target, max(args.capacity, answer.peak))
             verdict = f"WRONG: {wrong[0]}" if wrong else "right"
         print(row(path.name, answer, verdict), flush=True)
-        if answer.peak > asked.capacity or verdict.startswith("WRONG"):
+        if answer.peak > args.capacity or verdict.startswith("WRONG"):
             code = 1
         if answer.interrupted:
             return 130

@@ -19,19 +19,21 @@ Row = tuple[str, int, int, int]
 
 def violations(question: Path, answer: Path, capacity: int) -> list[str]:
     """What is wrong with the answer, in the order of its rows; empty if it is right. Quadratic on purpose."""
-    asked = _rows(question)
+    given = _rows(question)
     answered = _rows(answer, "offset")
-    if sorted(row for row, _ in asked) != sorted(row for row, _ in answered):
+    if sorted(row for row, _ in given) != sorted(row for row, _ in answered):
         return [f"{answer}: its rows, less the offsets, are not those of {question}"]
-    found: list[str] = []
+    errors: list[str] = []
     for (name, _, _, size), offset in answered:
         if offset < 0 or offset + size > capacity:
-            found.append(f"{name}: bytes {offset} to {offset + size} are not within 0 to {capacity}")
-    for (one, at), (other, there) in combinations(answered, 2):
-        together = one[1] < other[2] and other[1] < one[2]
-        if together and at < there + other[3] and there < at + one[3]:
-            found.append(f"{one[0]} and {other[0]} share bytes from {max(at, there)} while both live")
-    return found
+            errors.append(f"{name}: bytes {offset} to {offset + size} are not within 0 to {capacity}")
+    for (first, first_offset), (second, second_offset) in combinations(answered, 2):
+        together = first[1] < second[2] and second[1] < first[2]
+        if together and first_offset < second_offset + second[3] and second_offset < first_offset + first[3]:
+            errors.append(
+                f"{first[0]} and {second[0]} share bytes from {max(first_offset, second_offset)} while both live"
+            )
+    return errors
 
 
 def _rows(path: Path, extra: str = "") -> list[tuple[Row, int]]:

@@ -11,7 +11,7 @@
    benchmarks/networks.py or benchmarks/published.py wrote; a strategy that was not measured has no figure.
 
 docs/calibration.md tells how to read the tables. SCALE-Sim's figures are in scalesim.json, which
-calibration_scalesim.py makes.
+benchmarks/calibration/scalesim.py makes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from rich.table import Table
 
 from benchmarks.calibration.layers import LAYERS, WHOLE, Layer
 from benchmarks.calibration.programs import layer_program
+from benchmarks.networks import columns
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 
 FIGURES = Path(__file__).with_name("scalesim.json")
-TOLD = 0.02
+LEAST_NAMED = 0.02
 """A cause is named if it makes this part of SCALE-Sim's cycles."""
+LEFT = ("layer", "network", "network, items a cluster", "why")
+"""Columns that are aligned to the left."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,10 @@ class Row:
     @property
     def reason(self) -> str:
         """The causes that matter, largest first, as parts of SCALE-Sim's cycles."""
-        told = sorted(
-            ((c, n) for n, c in self.causes.items() if abs(c) >= TOLD * self.theirs), key=lambda t: -abs(t[0])
+        largest = sorted(
+            ((c, n) for n, c in self.causes.items() if abs(c) >= LEAST_NAMED * self.theirs), key=lambda t: -abs(t[0])
         )
-        return ", ".join(f"{name} {cycles / self.theirs:+.0%}" for cycles, name in told)
+        return ", ".join(f"{name} {cycles / self.theirs:+.0%}" for cycles, name in largest)
 
 
 def folds(layer: Layer, machine: Machine) -> int:
@@ -161,15 +164,15 @@ Utilisation = dict[tuple[str, int, str], tuple[float, float]]
 
 def utilisation(rows: Iterable[dict[str, Any]], machine: Machine) -> Utilisation:
     """What rows of benchmarks/networks.py or benchmarks/published.py tell about the published networks."""
-    found: Utilisation = {}
+    shares: Utilisation = {}
     for row in rows:
         published = row["target"] == machine.name and row["precision"] == "fp16" and row["params"] in ([], ["seq=128"])
         if row["status"] != "ok" or not published or not row["batch"]:
             continue
         busy, total = row["run"]["busy"], row["run"]["cycles"] * machine.cores
         vector, matrix = (busy.get(machine.engine_for(kind).name, 0) / total for kind in ("vector", "matrix"))
-        found[row["name"], -(-row["batch"] // machine.clusters), row["strategy"]] = vector, matrix
-    return found
+        shares[row["name"], -(-row["batch"] // machine.clusters), row["strategy"]] = vector, matrix
+    return shares
 
 
 def measured_rows(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -185,19 +188,19 @@ def busy_for_ideal(network: str, machine: Machine, theirs: dict[str, dict[str, d
     engine = machine.engine_for("matrix")
     layers = [layer for layer in LAYERS if layer.network == network and layer.key in theirs]
     ideal = sum(layer.count * layer.macs for layer in layers) / (engine.rows * engine.columns)
-    found = {
+    ratios = {
         "ours": sum(layer.count * engine_row(layer, machine, 1).ours for layer in layers) / ideal,
         "SCALE-Sim": sum(layer.count * theirs[layer.key]["os"]["compute"] for layer in layers) / ideal,
         "weight stat.": sum(layer.count * theirs[layer.key]["ws"]["compute"] for layer in layers) / ideal,
     }
     for row in PUBLISHED:
         if row.network == network and (busy := row.busy(ideal, machine)) is not None:
-            found["published"] = busy
-    return found
+            ratios["published"] = busy
+    return ratios
 
 
 def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
-    table = _table("layer|ours|SCALE-Sim|ratio|why|weight stat.")
+    table = columns("layer|ours|SCALE-Sim|ratio|why|weight stat.", left=LEFT)
     for row in rows:
         other = row.ours / weights[row.layer]
         table.add_row(row.layer, f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{other:.2f}")
@@ -211,7 +214,7 @@ def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
 
 
 def memory_table(rows: Sequence[Row], reread: dict[str, float]) -> Table:
-    table = _table("layer|ours|SCALE-Sim|ratio|why|it reads")
+    table = columns("layer|ours|SCALE-Sim|ratio|why|it reads", left=LEFT)
     for row in rows:
         cells = f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{reread[row.layer]:.1f} x"
         table.add_row(row.layer, *cells)
@@ -219,27 +222,20 @@ def memory_table(rows: Sequence[Row], reread: dict[str, float]) -> Table:
 
 
 def busy_table(rows: dict[str, dict[str, float]]) -> Table:
-    table = _table("network|published|ours|SCALE-Sim|weight stat.")
+    table = columns("network|published|ours|SCALE-Sim|weight stat.", left=LEFT)
     for network, row in rows.items():
         table.add_row(network, *(f"{row[head]:.2f}" for head in ("published", "ours", "SCALE-Sim", "weight stat.")))
     return table
 
 
-def utilisation_table(found: Utilisation) -> Table:
-    table = _table("network, items a cluster|published|" + "|".join(STRATEGIES))
+def utilisation_table(shares: Utilisation) -> Table:
+    table = columns("network, items a cluster|published|" + "|".join(STRATEGIES), left=LEFT)
     for p in PUBLISHED:
         cells = [f"{p.vector:.0%} / {p.matrix:.0%}"]
         for strategy in STRATEGIES:
-            own = found.get((p.network, p.items, strategy))
+            own = shares.get((p.network, p.items, strategy))
             cells.append(f"{own[0]:.0%} / {own[1]:.0%}" if own else "-")
         table.add_row(f"{p.network}, {p.items}", *cells)
-    return table
-
-
-def _table(heads: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, head in enumerate(heads.split("|")):
-        table.add_column(head, justify="left" if number == 0 or head == "why" else "right", no_wrap=True)
     return table
 
 
@@ -260,7 +256,7 @@ def main() -> int:
     memory = [
         memory_row(layer, machine, theirs[layer.key]["os"], row) for layer, row in zip(layers, engine, strict=True)
     ]
-    found = utilisation(measured_rows(arguments.networks), machine)
+    shares = utilisation(measured_rows(arguments.networks), machine)
     reread = {
         layer.key: (theirs[layer.key]["os"]["ifmap_words"] + theirs[layer.key]["os"]["filter_words"])
         / operand_words(layer)
@@ -275,13 +271,15 @@ def main() -> int:
     console.print("\n3. cycles of a busy matrix engine for each one at its peak")
     console.print(busy_table(busy))
     console.print("\n4. busy vector / matrix engines, of all cycles")
-    console.print(utilisation_table(found))
+    console.print(utilisation_table(shares))
     if arguments.json:
         tables = {
             "engine": [asdict(row) | {"ratio": row.ratio} for row in engine],
             "memory": [asdict(row) | {"ratio": row.ratio, "reads": reread[row.layer]} for row in memory],
             "busy": busy,
-            "utilisation": [asdict(p) | {s: found.get((p.network, p.items, s)) for s in STRATEGIES} for p in PUBLISHED],
+            "utilisation": [
+                asdict(p) | {s: shares.get((p.network, p.items, s)) for s in STRATEGIES} for p in PUBLISHED
+            ],
         }
         head = {"machine": machine.name, "scalesim": {k: figures[k] for k in ("source", "version", "configuration")}}
         arguments.json.write_text(json.dumps(head | tables, indent=1) + "\n")

@@ -113,15 +113,15 @@ def _report(folder: Path, name: str) -> dict[str, str]:
     return dict(zip(head, row, strict=True))
 
 
-def compare(kept: dict[str, Any], found: dict[str, Any]) -> int:
+def compare(kept: dict[str, Any], computed: dict[str, Any]) -> int:
     """Print each layer of ``found`` that differs from what is kept; 1 if there is one."""
-    if {**kept, "layers": {}} != {**found, "layers": {}}:
+    if {**kept, "layers": {}} != {**computed, "layers": {}}:
         print("another version, machine or configuration")
         return 1
-    wrong = [key for key, row in found["layers"].items() if row != kept["layers"].get(key)]
+    wrong = [key for key, row in computed["layers"].items() if row != kept["layers"].get(key)]
     for key in wrong:
-        print(f"{key}: kept {kept['layers'].get(key)}, found {found['layers'][key]}")
-    print(f"{len(found['layers']) - len(wrong)} of {len(found['layers'])} layers are as they are kept")
+        print(f"{key}: kept {kept['layers'].get(key)}, found {computed['layers'][key]}")
+    print(f"{len(computed['layers']) - len(wrong)} of {len(computed['layers'])} layers are as they are kept")
     return 1 if wrong else 0
 
 

@@ -80,7 +80,7 @@ def link_bytes(machine: Machine, sides: Sequence[tuple[Strided, tuple[int, int]]
 
     ``sides`` are the arrays that it reads or writes, each with its contiguous runs.
     """
-    found: list[tuple[int, int]] = []
+    transfers: list[tuple[int, int]] = []
     for number, link in enumerate(machine.links):
         crossed = 0
         for at, runs in sides:
@@ -88,8 +88,8 @@ def link_bytes(machine: Machine, sides: Sequence[tuple[Strided, tuple[int, int]]
             if machine.memories[at.memory].name == link.memory and link.direction in (direction, "both"):
                 crossed += burst_bytes(link, *runs)
         if crossed:
-            found.append((number, crossed))
-    return tuple(found)
+            transfers.append((number, crossed))
+    return tuple(transfers)
 
 
 def copy_body(machine: Machine, engine: Engine, payload: int, links: Sequence[tuple[int, int]]) -> int:

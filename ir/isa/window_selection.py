@@ -227,13 +227,13 @@ def _slots(nest: Combination) -> list[Slot]:
     # A loop of the kernel finds its weights wherever they are, but those of an output are the same for all outputs.
     outs = [a for a, s in enumerate(nest.target) if s and not (nest.other and nest.other[a])]
     kernels = [a for a, s in enumerate(nest.target) if not s]
-    found: list[Slot] = []
+    slots: list[Slot] = []
     for out in (*outs, None):
         for kernel in (*kernels, None):
             slot = _slot(nest, owners, out, kernel)
             if slot is not None:
-                found.append(slot)
-    return found
+                slots.append(slot)
+    return slots
 
 
 def _slot(nest: Combination, owners: dict[int, list[int]], out: int | None, kernel: int | None) -> Slot | None:

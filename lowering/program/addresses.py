@@ -87,19 +87,19 @@ class PlannedBuffers:
     def shared(self) -> dict[str, tuple[SharedBuffer, ...]]:
         """The buffers of each tensor in the shared memory, in plan order."""
         name = self.machine.role("shared").name
-        found: dict[str, list[SharedBuffer]] = {}
+        buffers_of: dict[str, list[SharedBuffer]] = {}
         for buffer in self.plan.shared:
             if buffer.memory == name:
-                found.setdefault(buffer.tensor, []).append(buffer)
-        return {tensor: tuple(buffers) for tensor, buffers in found.items()}
+                buffers_of.setdefault(buffer.tensor, []).append(buffer)
+        return {tensor: tuple(buffers) for tensor, buffers in buffers_of.items()}
 
     def holding(self, tensor: str, box: Box, slot: int) -> list[tuple[SharedBuffer, Box]]:
         """The shared buffers that hold ``box`` in ``slot``, and what of it; the checker guarantees them."""
         live = (b for b in self.shared.get(tensor, ()) if b.live[0] <= slot < b.live[1])
-        found = spread(box, ((b, b.box) for b in live))
-        if found is None:
+        parts = spread(box, ((b, b.box) for b in live))
+        if parts is None:
             raise GirihError(f"no buffer of {tensor} holds {box} in slot {slot}")
-        return found
+        return parts
 
     def strides(self, tensor: str, box: Box) -> tuple[int, ...]:
         """Byte strides of a box of a tensor, row-major."""

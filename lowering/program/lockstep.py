@@ -160,8 +160,8 @@ class OpWalk:
             if self._build.has_data(name):
                 for r, area in zip(members, areas, strict=True):
                     source = self._build.data(name, r.core, r.cell.allocated(name))
-                    mine = TensorBuffer(memory, (area,), target.address, box, strides)
-                    self._build.copy("copy", self._number, name, box, r.core, source, mine)
+                    own_buffer = TensorBuffer(memory, (area,), target.address, box, strides)
+                    self._build.copy("copy", self._number, name, box, r.core, source, own_buffer)
                 continue
             source = self._build.resident(self._chunk(name, box))
             cores = [r.core for r in members]

@@ -78,25 +78,25 @@ class Walker:
     def _load(self, buffers: list[LocalBuffer], slot: int, op: int, cells: list[Cell]) -> None:
         """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""
         loads = [self._wanted(buffer.name, cells) for buffer in buffers]
-        for number, turn in interleaved([max((len(parts) for *_, parts in of), default=0) for of in loads]):
+        for number, turn in interleaved([max((len(parts) for *_, parts in load), default=0) for load in loads]):
             name = buffers[number].name
             for cores, target, parts in loads[number]:
                 if turn < len(parts):
                     kind, mask = "broadcast" if len(cores) > 1 else "copy", sum(1 << core for core in cores)
                     for source, part in self.build.layout.holding(name, parts[turn], slot):
-                        there = self.build.resident(source)
-                        self.build.copy(kind, op, name, part, self.build.turn(cores), there, target, mask)
+                        resident = self.build.resident(source)
+                        self.build.copy(kind, op, name, part, self.build.turn(cores), resident, target, mask)
 
     def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], TensorBuffer, list[Box]]]:
         """For each box of a tensor that cores need: these cores, their buffers, and the chunks it comes in."""
-        found: list[tuple[list[int], TensorBuffer, list[Box]]] = []
+        requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
         for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(
                 held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides
             )
-            found.append((cores, target, dma_chunks(box, self.build.layout.itemsize(name))))
-        return found
+            requests.append((cores, target, dma_chunks(box, self.build.layout.itemsize(name))))
+        return requests
 
     def _store(self, slot: int, op: Op, cells: list[Cell]) -> None:
         """Bring each core's share of a result that leaves the segment to the shared memory, and on if planned."""

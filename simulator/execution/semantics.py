@@ -179,8 +179,8 @@ def depthwise(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> 
 
 def gather(template: InstructionTemplate, dst: Array, table: Array, indices: Array) -> None:
     axis, at = picked(template.row, indices)
-    found = np.take_along_axis(table, at, axis)
-    (store if template.row.kind == "vector" else _move)(dst, found)
+    picked_values = np.take_along_axis(table, at, axis)
+    (store if template.row.kind == "vector" else _move)(dst, picked_values)
 
 
 def scatter(template: InstructionTemplate, dst: Array, source: Array, indices: Array) -> None:
@@ -192,9 +192,9 @@ def scatter(template: InstructionTemplate, dst: Array, source: Array, indices: A
     # One after the other, so that the last of two stays.
     for number in range(source.shape[axis]):
         value = source[:, :, number : number + 1]
-        one = np.empty(value.shape, dst.dtype)
-        store(one, value)
-        np.put_along_axis(dst, at[:, :, number : number + 1], one, axis)
+        rounded = np.empty(value.shape, dst.dtype)
+        store(rounded, value)
+        np.put_along_axis(dst, at[:, :, number : number + 1], rounded, axis)
 
 
 def _sums(dst: Array, source: Array, at: Array) -> Array:
