@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..ir.plan import Plan, Solved
+from .effort import Effort
 from .switches import ALL_ON, Disabled, checked
 
 Strategy = Literal["solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise"]
@@ -62,6 +63,7 @@ class ModelRun:
 
     ``status``: optimal, feasible, infeasible, timeout, interrupted or invalid. ``seconds`` is wall time,
     ``deterministic_seconds`` the work that CP-SAT counted. ``note`` says what is special: a cut, a fallback.
+    ``timed_out``: the wall clock ended a search for it.
     """
 
     model: str
@@ -72,12 +74,15 @@ class ModelRun:
     deterministic_seconds: float
     unit: str
     note: str = ""
+    timed_out: bool = False
 
     @staticmethod
-    def of(solved: Solved, seconds: float, deterministic_seconds: float, note: str = "") -> ModelRun:
+    def of(solved: Solved, effort: Effort, note: str = "") -> ModelRun:
         """An answer as the plan carries it, and what it took."""
-        work = seconds, deterministic_seconds
-        return ModelRun(solved.model, solved.status, solved.objective, solved.bound, *work, solved.unit, note)
+        return ModelRun(
+            solved.model, solved.status, solved.objective, solved.bound,
+            effort.seconds, effort.deterministic_seconds, solved.unit, note, effort.timed_out,
+        )  # fmt: skip
 
     @property
     def gap(self) -> float | None:

@@ -127,9 +127,8 @@ def files(inputs: Path, only: Sequence[str] | None) -> list[Path]:
 
 def row(name: str, answer: Allocation, verdict: str) -> str:
     source = f"{answer.source}, hinted" if answer.hinted else answer.source
-    return (
-        f"{name:20} {answer.seconds:7.2f} {answer.status:10} {answer.peak:12} {answer.bound:12}  {source:16} {verdict}"
-    )
+    seconds = answer.effort.seconds
+    return f"{name:20} {seconds:7.2f} {answer.status:10} {answer.peak:12} {answer.bound:12}  {source:16} {verdict}"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ from girih.ir.machine import Memory
 from girih.solver.banks.first_fit import Item, cliques, pack, peak
 from girih.solver.banks.model import BankProblem, Request, addresses, no_overlap, ordered
 from girih.solver.cpsat.backend import Budget, Model, Solution, Status, Var, solve
+from girih.solver.effort import Effort
 
 ROUND = 0.02
 """Deterministic seconds of each side in the first round."""
@@ -77,9 +78,7 @@ class Allocation:
     bound: int
     source: Source
     hinted: bool
-    seconds: float
-    deterministic_seconds: float
-    timed_out: bool
+    effort: Effort
     interrupted: bool
 
 
@@ -158,8 +157,8 @@ class _Run:
                     failures += attempt.failures + 1
                     order, searched = attempt.order, attempt.at
                 solution, solved = guided.result()
-                self.timed_out = self.timed_out or solution.timed_out
-                self.spent += max(solution.deterministic_seconds, failures / FAILURES)
+                self.timed_out = self.timed_out or solution.effort.timed_out
+                self.spent += max(solution.effort.deterministic_seconds, failures / FAILURES)
                 share *= GROWTH
                 if solution.status == "infeasible":
                     self.bound = goal + 1
@@ -227,9 +226,9 @@ class _Run:
             model.hint(var, value)
         self.until, self.limit = self.budget.seconds, self.budget.limit
         solution = solve(model, budget=Budget(self.left, max(0.0, self.limit - self.spent)), seed=self.seed)
-        self.spent += solution.deterministic_seconds
+        self.spent += solution.effort.deterministic_seconds
         self.interrupted = solution.interrupted
-        self.timed_out = self.timed_out or solution.timed_out
+        self.timed_out = self.timed_out or solution.effort.timed_out
         if solution.bound is not None:
             self.bound = max(self.bound, round(solution.bound))
         if solution.found:
@@ -258,8 +257,6 @@ class _Run:
             self.bound * self.unit,
             self.source,
             self.hinted,
-            self.seconds,
-            self.spent,
-            self.timed_out,
+            Effort(self.seconds, self.spent, self.timed_out),
             self.interrupted,
         )

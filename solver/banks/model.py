@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.machine import Memory
 from ..cpsat.backend import Budget, Model, Solution, Var, solve, weighted
+from ..effort import NO_EFFORT
 from .first_fit import Item, cliques, neighbours
 
 UNITS = (1024, 4096)
@@ -136,8 +137,10 @@ def find(problem: BankProblem, budget: Budget, seed: int) -> tuple[list[int] | N
     """Any packing: in coarse units and guided by several orders, then by the solver's own search.
 
     In fine units the bounds of addresses creep up by one unit at a time, and not even the clock stops that. Only the
-    last search, of few requests in exact units, can prove that there is none.
+    last search, of few requests in exact units, can prove that there is none. The solution is that of the last search,
+    with the effort of all.
     """
+    effort = NO_EFFORT
     last: Solution | None = None
     near = neighbours(problem.items)
     orders = (
@@ -155,14 +158,16 @@ def find(problem: BankProblem, budget: Budget, seed: int) -> tuple[list[int] | N
             continue
         for order in orders:
             found, last = _search(coarse, Budget(budget.seconds / 8, limit), seed, order)
+            effort += last.effort
             if found is not None:
-                return [a * step for a in found], last
+                return [a * step for a in found], replace(last, effort=effort)
     if len(near) <= EXACT:
         for order in (orders[0], None):
             found, last = _search(problem, Budget(budget.seconds / 8, budget.limit / 8), seed, order)
+            effort += last.effort
             if found is not None or last.status == "infeasible":
-                return found, last
-    return None, replace(last, status="unknown") if last is not None else None
+                return found, replace(last, effort=effort)
+    return None, replace(last, status="unknown", effort=effort) if last is not None else None
 
 
 def improve(

@@ -15,6 +15,7 @@ from ..cost.equivalence import renamed, structural_class
 from ..cost.local_buffers import in_place_groups, local_requests
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
+from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
 from .model import Request
 from .solve import Overflow, Placement, place
@@ -64,7 +65,7 @@ class Placing:
         cell = self._busiest(segment)
         placed: dict[int, LocalBuffer] = {}
         solved: list[Solved] = []
-        seconds = spent = 0.0
+        effort = NO_EFFORT
         for memory in self.machine.memories:
             mine = [i for i, b in enumerate(buffers) if b.memory == memory.name]
             if not mine:
@@ -76,18 +77,17 @@ class Placing:
                 of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
                 pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
                 answer = self.place(_requests(arrangement), memory, pairs, budget)
-                seconds += answer.seconds
-                spent += answer.deterministic_seconds
+                effort += answer.effort
                 if isinstance(answer, Placement):
                     answer = replace(answer, addresses=tuple(answer.addresses[of[b]] for b in here))
                     break
             assert answer is not None
             if isinstance(answer, Overflow):
-                return LocalOverflow(index, segment.ops[answer.live[0]], memory, answer)
+                return LocalOverflow(index, segment.ops[answer.live[0]], memory, replace(answer, effort=effort))
             solved.append(answer.solved)
             for i, address in zip(mine, answer.addresses, strict=True):
                 placed[i] = replace(buffers[i], address=address)
-        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), seconds, spent)
+        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), effort)
 
     def _arrangements(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Arrangement]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
@@ -219,13 +219,15 @@ class LocalPlaces:
 
     buffers: tuple[LocalBuffer, ...]
     solved: tuple[Solved, ...]
-    seconds: float
-    deterministic_seconds: float
+    effort: Effort
 
 
 @dataclass(frozen=True)
 class LocalOverflow:
-    """A segment whose buffers do not fit; ``op`` is one where they are too large."""
+    """A segment whose buffers do not fit; ``op`` is one where they are too large.
+
+    The effort of ``overflow`` includes that for the memories before.
+    """
 
     segment: int
     op: str

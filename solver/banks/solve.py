@@ -12,6 +12,7 @@ from math import gcd
 from ...ir.machine import Memory
 from ...ir.plan import Solved
 from ..cpsat.backend import Budget, Solution
+from ..effort import NO_EFFORT, Effort
 from .first_fit import Item, cliques, neighbours, pack, peak
 from .model import PAIRS, BankProblem, Request, find, improve
 
@@ -24,8 +25,7 @@ class Placement:
     peak: int
     conflict: int
     solved: Solved
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ class Overflow:
     live: tuple[int, int]
     proven: bool
     solved: Solved
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
     @property
     def excess(self) -> int:
@@ -63,21 +62,24 @@ def place(
     problem = _prepare(requests, memory, conflicts)
     load, clique = _largest(problem)
     if load > problem.capacity:
-        return _overflow(problem, load, clique, True, None)
+        return _overflow(problem, load, clique, True, NO_EFFORT)
     at = _known(problem) or pack(problem.items, problem.capacity)
     solution: Solution | None = None
+    effort = NO_EFFORT
     if peak(problem.items, at) > problem.capacity:
         found, solution = find(problem, budget, seed)
+        effort += solution.effort if solution else NO_EFFORT
         if found is None:
             proven = solution is not None and solution.status == "infeasible"
-            return _overflow(problem, peak(problem.items, at), _top(problem, at), proven, solution)
+            return _overflow(problem, peak(problem.items, at), _top(problem, at), proven, effort)
         at = found
     if problem.pairs:
         at = min([at, *_spread(problem)], key=problem.conflict)
         if problem.conflict(at):
             found, solution = improve(problem, at, budget, seed)
+            effort += solution.effort if solution else NO_EFFORT
             at = min([at, found or at], key=problem.conflict)
-    return _placement(problem, at, solution, load)
+    return _placement(problem, at, solution, load, effort)
 
 
 def _prepare(
@@ -183,7 +185,9 @@ def _quietest(
     return min((a for a in starts if free(a)), key=lambda a: (weight(a), a), default=None)
 
 
-def _placement(problem: BankProblem, at: Sequence[int], solution: Solution | None, load: int) -> Placement:
+def _placement(
+    problem: BankProblem, at: Sequence[int], solution: Solution | None, load: int, effort: Effort
+) -> Placement:
     name = f"banks:{problem.memory.name}"
     conflict = problem.conflict(at)
     if problem.pairs:
@@ -201,14 +205,11 @@ def _placement(problem: BankProblem, at: Sequence[int], solution: Solution | Non
         peak(problem.items, at) * problem.unit,
         conflict,
         solved,
-        solution.seconds if solution else 0.0,
-        solution.deterministic_seconds if solution else 0.0,
+        effort,
     )
 
 
-def _overflow(
-    problem: BankProblem, need: int, clique: tuple[int, ...], proven: bool, solution: Solution | None
-) -> Overflow:
+def _overflow(problem: BankProblem, need: int, clique: tuple[int, ...], proven: bool, effort: Effort) -> Overflow:
     members = [problem.items[i] for i in clique]
     return Overflow(
         need * problem.unit,
@@ -217,6 +218,5 @@ def _overflow(
         (max(m.first for m in members), min(m.last for m in members)),
         proven,
         Solved(f"banks:{problem.memory.name}", "infeasible" if proven else "unknown", None, None, "bytes"),
-        solution.seconds if solution else 0.0,
-        solution.deterministic_seconds if solution else 0.0,
+        effort,
     )

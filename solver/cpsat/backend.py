@@ -4,7 +4,7 @@
 under ``with model.group("capacity"):`` bear that name, so that an invalid model says which one is wrong.
 
 :func:`solve` is deterministic: one worker, a seed, and a limit in the solver's own deterministic time that is meant to
-strike first. The wall clock is a safety net; :attr:`Solution.timed_out` tells when it struck, and then the answer may
+strike first. The wall clock is a safety net; :attr:`Solution.effort` tells when it struck, and then the answer may
 differ on another machine. An interrupt (Ctrl-C) ends the search and keeps the incumbent.
 
 Neither limit bounds the *loading* of a model, so models must be small: at most some 300 tasks with cumulative
@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ortools.sat.python import cp_model
+
+from ..effort import Effort
 
 Var: TypeAlias = cp_model.IntVar
 """An integer variable or a Boolean one (0 or 1); ``~b`` negates a Boolean."""
@@ -160,15 +162,13 @@ class Model:
 class Solution:
     """What a search ended with; ``objective`` and ``bound`` are ``None`` where there is none.
 
-    ``timed_out``: the wall clock struck before the deterministic limit. ``interrupted``: the user did.
+    ``effort.timed_out``: the wall clock struck before the deterministic limit. ``interrupted``: the user did.
     """
 
     status: Status
     objective: float | None
     bound: float | None
-    seconds: float
-    deterministic_seconds: float
-    timed_out: bool = False
+    effort: Effort
     interrupted: bool = False
     _solver: cp_model.CpSolver | None = field(default=None, repr=False, compare=False)
 
@@ -186,44 +186,20 @@ class Solution:
         return self.value(literal) != 0
 
 
-class _Watch(cp_model.CpSolverSolutionCallback):
-    """Hands each better solution on, and stops the search when its listener fails."""
+class _Stop(cp_model.CpSolverSolutionCallback):
+    """Stops the search at its next solution once ``requested``, for requests that come before it has begun."""
 
-    def __init__(self, listener: Callable[[float, float], None] | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.listener = listener
-        self.error: BaseException | None = None
-        self.stopping = False
+        self.requested = False
 
     def on_solution_callback(self) -> None:
-        if self.stopping:
+        if self.requested:
             self.stop_search()
-        elif self.listener is not None:
-            try:
-                self.listener(self.objective_value, self.best_objective_bound)
-            except BaseException as error:
-                self.error = error
-                self.stop_search()
 
 
-@dataclass
-class Strikes:
-    """How many searches of this process the wall clock has ended. What comes of them may differ in another run."""
-
-    count: int = 0
-
-
-STRIKES = Strikes()
-
-
-def solve(
-    model: Model,
-    *,
-    budget: Budget,
-    seed: int = 0,
-    on_solution: Callable[[float, float], None] | None = None,
-) -> Solution:
-    """Search for the best solution within ``budget``; ``on_solution(objective, bound)`` hears of each better one."""
+def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
+    """Search for the best solution within ``budget``."""
     solver = cp_model.CpSolver()
     p = solver.parameters
     p.num_workers = 1
@@ -238,40 +214,34 @@ def solve(
         p.linearization_level = 0
         p.cp_model_probing_level = 0
         p.symmetry_level = 0
-    watch = _Watch(on_solution)
     closed = model.close()
     began = time.perf_counter()
-    interrupted = _run(solver, closed, watch)
+    interrupted = _run(solver, closed)
     seconds = time.perf_counter() - began
-    if watch.error is not None and not isinstance(watch.error, KeyboardInterrupt):
-        raise watch.error
-    interrupted = interrupted or watch.error is not None
     status = _status(solver, closed)
     found = status in ("optimal", "feasible")
     valued = found and closed.has_objective()
     spent = solver.response_proto.deterministic_time
     timed_out = status in ("feasible", "unknown") and not interrupted and spent < budget.limit
-    STRIKES.count += timed_out
     return Solution(
         status=status,
         objective=solver.objective_value if valued else None,
         bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
-        seconds=seconds,
-        deterministic_seconds=spent,
-        timed_out=timed_out,
+        effort=Effort(seconds, spent, timed_out),
         interrupted=interrupted,
         _solver=solver if found else None,
     )
 
 
-def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watch: _Watch) -> bool:
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> bool:
     """Search in a thread, so that an interrupt reaches this one; whether there was an interrupt."""
     failures: list[BaseException] = []
     done = threading.Event()
+    stop = _Stop()
 
     def work() -> None:
         try:
-            solver.solve(model, watch)
+            solver.solve(model, stop)
         except BaseException as error:
             failures.append(error)
         finally:
@@ -285,7 +255,7 @@ def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watch: _Watch) -> b
         except KeyboardInterrupt:
             if interrupted:
                 raise
-            interrupted = watch.stopping = True
+            interrupted = stop.requested = True
             solver.stop_search()
     if failures:
         raise failures[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from ..options import Listener, ModelRun, Progress, SolveLog
-from .backend import STRIKES
 from .interrupts import Interrupts
 
 
@@ -19,7 +18,6 @@ class Record:
         self._began = time.perf_counter()
         self._runs: list[ModelRun] = []
         self._struck = False
-        self._strikes = STRIKES.count
 
     @property
     def seconds(self) -> float:
@@ -49,5 +47,5 @@ class Record:
 
     def log(self) -> SolveLog:
         """All of it. A planning that took longer than its budget is done all the same, if nothing was left out."""
-        ended = "timeout" if self._struck or STRIKES.count > self._strikes else "done"
+        ended = "timeout" if self._struck or any(run.timed_out for run in self._runs) else "done"
         return SolveLog(tuple(self._runs), self.seconds, "interrupted" if self.interrupts.seen else ended)

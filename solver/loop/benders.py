@@ -38,6 +38,7 @@ from ...ir.plan import Segment
 from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
+from ..effort import InfeasibleSearchError
 from ..options import Listener, Options, Planned
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import Segmentation
@@ -233,10 +234,14 @@ class _Search:
         return None
 
     def _segmentation(self, iteration: Iteration) -> Segmentation:
-        answer = self.master.segmentation(self.cuts, iteration)
+        try:
+            answer = self.master.segmentation(self.cuts, iteration)
+        except InfeasibleSearchError as error:
+            self.subproblem.builder.discard("segmentation", (error.effort,))
+            raise
         note = f"{len(answer.segments)} segments" + (f", {len(self.cuts.columns)} cuts" if self.cuts.columns else "")
         note += f"; {answer.note}" if answer.note else ""
-        self.subproblem.log(answer.solved, answer.seconds, answer.deterministic_seconds, note)
+        self.subproblem.log(answer.solved, answer.effort, note)
         return answer
 
     def _evaluate(

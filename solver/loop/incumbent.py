@@ -8,6 +8,7 @@ from ...ir.checks.check_plan import check_plan
 from ...ir.graph import Graph
 from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
+from ..effort import Effort
 from ..options import ModelRun, Planned
 from ..subproblem.plan_builder import Request
 from ..subproblem.subproblem import Subproblem
@@ -56,7 +57,7 @@ class Incumbent:
         status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
         solved = Solved("plan", status, float(plan.cycles_predicted), float(self.bound), "cycles")
         note = f"round {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")
-        self.note(ModelRun.of(solved, self.record.seconds, 0.0, note))
+        self.note(ModelRun.of(solved, Effort(self.record.seconds), note))
 
     def note(self, run: ModelRun) -> None:
         """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan."""

@@ -81,6 +81,8 @@ def coarsen(incumbent: Incumbent, around: Neighbourhood) -> None:
         return
     if any(t.segment.instances != s.instances for t, s in zip(tiled, segments, strict=True)):
         evaluate_tiled(best.subproblem, incumbent, tiled, around.iteration, *best.answers("segmentation"))
+    else:
+        best.subproblem.builder.discard("tiling", (choice.effort for t in tiled for choice in t.choices))
 
 
 def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
@@ -92,7 +94,7 @@ def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
         return
     names = ", ".join(dict.fromkeys(r.op for r in chosen.recomputed))
     note = f"{len(chosen.recomputed)} once more: {names}" if names else "nothing is worth it"
-    old.log(chosen.solved, chosen.seconds, chosen.deterministic_seconds, note)
+    old.log(chosen.solved, chosen.effort, note)
     if not chosen.recomputed:
         return
     new = Subproblem(

@@ -13,6 +13,7 @@ from ...ir.plan import SharedBuffer, Solved
 from ..banks.model import Request
 from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from .decisions import Decisions, NoFetch, Source, Timing
 from .evaluation import evaluate
 from .neighbourhood import Incumbent
@@ -65,8 +66,7 @@ class Residency:
     request_of: tuple[int, ...]
     solved: Solved
     timing: Timing
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
     def placed(self, addresses: Sequence[int]) -> tuple[SharedBuffer, ...]:
         """All buffers, those of the shared memory at the ``addresses`` of the requests."""
@@ -77,7 +77,10 @@ class Residency:
 def residency(
     graph: Graph, machine: Machine, problem: ResidencyProblem, answer: Incumbent, *, budget: Budget, seed: int
 ) -> Residency:
-    """The buffers that follow from the decisions; fetches are delayed where the memory cannot be packed otherwise."""
+    """The buffers that follow from the decisions; fetches are delayed where the memory cannot be packed otherwise.
+
+    Raises :class:`InfeasibleSearchError` if main memory is too small.
+    """
     memory = machine.role("shared")
     planned = list(planned_buffers(problem, answer.decisions))
     movable, request_of = requests(planned)
@@ -87,7 +90,8 @@ def residency(
         moved = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
         return evaluate(problem, _delayed(answer.decisions, moved)).objective
 
-    repaired = repair(movable, memory, cost=cost, budget=quarter, seed=seed)
+    repair_answer = repair(movable, memory, cost=cost, budget=quarter, seed=seed)
+    repaired, effort = repair_answer.requests, answer.effort + repair_answer.effort
     decisions, placed = answer.decisions, tuple(m.request for m in movable)
     if repaired is not None:
         placed = repaired
@@ -97,16 +101,19 @@ def residency(
     delayed = timing.objective > answer.timing.objective
     status = "feasible" if delayed and answer.status == "optimal" else answer.status
     order = program_order(planned)
+    try:
+        main = main_buffers(graph, machine, problem, decisions)
+    except InfeasibleError as error:
+        raise InfeasibleSearchError(str(error), effort) from None
     return Residency(
         memory.name,
         tuple(planned[i] for i in order),
-        main_buffers(graph, machine, problem, decisions),
+        main,
         placed,
         tuple(request_of[i] for i in order),
         Solved("residency", status, float(timing.objective), answer.bound, "cycles, weighted"),
         timing,
-        answer.seconds,
-        answer.deterministic_seconds,
+        effort,
     )
 
 

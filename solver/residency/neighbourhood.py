@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cpsat.backend import STRIKES, Budget, Solution, solve
+from ..cpsat.backend import Budget, Solution, solve
+from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
 from .candidates import affordable
 from .decisions import Decisions, Timing
@@ -49,8 +50,7 @@ class Incumbent:
     timing: Timing
     status: str
     bound: float
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
 
 def improve(
@@ -87,7 +87,7 @@ class _Search:
         self.seed = seed
         self.began = time.perf_counter()
         self.spent = 0.0
-        self.stopped = False
+        self.stopped = self.timed_out = False
 
     @property
     def closed(self) -> bool:
@@ -112,12 +112,12 @@ class _Search:
         if self._exhausted(seconds, limit):
             return
         solution = self._solve(slots, Budget(seconds, limit))
-        self.stopped = self.stopped or solution.timed_out
+        self.stopped = self.stopped or solution.effort.timed_out
 
     def _exhausted(self, seconds: float, limit: float) -> bool:
         if seconds > 0 and limit > 0:
             return False
-        STRIKES.count += limit > 0
+        self.timed_out = self.timed_out or limit > 0
         self.stopped = True
         return True
 
@@ -127,7 +127,8 @@ class _Search:
         model = ResidencyModel(data, self.timing.end)
         model.hint(self.best, self.timing)
         solution = solve(model.model, budget=budget, seed=self.seed)
-        self.spent += solution.deterministic_seconds + BUILDING
+        self.spent += solution.effort.deterministic_seconds + BUILDING
+        self.timed_out = self.timed_out or solution.effort.timed_out
         self.stopped = self.stopped or solution.interrupted
         if solution.status == "infeasible":
             raise RuntimeError("residency: the incumbent fits, but the model says that nothing does")
@@ -177,5 +178,5 @@ class _Search:
     def incumbent(self) -> Incumbent:
         """The best decisions found, and what is proven."""
         status = "optimal" if self.closed else "feasible"
-        seconds = time.perf_counter() - self.began
-        return Incumbent(self.best, self.timing, status, self.bound, seconds, self.spent)
+        effort = Effort(time.perf_counter() - self.began, self.spent, self.timed_out)
+        return Incumbent(self.best, self.timing, status, self.bound, effort)

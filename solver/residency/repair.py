@@ -23,6 +23,7 @@ from ...ir.semantics.box_arrays import Int
 from ..banks.first_fit import Item, neighbours, pack, peak
 from ..banks.model import BankProblem, Request, find
 from ..cpsat.backend import Budget
+from ..effort import NO_EFFORT, Effort
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,16 @@ class MovableRequest:
 
 
 Repaired = tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The ``requests`` at their addresses, ``None`` if none were found; and what the search for them took."""
+
+    requests: Repaired | None
+    effort: Effort = NO_EFFORT
+
+
 BLOCK = 64
 """Addresses that are tried at once: enough that NumPy's overhead does not count, few enough to stop early."""
 
@@ -45,18 +56,20 @@ def repair(
     cost: Callable[[Repaired], float],
     budget: Budget,
     seed: int = 0,
-) -> Repaired | None:
+) -> Repair:
     """The requests with lifetimes that can be packed, and their addresses, at the least ``cost`` that is found.
 
-    ``None`` if not even the shortest lifetimes can be packed.
+    There are none if not even the shortest lifetimes can be packed.
     """
     packing = _Packing(movable, memory)
     planned = pack(packing.planned, packing.capacity)
     if peak(packing.planned, planned) <= packing.capacity:
-        return packing.repaired(planned, [item.first for item in packing.planned])
+        return Repair(packing.repaired(planned, [item.first for item in packing.planned]))
     answers = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
-    answers.append(packing.from_shortest(budget, seed))
-    return min((answer for answer in answers if answer is not None), key=cost, default=None)
+    last_resort = packing.from_shortest(budget, seed)
+    answers.append(last_resort.requests)
+    best = min((answer for answer in answers if answer is not None), key=cost, default=None)
+    return Repair(best, last_resort.effort)
 
 
 class _Packing:
@@ -96,16 +109,18 @@ class _Packing:
             placed[i] = True
         return self.repaired(addresses.tolist(), first.tolist())
 
-    def from_shortest(self, budget: Budget, seed: int) -> Repaired | None:
+    def from_shortest(self, budget: Budget, seed: int) -> Repair:
         """Pack the shortest lifetimes; then each fetch moves back, among the others as they are."""
         items = self.shortest
         packed = pack(items, self.capacity)
+        effort = NO_EFFORT
         if peak(items, packed) > self.capacity:
             requests = tuple(replace(m.request, live=(m.latest, m.request.live[1])) for m in self.movable)
             problem = BankProblem(requests, self.memory, self.memory.alignment, tuple(items), self.capacity, 0, ())
-            answer, _ = find(problem, budget, seed)
+            answer, solution = find(problem, budget, seed)
+            effort = solution.effort if solution else NO_EFFORT
             if answer is None:
-                return None
+                return Repair(None, effort)
             packed = answer
         first, addresses = np.array([item.first for item in items]), np.array(packed)
         for i in sorted(range(len(items)), key=lambda i: (items[i].first, self.planned[i].first, i)):
@@ -114,7 +129,7 @@ class _Packing:
                 # Its own place is free for its shortest lifetime.
                 assert earliest is not None
                 first[i], addresses[i] = earliest
-        return self.repaired(addresses.tolist(), first.tolist())
+        return Repair(self.repaired(addresses.tolist(), first.tolist()), effort)
 
     def _earliest(
         self, i: int, shortest: Item, near: Int, first: Int, addresses: Int, down: bool

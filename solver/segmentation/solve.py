@@ -9,11 +9,11 @@ from math import ceil
 import networkx as nx
 import numpy as np
 
-from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved, Split
 from ..cpsat.backend import Budget, solve
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from .candidates import Candidates
 from .column_cost import Column
 from .model import SegmentationModel
@@ -39,13 +39,12 @@ class BendersCut:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``segments`` without tiles, from ``columns``; ``seconds`` and ``deterministic_seconds`` of the solver alone."""
+    """``segments`` without tiles, from ``columns``; ``effort`` of the solver alone."""
 
     segments: tuple[Segment, ...]
     columns: tuple[Column, ...]
     solved: Solved
-    seconds: float
-    deterministic_seconds: float
+    effort: Effort
     note: str
 
 
@@ -56,8 +55,7 @@ class _Solution:
     answer: Answer
     problem: Problem
     solved: Solved
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
 
 def segment(
@@ -73,28 +71,31 @@ def segment(
     """The best segmentation that the cuts allow.
 
     ``candidates`` can be handed from call to call, so that columns are priced once. ``overlap_penalty``: see the
-    objective. Raises :class:`InfeasibleError` if an operator fits in no segment.
+    objective. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
     """
     candidates = candidates or Candidates(graph, machine)
     columns = _admitted(candidates.columns(), cuts, graph)
-    seconds = deterministic_seconds = 0.0
+    effort = NO_EFFORT
     removed = 0
     for _ in range(MOST_REMOVALS):
-        solution = _solve(columns, graph, machine, budget or Budget(10.0), seed, overlap_penalty)
-        seconds += solution.seconds
-        deterministic_seconds += solution.deterministic_seconds
+        try:
+            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed, overlap_penalty)
+        except InfeasibleSearchError as error:
+            raise InfeasibleSearchError(str(error), effort + error.effort) from None
+        effort += solution.effort
         chosen = [solution.problem.columns[j] for j in solution.answer.path]
         too_large = [c for c in chosen if c.local_bytes and candidates.exact_local_bytes(c) > candidates.capacity]
         if not too_large:
             note = f"{removed} columns did not fit in all their cells" if removed else ""
             segments = segments_of(chosen, graph)
-            return Segmentation(segments, tuple(chosen), solution.solved, seconds, deterministic_seconds, note)
+            return Segmentation(segments, tuple(chosen), solution.solved, effort, note)
         fitting = [c for c in columns if not any(_contains(c, part) for part in too_large)]
         removed += len(columns) - len(fitting)
         columns = fitting
-    raise InfeasibleError(
+    raise InfeasibleSearchError(
         f"segments that fit local memory in all their cells were not found, after {MOST_REMOVALS} attempts; use a "
-        f"machine with more {machine.role('local').name} or a smaller batch"
+        f"machine with more {machine.role('local').name} or a smaller batch",
+        effort,
     )
 
 
@@ -128,7 +129,7 @@ def _solve(
     problem = Problem(columns, graph, machine, overlap_penalty)
     bounds, best = problem.search()
     if bounds is None:
-        raise InfeasibleError(_uncovered(columns, problem, machine))
+        raise InfeasibleSearchError(_uncovered(columns, problem, machine), NO_EFFORT)
     ceiling = best.objective / overlap_penalty if best else float("inf")
     if best is not None and best.objective <= ceil(overlap_penalty * bounds.bound - 1e-3):
         return _Solution(best, problem, Solved("segmentation", "optimal", ceiling, ceiling, "cycles"))
@@ -146,13 +147,13 @@ def _solve(
         answer = model.answer(solution.value)
         best = answer if best is None or answer.objective < best.objective else best
     if best is None:
-        raise InfeasibleError(_uncovered(columns, problem, machine))
+        raise InfeasibleSearchError(_uncovered(columns, problem, machine), solution.effort)
     objective = best.objective / overlap_penalty
     proven = (solution.bound or 0.0) / overlap_penalty
     bound = min(objective, max(bounds.bound, min(proven, left_out)))
     status = "optimal" if bound >= objective - 1 else "feasible"
     solved = Solved("segmentation", status, objective, bound, "cycles")
-    return _Solution(best, problem, solved, solution.seconds, solution.deterministic_seconds)
+    return _Solution(best, problem, solved, solution.effort)
 
 
 def _uncovered(columns: Sequence[Column], problem: Problem, machine: Machine) -> str:

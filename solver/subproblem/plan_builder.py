@@ -7,7 +7,7 @@ here, by reservations of room (see :class:`~girih.solver.residency.solve.Reserva
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.box import full
@@ -22,6 +22,7 @@ from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
 from ..banks.solve import Overflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from ..options import ModelRun
 from ..pipeline.solve import PipelinedLoop, Pipelines, TooLarge
 from ..residency.problem import residency_problem
@@ -152,7 +153,7 @@ class PlanBuilder:
         cycles = float(sum(loop.cycles * times[loop.segment] for loop in loops))
         status = "fixed" if request.layerwise else "optimal"
         solved = Solved("pipeline", status, cycles, cycles, "cycles, all tile loops of one core")
-        self._run(solved, 0.0, 0.0, f"{len(loops)} loops")
+        self._run(solved, NO_EFFORT, f"{len(loops)} loops")
         return tuple(segments), solved
 
     def _too_large(self, found: TooLarge) -> Infeasibility:
@@ -174,6 +175,8 @@ class PlanBuilder:
                 continue
             answer = self.placing.local(index, segment, budget)
             if isinstance(answer, LocalOverflow):
+                efforts = (answer.overflow.effort, *(places.effort for places in found))
+                self.discard(answer.overflow.solved.model, efforts)
                 return self._overflow(answer)
             found.append(answer)
         solved: list[Solved] = []
@@ -181,7 +184,7 @@ class PlanBuilder:
             whole = together(name, (s for places in found for s in places.solved if s.model == name))
             if whole is not None:
                 solved.append(whole)
-                self._run(whole, sum(p.seconds for p in found), sum(p.deterministic_seconds for p in found), "")
+                self._run(whole, sum((p.effort for p in found), NO_EFFORT))
         return tuple(b for places in found for b in places.buffers), tuple(solved)
 
     def _overflow(self, found: LocalOverflow) -> Infeasibility:
@@ -202,25 +205,24 @@ class PlanBuilder:
         )
         reservations: list[Reservation] = []
         while True:
-            answer = decide_residency(
-                self.graph, self.cells, self.machine, draft.segments, draft.steps,
-                slot_cycles=cycles, reservations=reservations,
-                budget=request.again if reservations else request.residency, seed=self.seed,
-                everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
-            )  # fmt: skip
+            try:
+                answer = decide_residency(
+                    self.graph, self.cells, self.machine, draft.segments, draft.steps,
+                    slot_cycles=cycles, reservations=reservations,
+                    budget=request.again if reservations else request.residency, seed=self.seed,
+                    everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
+                )  # fmt: skip
+            except InfeasibleSearchError as error:
+                self.discard("residency", (error.effort,))
+                raise
             if isinstance(answer, Shortage):
                 return self._shortage(draft, answer)
-            self._run(
-                answer.solved,
-                answer.seconds,
-                answer.deterministic_seconds,
-                f"{len(answer.planned) + len(answer.main)} buffers",
-            )
+            self._run(answer.solved, answer.effort, f"{len(answer.planned) + len(answer.main)} buffers")
             placed = self.placing.place(answer.requests, memory, (), request.shared)
             if not isinstance(placed, Overflow):
-                self._run(placed.solved, placed.seconds, placed.deterministic_seconds, "")
+                self._run(placed.solved, placed.effort)
                 return answer.placed(placed.addresses), (answer.solved, placed.solved)
-            self._run(placed.solved, placed.seconds, placed.deterministic_seconds, "cut: residency must leave room")
+            self._run(placed.solved, placed.effort, "cut: residency must leave room")
             if len(reservations) == MOST_CUTS:
                 return self._unplaced(draft, answer, placed)
             spare = max(memory.capacity // 64, placed.excess)
@@ -263,8 +265,14 @@ class PlanBuilder:
                 address += tensor.bytes
         return replace(draft, shared=tuple(buffers))
 
-    def _run(self, solved: Solved, seconds: float, spent: float, note: str) -> None:
-        self._note(ModelRun.of(solved, seconds, spent, note))
+    def discard(self, model: str, efforts: Iterable[Effort]) -> None:
+        """Log searches of which no answer is used, if the wall clock ended one: without it there might be one."""
+        effort = sum(efforts, NO_EFFORT)
+        if effort.timed_out:
+            self._run(Solved(model, "timeout", None, None, ""), effort, "no answer in time")
+
+    def _run(self, solved: Solved, effort: Effort, note: str = "") -> None:
+        self._note(ModelRun.of(solved, effort, note))
 
 
 def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Recomputation, Segment, Solved
 from ...ir.semantics.cell import Cells
+from ..effort import NO_EFFORT, Effort
 from ..options import ModelRun, Options
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, Request
@@ -59,7 +60,7 @@ class Subproblem:
         solved = together(choices)
         # Equal operators share an answer, and the time that it took.
         answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
-        self.log(solved, sum(c.seconds for c in answers), sum(c.deterministic_seconds for c in answers))
+        self.log(solved, sum((c.effort for c in answers), NO_EFFORT))
         return solved
 
     def requests(self, tiled: list[TiledSegment], iteration: Iteration) -> list[Request]:
@@ -76,6 +77,6 @@ class Subproblem:
             return answer
         return replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))
 
-    def log(self, solved: Solved, seconds: float, deterministic_seconds: float, note: str = "") -> None:
+    def log(self, solved: Solved, effort: Effort, note: str = "") -> None:
         """Log the answer of a model."""
-        self.note(ModelRun.of(solved, seconds, deterministic_seconds, note))
+        self.note(ModelRun.of(solved, effort, note))

@@ -82,8 +82,12 @@ class TilingAlternatives:
         fallback = self._tiled(segments, cuts, iteration, stalls=False)
         if isinstance(fallback, Infeasibility) or self.layerwise:
             return fallback
-        others = (way for chosen in (segments, instead) if chosen for way in self._others(chosen, cuts, iteration))
-        return self.quickest(fallback, others, iteration)
+        others = [way for given in (segments, instead) if given for way in self._others(given, cuts, iteration)]
+        choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]
+        chosen = self.quickest(fallback, others, iteration)
+        used = [choice for tiled in chosen for choice in tiled.choices]
+        self.builder.discard("tiling", (c.effort for c in choices if c.effort.timed_out and c not in used))
+        return chosen
 
     def quickest(
         self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]], iteration: Iteration
@@ -112,6 +116,8 @@ class TilingAlternatives:
         for index, segment in enumerate(segments):
             answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
             if isinstance(answer, Infeasible):
+                choices = (choice for tiled in found for choice in tiled.choices)
+                self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
                 role = self.machine.memory[answer.memory].role
                 return Infeasibility(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
             tiled, choices = answer

@@ -38,6 +38,7 @@ from math import ceil
 
 from ...ir.plan import Tile
 from ..cpsat.backend import Budget, Model, Var, solve, weighted
+from ..effort import NO_EFFORT, Effort
 from .problem import TilingProblem
 
 
@@ -49,8 +50,7 @@ class Choice:
     cycles: int
     bound: int
     status: str
-    seconds: float = 0.0
-    deterministic_seconds: float = 0.0
+    effort: Effort = NO_EFFORT
 
 
 def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
@@ -84,8 +84,7 @@ def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed:
         value,
         min(value, max(bound, proven)),
         "optimal" if proven >= value else "feasible",
-        solution.seconds,
-        solution.deterministic_seconds,
+        solution.effort,
     )
 
 

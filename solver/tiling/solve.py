@@ -21,6 +21,7 @@ from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cpsat.backend import Budget
+from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
 from .model import Choice, choose
@@ -54,13 +55,17 @@ ALONE = Beside(True)
 
 @dataclass(frozen=True)
 class Infeasible:
-    """No tile of an operator fits: the smallest needs ``need`` of ``capacity`` bytes."""
+    """No tile of an operator fits: the smallest needs ``need`` of ``capacity`` bytes.
+
+    ``effort``: of the searches before that was known, those for the operators before it in its segment included.
+    """
 
     op: str
     memory: str
     need: int
     capacity: int
     levers: tuple[str, ...]
+    effort: Effort = NO_EFFORT
 
     def error(self) -> InfeasibleError:
         return InfeasibleError(
@@ -109,7 +114,7 @@ class Tiler:
             weights = self._weights(op, there[len(there) // 2])
             choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
             if isinstance(choice, Infeasible):
-                return choice
+                return replace(choice, effort=sum((c.effort for c in found), choice.effort))
             found.append(choice)
             if choice.tile.engine == "matrix":
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
@@ -157,14 +162,16 @@ class Tiler:
             accumulator -= lead.scratch
         weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
         excluded: set[Tile] = set()
+        effort = NO_EFFORT
         for attempt in range(ATTEMPTS):
             choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
-            if isinstance(choice, Infeasible):
-                return choice
-            if self._fits_everywhere(op, choice.tile, boxes, accumulator, weight_memory):
-                return choice
+            effort += choice.effort
+            if isinstance(choice, Infeasible) or self._fits_everywhere(
+                op, choice.tile, boxes, accumulator, weight_memory
+            ):
+                return replace(choice, effort=effort)
             excluded.add(choice.tile)
-        return self._infeasible(op, boxes, accumulator)
+        return replace(self._infeasible(op, boxes, accumulator), effort=effort)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,

@@ -113,7 +113,11 @@ def test_an_item_that_lives_again_keeps_its_address() -> None:
 def test_same_seed_same_answer() -> None:
     buffers = perfect(random.Random(8), 60, 512, 80)
     one, two = (allocate(buffers, 512, budget=BUDGET, seed=3) for _ in range(2))
-    assert (one.offsets, one.source, one.deterministic_seconds) == (two.offsets, two.source, two.deterministic_seconds)
+    assert (one.offsets, one.source, one.effort.deterministic_seconds) == (
+        two.offsets,
+        two.source,
+        two.effort.deterministic_seconds,
+    )
 
 
 def test_the_largest_load_is_a_proof() -> None:

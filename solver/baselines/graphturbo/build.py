@@ -15,6 +15,7 @@ from ....ir.semantics.in_place import replaced
 from ...cost.equivalence import renamed, structural_class
 from ...cost.local_buffers import local_requests
 from ...cost.tile_walk import TileWalks
+from ...effort import Effort
 from ...options import ModelRun
 from ...residency.greedy import Excess
 from ...residency.problem import residency_problem
@@ -156,6 +157,5 @@ class Heuristics:
         return EvaluatedPlan(plan, ())
 
     def _ran(self, solved: Solved, began: float, note: str = "") -> Solved:
-        seconds = time.perf_counter() - began
-        self._note(ModelRun(solved.model, solved.status, solved.objective, None, seconds, 0.0, solved.unit, note))
+        self._note(ModelRun.of(solved, Effort(time.perf_counter() - began), note))
         return solved

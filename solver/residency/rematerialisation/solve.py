@@ -10,6 +10,7 @@ from ....ir.machine import Machine
 from ....ir.plan import Plan, Recomputation, Segment, Solved
 from ....ir.semantics.rematerialise import reruns
 from ...cpsat.backend import Budget, solve
+from ...effort import Effort
 from .model import build
 from .problem import Pair, rematerialisation_problem
 
@@ -28,8 +29,7 @@ class Chosen:
 
     recomputed: tuple[Recomputation, ...]
     solved: Solved
-    seconds: float
-    deterministic_seconds: float
+    effort: Effort
 
 
 def choose_recomputations(graph: Graph, machine: Machine, plan: Plan, seed: int) -> Chosen | None:
@@ -39,12 +39,10 @@ def choose_recomputations(graph: Graph, machine: Machine, plan: Plan, seed: int)
         return None
     model, variables = build(data)
     answer = solve(model, budget=BUDGET, seed=seed)
-    if not answer.found or answer.objective is None:
-        return None
     solved = Solved("recomputation", answer.status, answer.objective, answer.bound, "cycles, more than without")
-    worth = -answer.objective >= WORTH * plan.cycles_predicted
+    worth = answer.objective is not None and -answer.objective >= WORTH * plan.cycles_predicted
     chosen = [pair for pair, var in variables.items() if answer.true(var)] if worth else []
-    return Chosen(_ordered(graph, plan.segments, chosen), solved, answer.seconds, answer.deterministic_seconds)
+    return Chosen(_ordered(graph, plan.segments, chosen), solved, answer.effort)
 
 
 def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) -> tuple[Recomputation, ...]:

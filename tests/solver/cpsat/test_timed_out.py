@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import time
 
+from girih.ir.plan import Solved
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.cpsat.log import Record
+from girih.solver.effort import NO_EFFORT
+from girih.solver.options import ModelRun
 from tests.support.cpsat import jobs, knapsack
+
+SOLVED = Solved("banks", "feasible", None, None, "bytes")
 
 
 def test_to_take_long_is_not_to_be_cut_short() -> None:
@@ -30,13 +35,17 @@ def test_in_time() -> None:
 
 def test_a_search_that_the_clock_ends_counts() -> None:
     record = Record(1000.0, None)
-    assert solve(jobs(), budget=Budget(0.2, 1000.0)).timed_out
+    effort = solve(jobs(), budget=Budget(0.2, 1000.0)).effort
+    assert effort.timed_out
+    record.run(ModelRun.of(SOLVED, effort))
+    record.run(ModelRun.of(SOLVED, NO_EFFORT))
     assert record.log().status == "timeout"
-    assert Record(1000.0, None).log().status == "done"
 
 
 def test_a_search_that_ends_by_itself_does_not() -> None:
     record = Record(1000.0, None)
-    assert solve(knapsack(), budget=Budget(100.0, 1.0)).status == "optimal"
-    assert not solve(jobs(), budget=Budget(100.0, 0.01)).timed_out
+    closed, limited = solve(knapsack(), budget=Budget(100.0, 1.0)), solve(jobs(), budget=Budget(100.0, 0.01))
+    assert closed.status == "optimal" and not limited.effort.timed_out
+    for solution in (closed, limited):
+        record.run(ModelRun.of(SOLVED, solution.effort))
     assert record.log().status == "done"

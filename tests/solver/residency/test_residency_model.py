@@ -45,6 +45,7 @@ from girih.solver.residency.weight_chunks import (
     split_at,
 )
 from girih.solver.residency.window_problem import Window, window
+from tests.support.cpsat import first_objective
 from tests.support.graphs import attention, chain, residual, with_host
 from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
 
@@ -187,11 +188,10 @@ def test_greedy_fits_and_is_a_valid_hint(seed: int) -> None:
         start = hand.decisions()
         assert (usage(d, start) <= room).all()
         assert (room - usage(d, start) == hand.room).all()
-        heard: list[float] = []
         built = ResidencyModel(everything(d, room), evaluate(d, start).end)
         built.hint(start, evaluate(d, start))
-        answer = solve(built.model, budget=BUDGET, on_solution=lambda o, _, heard=heard: heard.append(o))
-        assert answer.found and heard[0] <= evaluate(d, start).objective
+        answer = solve(built.model, budget=BUDGET)
+        assert answer.found and first_objective(built.model) <= evaluate(d, start).objective
         better = improve(d, room, start, budget=BUDGET, seed=0)
         assert answer.objective is not None
         assert answer.objective <= better.timing.objective <= evaluate(d, start).objective

@@ -184,7 +184,7 @@ def test_the_cases_are_of_every_kind() -> None:
     for seed in range(120):
         brute = case(seed)
         choice = brute.tiler.tile(brute.op, [brute.box], brute.weights)
-        kind = "none" if isinstance(choice, Infeasible) else "model" if choice.deterministic_seconds else "bound"
+        kind = "none" if isinstance(choice, Infeasible) else "model" if choice.effort.deterministic_seconds else "bound"
         kinds[kind] = kinds.get(kind, 0) + 1
     assert len(kinds) == 3
     assert min(kinds.values()) >= 3
