@@ -14,7 +14,7 @@ _OPERAND = re.compile(r"(?P<mem>[^\[\]=]+)\[(?P<base>0x[0-9a-f]+)\](?P<dtype>\w+
 
 
 def parse_instruction(text: str, memories: Sequence[str] = ()) -> Instruction:
-    """Read what :func:`print_instruction` wrote with the same ``memories``; raises :class:`UsageError`."""
+    """Read what :func:`girih.ir.isa.assembly.print_instruction` wrote with the same ``memories``; raises :class:`UsageError`."""
     mnemonic, *words = text.split()
     row = ROWS.get(mnemonic)
     if row is None:
