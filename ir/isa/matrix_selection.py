@@ -169,31 +169,6 @@ def matrix_form(
     return MatrixForm(merged, kept, row, column, None, columns, depth, repeated, *cost({*held, *chosen}))
 
 
-def matrix_cycles(
-    engine: Engine,
-    dtype: str,
-    extents: tuple[int, ...],
-    strides: tuple[tuple[int, ...], ...],
-    guarded: Collection[int],
-) -> tuple[int, int]:
-    """(instructions, busy cycles) of a contraction before its windows are known: a relaxation of :func:`matrix_form`.
-
-    An instruction takes up to two row loops, one column loop and three reduced loops, whichever cost the least, even if
-    its windows would need others. Arguments are as there.
-    """
-    merged, kept = merge_loops(extents, strides, {a for a in guarded if extents[a] > 1})
-    roles = _roles(*(tuple(s[a] for a in kept) for s in strides[:3]))
-    k = sorted(roles.k, key=lambda a: merged[a])[-3:]
-    options: list[tuple[int, int]] = []
-    for rows in combinations(roles.m, min(2, len(roles.m))):
-        for columns in ((a,) for a in roles.n) if roles.n else ((),):
-            m, n, depth = (prod(merged[a] for a in loops) for loops in (rows, columns, k))
-            instructions = prod(merged) // (m * n * depth)
-            options.append((instructions * (engine.issue + matrix_body(engine, m, n, depth, dtype)), instructions))
-    busy, instructions = min(options)
-    return instructions, busy
-
-
 def _windows(
     extents: tuple[int, ...],
     strides: tuple[tuple[int, ...], ...],

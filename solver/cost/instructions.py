@@ -15,7 +15,7 @@ from math import ceil, prod
 from ...ir.box import Box, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
-from ...ir.isa.matrix_selection import matrix_cycles
+from ...ir.isa.matrix_selection import matrix_form
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import burst_bytes, contiguous_runs
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
@@ -179,7 +179,8 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
-    return EngineTime(*matrix_cycles(engine, dtype, extents, strides, guarded), engine.latency)
+    form = matrix_form(engine, dtype, extents, strides, dimensions, guarded)
+    return EngineTime(form.instructions, form.busy, engine.latency)
 
 
 @dataclass(frozen=True)
