@@ -33,7 +33,8 @@ from typing import Literal
 from benchmarks.allocation.backjumping import restarts
 from girih.ir.machine import Memory
 from girih.solver.banks.first_fit import Item, cliques, pack, peak
-from girih.solver.banks.model import BankProblem, Request, addresses, no_overlap, ordered
+from girih.solver.banks.model import addresses, no_overlap, ordered
+from girih.solver.banks.problem import BankProblem, Request
 from girih.solver.cpsat.backend import Budget, Model, Solution, Status, Var, solve
 from girih.solver.effort import Effort
 

@@ -28,60 +28,23 @@ Reference: MiniMalloc (Moffitt, ASPLOS 2023) for "lowest offset first" and for o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ...ir.machine import Memory
 from ..cpsat.backend import Budget, Model, Solution, Var, solve, weighted
 from ..effort import NO_EFFORT
 from .first_fit import Item, cliques, neighbours
+from .problem import BankProblem
 
 UNITS = (1024, 4096)
-"""How many units a memory is divided into for the guided searches."""
+"""How many units a memory is divided into for the guided searches; chosen."""
 GUIDED = 0.1
-"""Deterministic seconds for one guided search: it finds an answer soon, or not at all."""
+"""Deterministic seconds for one guided search: chosen, since it finds an answer soon or not at all."""
 MODELLED = 700
-"""Requests in one model at most, while any packing will do; one that is not found by then is not looked for."""
+"""Requests in one model at most, while any packing will do; larger packings are left to first fit. Chosen."""
 EXACT = 40
-"""Requests in one model at most, in exact units: for a proof that there is no packing."""
+"""Requests in one model at most, in exact units: for a proof that there is no packing. Chosen."""
 PAIRED = 150
-"""Requests in one model at most, to minimise conflicts."""
-PAIRS = 60
-"""Weighted pairs in one constraint model, the heaviest first."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """``bytes`` in the memory during ``live`` and, if that is given, from ``again`` on.
-
-    ``name`` is for messages, ``at`` an address from a valid placement of all requests, if one is known.
-    """
-
-    name: str
-    bytes: int
-    live: tuple[int, int]
-    at: int | None = None
-    again: int | None = None
-
-
-@dataclass(frozen=True)
-class BankProblem:
-    requests: tuple[Request, ...]
-    memory: Memory
-    unit: int
-    """Bytes of a unit; sizes and addresses below are in units."""
-    items: tuple[Item, ...]
-    capacity: int
-    bank: int
-    """Units of a bank; 0 where banks do not matter."""
-    pairs: tuple[tuple[int, int, int], ...]
-
-    def conflict(self, at: Sequence[int]) -> int:
-        """The weight of the pairs that share a bank."""
-        if not self.bank:
-            return 0
-        first = [a // self.bank for a in at]
-        last = [(a + max(1, item.size) - 1) // self.bank for a, item in zip(at, self.items, strict=True)]
-        return sum(w for i, j, w in self.pairs if first[i] <= last[j] and first[j] <= last[i])
+"""Requests in one model at most, to minimise conflicts; chosen."""
 
 
 def no_overlap(problem: BankProblem, model: Model, address: Sequence[Var]) -> None:
@@ -157,16 +120,16 @@ def find(problem: BankProblem, budget: Budget, seed: int) -> tuple[list[int] | N
         if step <= 1 or coarse is None:
             continue
         for order in orders:
-            found, last = _search(coarse, Budget(budget.seconds / 8, limit), seed, order)
+            packing, last = _search(coarse, Budget(budget.seconds / 8, limit), seed, order)
             effort += last.effort
-            if found is not None:
-                return [a * step for a in found], replace(last, effort=effort)
+            if packing is not None:
+                return [a * step for a in packing], replace(last, effort=effort)
     if len(near) <= EXACT:
         for order in (orders[0], None):
-            found, last = _search(problem, Budget(budget.seconds / 8, budget.limit / 8), seed, order)
+            packing, last = _search(problem, Budget(budget.seconds / 8, budget.limit / 8), seed, order)
             effort += last.effort
-            if found is not None or last.status == "infeasible":
-                return found, replace(last, effort=effort)
+            if packing is not None or last.status == "infeasible":
+                return packing, replace(last, effort=effort)
     return None, replace(last, status="unknown", effort=effort) if last is not None else None
 
 

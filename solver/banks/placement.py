@@ -17,12 +17,12 @@ from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
-from .model import Request
+from .problem import Request
 from .solve import Overflow, Placement, place
 
 Conflict = tuple[int, int, float]
 AHEAD = 2
-"""Operators before the last one of a segment during which the next instance may be loaded."""
+"""Operators before the last one of a segment during which the next instance may be loaded; chosen, not measured."""
 
 
 class Placing:
@@ -67,25 +67,25 @@ class Placing:
         solved: list[Solved] = []
         effort = NO_EFFORT
         for memory in self.machine.memories:
-            mine = [i for i, b in enumerate(buffers) if b.memory == memory.name]
-            if not mine:
+            in_memory = [i for i, b in enumerate(buffers) if b.memory == memory.name]
+            if not in_memory:
                 continue
-            here = [buffers[i] for i in mine]
-            conflicts = tuple(self._conflicts(segment, cell, here, memory))
+            local = [buffers[i] for i in in_memory]
+            conflicts = tuple(self._conflicts(segment, cell, local, memory))
             answer: Placement | Overflow | None = None
-            for arrangement in self._arrangements(segment, here, memory):
-                of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
-                pairs = tuple((of[here[i]], of[here[j]], weight) for i, j, weight in conflicts)
+            for arrangement in self._arrangements(segment, local, memory):
+                group_of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
+                pairs = tuple((group_of[local[i]], group_of[local[j]], weight) for i, j, weight in conflicts)
                 answer = self.place(_requests(arrangement), memory, pairs, budget)
                 effort += answer.effort
                 if isinstance(answer, Placement):
-                    answer = replace(answer, addresses=tuple(answer.addresses[of[b]] for b in here))
+                    answer = replace(answer, addresses=tuple(answer.addresses[group_of[b]] for b in local))
                     break
             assert answer is not None
             if isinstance(answer, Overflow):
                 return LocalOverflow(index, segment.ops[answer.live[0]], memory, replace(answer, effort=effort))
             solved.append(answer.solved)
-            for i, address in zip(mine, answer.addresses, strict=True):
+            for i, address in zip(in_memory, answer.addresses, strict=True):
                 placed[i] = replace(buffers[i], address=address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), effort)
 
@@ -118,13 +118,13 @@ class Placing:
         whole = parent_buffers(self.graph, segment)
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
-        known = dict.fromkeys((again, of) for again in soon for of in (first, first & loaded))
+        known = dict.fromkeys((again, names) for again in soon for names in (first, first & loaded))
         for nexts in (tuple(known), ((None, frozenset[str]()),)):
             for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
                 for groups in ways:
-                    for again, of in nexts:
+                    for again, names in nexts:
                         for late in dict.fromkeys((stored, frozenset[str]())):
-                            yield _Arrangement(groups, again, of, early=early, late=late)
+                            yield _Arrangement(groups, again, names, early=early, late=late)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
 
 from ...ir.machine import Memory
 from ...ir.plan import Solved
 from ..cpsat.backend import Budget, Solution
 from ..effort import NO_EFFORT, Effort
-from .first_fit import Item, cliques, neighbours, pack, peak
-from .model import PAIRS, BankProblem, Request, find, improve
+from .first_fit import cliques, neighbours, pack, peak
+from .model import find, improve
+from .problem import BankProblem, Request, bank_problem
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def place(
 ) -> Placement | Overflow:
     """Place the requests; ``conflicts`` are (i, j, weight). Addresses that the requests have are kept if they are valid
     and nothing is to be gained."""
-    problem = _prepare(requests, memory, conflicts)
+    problem = bank_problem(requests, memory, conflicts)
     load, clique = _largest(problem)
     if load > problem.capacity:
         return _overflow(problem, load, clique, True, NO_EFFORT)
@@ -67,44 +67,19 @@ def place(
     solution: Solution | None = None
     effort = NO_EFFORT
     if peak(problem.items, at) > problem.capacity:
-        found, solution = find(problem, budget, seed)
+        addresses, solution = find(problem, budget, seed)
         effort += solution.effort if solution else NO_EFFORT
-        if found is None:
+        if addresses is None:
             proven = solution is not None and solution.status == "infeasible"
             return _overflow(problem, peak(problem.items, at), _top(problem, at), proven, effort)
-        at = found
+        at = addresses
     if problem.pairs:
         at = min([at, *_spread(problem)], key=problem.conflict)
         if problem.conflict(at):
-            found, solution = improve(problem, at, budget, seed)
+            addresses, solution = improve(problem, at, budget, seed)
             effort += solution.effort if solution else NO_EFFORT
-            at = min([at, found or at], key=problem.conflict)
+            at = min([at, addresses or at], key=problem.conflict)
     return _placement(problem, at, solution, load, effort)
-
-
-def _prepare(
-    requests: tuple[Request, ...], memory: Memory, conflicts: tuple[tuple[int, int, float], ...]
-) -> BankProblem:
-    sizes = [-(-max(1, r.bytes) // memory.alignment) for r in requests]
-    banked = memory.interleave == 0 and memory.banks > 1
-    bank = memory.capacity // memory.banks // memory.alignment if banked else 0
-    capacity = memory.capacity // memory.alignment
-    step = gcd(*sizes, bank) if bank else gcd(*sizes) or 1
-    merged: dict[tuple[int, int], int] = {}
-    for i, j, w in conflicts:
-        if bank and i != j and round(w) > 0:
-            key = (min(i, j), max(i, j))
-            merged[key] = merged.get(key, 0) + round(w)
-    heaviest = sorted(merged.items(), key=lambda kv: (-kv[1], kv[0]))[:PAIRS]
-    return BankProblem(
-        requests,
-        memory,
-        step * memory.alignment,
-        tuple(Item(s // step, *r.live, r.again) for s, r in zip(sizes, requests, strict=True)),
-        capacity // step,
-        bank // step,
-        tuple((i, j, w) for (i, j), w in heaviest),
-    )
 
 
 def _largest(problem: BankProblem) -> tuple[int, tuple[int, ...]]:

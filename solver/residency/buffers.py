@@ -10,7 +10,7 @@ from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import SharedBuffer, Solved
-from ..banks.model import Request
+from ..banks.problem import Request
 from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError

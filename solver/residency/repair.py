@@ -21,7 +21,8 @@ import numpy as np
 from ...ir.machine import Memory
 from ...ir.semantics.box_arrays import Int
 from ..banks.first_fit import Item, neighbours, pack, peak
-from ..banks.model import BankProblem, Request, find
+from ..banks.model import find
+from ..banks.problem import BankProblem, Request
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
 

@@ -31,7 +31,7 @@ from ..switches import ALL_ON, Disabled
 from ..timeline.predict import predict
 
 MOST_CUTS = 8
-"""Reservations tried before the segments must change."""
+"""Reservations tried before the segments must change; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -156,43 +156,43 @@ class PlanBuilder:
         self._run(solved, NO_EFFORT, f"{len(loops)} loops")
         return tuple(segments), solved
 
-    def _too_large(self, found: TooLarge) -> Infeasibility:
-        memory = self.machine.role(found.role)
-        what = "weights" if found.role == "weights" else "private buffers"
+    def _too_large(self, tile: TooLarge) -> Infeasibility:
+        memory = self.machine.role(tile.role)
+        what = "weights" if tile.role == "weights" else "private buffers"
         return Infeasibility(
-            found.segment, found.op, found.role, found.need, found.capacity,
-            f"operator {found.op}: a tile of its {what} takes {found.need:,} bytes of {memory.name}, which has "
-            f"{found.capacity:,}",
+            tile.segment, tile.op, tile.role, tile.need, tile.capacity,
+            f"operator {tile.op}: a tile of its {what} takes {tile.need:,} bytes of {memory.name}, which has "
+            f"{tile.capacity:,}",
         )  # fmt: skip
 
     def _local(
         self, segments: Sequence[Segment], budget: Budget
     ) -> tuple[tuple[LocalBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """The buffers of all segments in the memories of a core."""
-        found: list[LocalPlaces] = []
+        local: list[LocalPlaces] = []
         for index, segment in enumerate(segments):
             if not segment.tiles:
                 continue
             answer = self.placing.local(index, segment, budget)
             if isinstance(answer, LocalOverflow):
-                efforts = (answer.overflow.effort, *(places.effort for places in found))
+                efforts = (answer.overflow.effort, *(places.effort for places in local))
                 self.discard(answer.overflow.solved.model, efforts)
                 return self._overflow(answer)
-            found.append(answer)
+            local.append(answer)
         solved: list[Solved] = []
-        for name in dict.fromkeys(s.model for places in found for s in places.solved):
-            whole = together(name, (s for places in found for s in places.solved if s.model == name))
+        for name in dict.fromkeys(s.model for places in local for s in places.solved):
+            whole = together(name, (s for places in local for s in places.solved if s.model == name))
             if whole is not None:
                 solved.append(whole)
-                self._run(whole, sum((p.effort for p in found), NO_EFFORT))
-        return tuple(b for places in found for b in places.buffers), tuple(solved)
+                self._run(whole, sum((p.effort for p in local), NO_EFFORT))
+        return tuple(b for places in local for b in places.buffers), tuple(solved)
 
-    def _overflow(self, found: LocalOverflow) -> Infeasibility:
-        over, memory = found.overflow, found.memory
+    def _overflow(self, local: LocalOverflow) -> Infeasibility:
+        overflow, memory = local.overflow, local.memory
         return Infeasibility(
-            found.segment, found.op, memory.role, over.need, over.capacity,
-            f"operator {found.op}: {', '.join(over.names[:4])} take {over.need:,} bytes of {memory.name} at once, "
-            f"which has {over.capacity:,}",
+            local.segment, local.op, memory.role, overflow.need, overflow.capacity,
+            f"operator {local.op}: {', '.join(overflow.names[:4])} take {overflow.need:,} bytes of {memory.name} "
+            f"at once, which has {overflow.capacity:,}",
         )  # fmt: skip
 
     def _shared(
@@ -228,19 +228,20 @@ class PlanBuilder:
             spare = max(memory.capacity // 64, placed.excess)
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
 
-    def _shortage(self, draft: Plan, found: Shortage) -> Infeasibility:
-        segment = draft.steps[found.step].segment
+    def _shortage(self, draft: Plan, shortage: Shortage) -> Infeasibility:
+        segment = draft.steps[shortage.step].segment
         return Infeasibility(
-            segment, found.op, "shared", found.capacity + found.excess, found.capacity, str(found.error())
+            segment, shortage.op, "shared", shortage.capacity + shortage.excess, shortage.capacity,
+            str(shortage.error()),
         )  # fmt: skip
 
-    def _unplaced(self, draft: Plan, residency: Residency, found: Overflow) -> Infeasibility:
-        step, op = draft.slots[found.live[0]]
+    def _unplaced(self, draft: Plan, residency: Residency, overflow: Overflow) -> Infeasibility:
+        step, op = draft.slots[overflow.live[0]]
         memory = self.machine.role("shared")
         return Infeasibility(
-            draft.steps[step].segment, op, "shared", found.need, found.capacity,
-            f"operator {op}: {', '.join(found.names[:4])} could not be packed into {memory.name}: {found.need:,} bytes "
-            f"of {found.capacity:,}, in {len(residency.requests)} buffers",
+            draft.steps[step].segment, op, "shared", overflow.need, overflow.capacity,
+            f"operator {op}: {', '.join(overflow.names[:4])} could not be packed into {memory.name}: {overflow.need:,} "
+            f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers",
         )  # fmt: skip
 
     def slot_cycles(self, draft: Plan) -> list[int]:
@@ -276,7 +277,7 @@ class PlanBuilder:
 
 
 def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:
-    spent = [0] * len(plan.segments)
+    totals = [0] * len(plan.segments)
     for (step, _), busy in zip(plan.slots, cycles, strict=True):
-        spent[plan.steps[step].segment] += busy
-    return tuple(spent)
+        totals[plan.steps[step].segment] += busy
+    return tuple(totals)

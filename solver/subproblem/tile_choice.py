@@ -15,8 +15,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
 from ..switches import ALL_ON, Disabled
-from ..tiling.model import Choice
-from ..tiling.solve import Caps, Infeasible, Tiler
+from ..tiling.solve import Caps, Choice, Infeasible, Tiler
 from .concat_aliasing import with_inside
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
@@ -29,7 +28,7 @@ LONGEST_TILING = 5.0
 
 @dataclass(frozen=True)
 class TilingCuts:
-    """What models below tiling have found out. ``caps``: what tiles of an operator may take at most, by its name.
+    """What models below tiling have inferred. ``caps``: bytes that tiles of an operator may take, by its name.
 
     ``unaliased``: segments (without tiles) in which no operand may lie inside its concatenation.
     """
@@ -112,11 +111,11 @@ class TilingAlternatives:
         ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
         """
         tiler = self._tiler(iteration)
-        found: list[TiledSegment] = []
+        tiled_segments: list[TiledSegment] = []
         for index, segment in enumerate(segments):
             answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
             if isinstance(answer, Infeasible):
-                choices = (choice for tiled in found for choice in tiled.choices)
+                choices = (choice for tiled in tiled_segments for choice in tiled.choices)
                 self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
                 role = self.machine.memory[answer.memory].role
                 return Infeasibility(index, answer.op, role, answer.need, answer.capacity, str(answer.error()))
@@ -124,8 +123,8 @@ class TilingAlternatives:
             apart = self.layerwise or "concat-aliasing" in self.disabled or tiled.bare in cuts.unaliased
             if not apart:
                 tiled = with_inside(self.graph, self.cells, self.machine, tiled)
-            found.append(TiledSegment(tiled, choices))
-        return found
+            tiled_segments.append(TiledSegment(tiled, choices))
+        return tiled_segments
 
     def _tiler(self, iteration: Iteration) -> Tiler:
         if iteration.tiling not in self._tilers:

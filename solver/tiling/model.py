@@ -33,80 +33,8 @@ Relaxed
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
-
-from ...ir.plan import Tile
-from ..cpsat.backend import Budget, Model, Var, solve, weighted
-from ..effort import NO_EFFORT, Effort
+from ..cpsat.backend import Model, Var, weighted
 from .problem import TilingProblem
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A tile, what it is expected to take in its largest cell, and how it was found."""
-
-    tile: Tile
-    cycles: int
-    bound: int
-    status: str
-    effort: Effort = NO_EFFORT
-
-
-def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
-    """The best shape that is not ``forbidden`` with its best mode: hint, bound and, where they differ, the model.
-
-    ``None`` if none fits.
-    """
-    best = hint(problem, forbidden)
-    if best is None:
-        return None
-    bound = int(problem.cycles.min())
-    value = int(problem.cycles[best])
-    if value <= bound:
-        return Choice(problem.tile(*best), value, bound, "optimal")
-    model, x, y, time = build(problem, forbidden)
-    for i, var in enumerate(x):
-        model.hint(var, int(i == best[0]))
-    for i, var in enumerate(y):
-        model.hint(var, int(i == best[1]))
-    model.hint(time, value)
-    solution = solve(model, budget=budget, seed=seed)
-    if solution.found:
-        best = (
-            next(i for i, var in enumerate(x) if solution.true(var)),
-            next(i for i, var in enumerate(y) if solution.true(var)),
-        )
-        value = int(problem.cycles[best])
-    proven = ceil(solution.bound - 1e-6) if solution.bound is not None else bound
-    return Choice(
-        problem.tile(*best),
-        value,
-        min(value, max(bound, proven)),
-        "optimal" if proven >= value else "feasible",
-        solution.effort,
-    )
-
-
-def hint(problem: TilingProblem, forbidden: set[int]) -> tuple[int, int] | None:
-    """For each shape the most versions and, with them, the largest reduce tile that fit; the best of these pairs."""
-    order = sorted(
-        range(len(problem.modes)),
-        key=lambda b: (
-            -min(2, problem.modes[b].weight_depth) - min(2, problem.modes[b].depth),
-            -problem.modes[b].depth,
-            problem.modes[b].weight_depth,
-            problem.modes[b].reduction.count,
-        ),
-    )
-    best: tuple[int, int] | None = None
-    for a, shape in enumerate(problem.shapes):
-        if a in forbidden:
-            continue
-        mode = next((b for b in order if problem.fits(shape, problem.modes[b])), None)
-        if mode is not None and (best is None or problem.cycles[a, mode] < problem.cycles[best]):
-            best = (a, mode)
-    return best
 
 
 def build(problem: TilingProblem, forbidden: set[int]) -> tuple[Model, list[Var], list[Var], Var]:

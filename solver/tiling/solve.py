@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -20,11 +21,11 @@ from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
-from ..cpsat.backend import Budget
+from ..cpsat.backend import Budget, solve
 from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
-from .model import Choice, choose
+from .model import build
 from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, overlap
 
@@ -51,6 +52,17 @@ class Beside:
 
 
 ALONE = Beside(True)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tile, what it is expected to take in its largest cell, and how it was found."""
+
+    tile: Tile
+    cycles: int
+    bound: int
+    status: str
+    effort: Effort = NO_EFFORT
 
 
 @dataclass(frozen=True)
@@ -102,27 +114,29 @@ class Tiler:
         if self.graph.op[segment.ops[0]].host is not None:
             return segment, ()
         cores = range(count(segment.cores))
-        there = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
-        every = [cell for row in there for cell in row]
+        instances = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
+        all_cells = [cell for row in instances for cell in row]
         caps = caps or {}
-        found: list[Choice] = []
-        before: dict[str, Lead] = {}
+        choices: list[Choice] = []
+        preceding: dict[str, Lead] = {}
         for name in segment.ops:
             op = self.graph.op[name]
-            boxes = targets(every, op)
-            beside = Beside(False, _lead(op, before)) if leads else ALONE
-            weights = self._weights(op, there[len(there) // 2])
+            boxes = targets(all_cells, op)
+            beside = Beside(False, _lead(op, preceding)) if leads else ALONE
+            weights = self._weights(op, instances[len(instances) // 2])
             choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
             if isinstance(choice, Infeasible):
-                return replace(choice, effort=sum((c.effort for c in found), choice.effort))
-            found.append(choice)
+                return replace(choice, effort=sum((c.effort for c in choices), choice.effort))
+            choices.append(choice)
             if choice.tile.engine == "matrix":
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
-                before.clear()
+                preceding.clear()
             elif boxes:
                 scratch = self._scratch(op, choice.tile, boxes)
-                before[op.output] = Lead(choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch)
-        return replace(segment, tiles=tuple(c.tile for c in found)), tuple(found)
+                preceding[op.output] = Lead(
+                    choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch
+                )
+        return replace(segment, tiles=tuple(c.tile for c in choices)), tuple(choices)
 
     def tile(
         self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
@@ -200,7 +214,7 @@ class Tiler:
         if cost.anchor is not None and beside.lead is not None:
             over = overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
-        found = TilingProblem(
+        problem = TilingProblem(
             op.name,
             cost.engine,
             tuple(shapes),
@@ -210,7 +224,7 @@ class Tiler:
             cost.element,
             self.machine.role("weights").alignment,
         )
-        return found if any(found.fits(s, m) for m in modes for s in shapes) else None
+        return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
 
     def _fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
@@ -231,12 +245,68 @@ class Tiler:
         return self._sizes[key]
 
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
-        one = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
+        smallest = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
         memory = self.machine.role("accumulator")
-        sizes = scratch_sizes(self.graph, op, one, [largest(boxes)]).values()
+        sizes = scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()
         need = sum(round_up(size, memory.alignment) for size in sizes)
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return Infeasible(op.name, memory.name, need, capacity, levers)
+
+
+def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
+    """The best shape that is not ``forbidden`` with its best mode: hint, bound and, where they differ, the model.
+
+    ``None`` if none fits.
+    """
+    best = hint(problem, forbidden)
+    if best is None:
+        return None
+    bound = int(problem.cycles.min())
+    value = int(problem.cycles[best])
+    if value <= bound:
+        return Choice(problem.tile(*best), value, bound, "optimal")
+    model, x, y, time = build(problem, forbidden)
+    for i, var in enumerate(x):
+        model.hint(var, int(i == best[0]))
+    for i, var in enumerate(y):
+        model.hint(var, int(i == best[1]))
+    model.hint(time, value)
+    solution = solve(model, budget=budget, seed=seed)
+    if solution.found:
+        best = (
+            next(i for i, var in enumerate(x) if solution.true(var)),
+            next(i for i, var in enumerate(y) if solution.true(var)),
+        )
+        value = int(problem.cycles[best])
+    proven = ceil(solution.bound - 1e-6) if solution.bound is not None else bound
+    return Choice(
+        problem.tile(*best),
+        value,
+        min(value, max(bound, proven)),
+        "optimal" if proven >= value else "feasible",
+        solution.effort,
+    )
+
+
+def hint(problem: TilingProblem, forbidden: set[int]) -> tuple[int, int] | None:
+    """For each shape the most versions and, with them, the largest reduce tile that fit; the best of these pairs."""
+    order = sorted(
+        range(len(problem.modes)),
+        key=lambda b: (
+            -min(2, problem.modes[b].weight_depth) - min(2, problem.modes[b].depth),
+            -problem.modes[b].depth,
+            problem.modes[b].weight_depth,
+            problem.modes[b].reduction.count,
+        ),
+    )
+    best: tuple[int, int] | None = None
+    for a, shape in enumerate(problem.shapes):
+        if a in forbidden:
+            continue
+        mode = next((b for b in order if problem.fits(shape, problem.modes[b])), None)
+        if mode is not None and (best is None or problem.cycles[a, mode] < problem.cycles[best]):
+            best = (a, mode)
+    return best
 
 
 def largest(boxes: Sequence[Box]) -> Box:

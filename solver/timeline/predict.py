@@ -154,8 +154,8 @@ class _Simulation:
         if name not in step.made:
             return self.movement.end
         walk, times = step.made[name]
-        there = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
-        return times[last_tile(there, walk.box, walk.tile.sizes, walk.tile.order)]
+        local = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
+        return times[last_tile(local, walk.box, walk.tile.sizes, walk.tile.order)]
 
     def _arrivals(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
         """By tile, when all that it reads of loaded tensors has arrived."""
@@ -172,10 +172,10 @@ class _Simulation:
     def _inside(self, number: int) -> dict[str, list[str]]:
         """The tensors that lie in the buffer of another one, by its name."""
         if number not in self._insides:
-            found: dict[str, list[str]] = {}
-            for name, whole in parent_buffers(self.graph, self.plan.segments[number]).items():
-                found.setdefault(whole, []).append(name)
-            self._insides[number] = found
+            inside: dict[str, list[str]] = {}
+            for name, parent in parent_buffers(self.graph, self.plan.segments[number]).items():
+                inside.setdefault(parent, []).append(name)
+            self._insides[number] = inside
         return self._insides[number]
 
     def _tiles(
@@ -241,12 +241,12 @@ class _Simulation:
 
     def _producers(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
-        found: list[tuple[list[int], list[float]]] = []
+        producers: list[tuple[list[int], list[float]]] = []
         for name in names:
             if name in step.made and name in walk.reads:
                 producer, times = step.made[name]
-                found.append((self.walks.last_tiles_read(walk, name, producer), times))
-        return found
+                producers.append((self.walks.last_tiles_read(walk, name, producer), times))
+        return producers
 
 
 def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -254,6 +254,6 @@ def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]
     if anchor is None:
         return (), op.inputs
     stage = op.stages[anchor]
-    ours = [stage.reads[0].tensor] + ([stage.start.tensor] if stage.start is not None else [])
+    in_place = [stage.reads[0].tensor] + ([stage.start.tensor] if stage.start is not None else [])
     others = {r.tensor for position, s in enumerate(op.stages) if position != anchor for r in s.reads}
-    return tuple(n for n in op.inputs if n in ours), tuple(n for n in op.inputs if n in others)
+    return tuple(n for n in op.inputs if n in in_place), tuple(n for n in op.inputs if n in others)

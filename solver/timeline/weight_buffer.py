@@ -14,19 +14,20 @@ from .data_movement import Movement
 from .link_sharing import Area
 
 Arrivals = tuple[TileWalk, list[float]]
-"""Of a tensor made in the running step: the walk of its producer, and when each tile can be read."""
+"""Of a tensor computed in the running step: the walk of its producer, and when each tile can be read."""
 
 
 class WeightBuffer:
     """Which weight tile each version holds, since when, and until when it is used.
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
-    from the core's own local memory, ``local`` being its area and ``made`` its arrival if this step makes it.
+    from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
+    computes it.
     """
 
     def __init__(
         self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell], cell: Cell,
-        versions: list[Area], local: Mapping[str, Area], made: Mapping[str, Arrivals],
+        versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
         assert op.anchor is not None
         self._movement = movement
@@ -35,11 +36,11 @@ class WeightBuffer:
         self._name = op.stages[op.anchor].reads[1].tensor
         self._corner = cell.tensors[self._name]
         self._versions = versions
-        self._held = [-1] * len(versions)
+        self._held: list[int | None] = [None] * len(versions)
         self._next = 0
-        self._current = -1
+        self._claimed: Area | None = None
         self._local = local.get(self._name)
-        self._made = made.get(self._name)
+        self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
         self._groups = list(receivers(wanted).values())
 
@@ -53,12 +54,12 @@ class WeightBuffer:
         """When the weights of a reduce tile are there; they are copied in if no version holds them."""
         key = self._walk.weights[index][part]
         if key in self._held:
-            self._current = self._held.index(key)
-            return self._versions[self._current].ready
-        self._current = self._next % len(self._versions)
+            self._claimed = self._versions[self._held.index(key)]
+            return self._claimed.ready
+        version = self._next % len(self._versions)
         self._next += 1
-        self._held[self._current] = key
-        area = self._versions[self._current]
+        self._held[version] = key
+        area = self._claimed = self._versions[version]
         free = max(area.floor, area.last)
         move = self._walk.loads[key]
         area.ready = self._broadcast(key, free, move) if self._local is None else self._move(self._local, free, move)
@@ -67,7 +68,8 @@ class WeightBuffer:
 
     def release(self, stop: float) -> None:
         """The matrix engine is done with the version claimed last."""
-        self._versions[self._current].use(stop)
+        assert self._claimed is not None
+        self._claimed.use(stop)
 
     def _broadcast(self, key: int, free: float, move: Transfer) -> float:
         box = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], self._corner, strict=True))
@@ -78,7 +80,7 @@ class WeightBuffer:
         return arrived
 
     def _move(self, local: Area, free: float, move: Transfer) -> float:
-        ready = max(free, local.ready, self._made[1][-1] if self._made else 0.0)
+        ready = max(free, local.ready, self._arrivals[1][-1] if self._arrivals else 0.0)
         queues = self._movement.copy_in
         start = max(ready, *(queues[c] for group in self._groups for c in group))
         stop = start + move.busy(self._movement.machine)

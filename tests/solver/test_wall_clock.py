@@ -24,7 +24,7 @@ from girih.solver.segmentation import solve as segmentation
 from girih.solver.segmentation.problem import Problem
 from girih.solver.subproblem import tile_choice
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
-from girih.solver.tiling import model as tiling
+from girih.solver.tiling import solve as tiling
 from tests.support import graphs
 from tests.support.cpsat import unhurried
 

@@ -9,7 +9,7 @@ from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, count, leaving
-from girih.solver.banks.model import Request
+from girih.solver.banks.problem import Request
 from girih.solver.banks.solve import Placement, place
 from girih.solver.cost.local_buffers import local_requests, round_up
 from girih.solver.cpsat.backend import Budget

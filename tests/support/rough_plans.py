@@ -9,7 +9,8 @@ from girih.ir.graph import Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.banks.solve import Overflow, Placement, Request, place
+from girih.solver.banks.problem import Request
+from girih.solver.banks.solve import Overflow, Placement, place
 from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cpsat.backend import Budget
 from girih.solver.residency.solve import Residency, Shortage, decide_residency

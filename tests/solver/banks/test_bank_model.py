@@ -21,7 +21,8 @@ from girih.solver.banks.first_fit import (
     pack,
     peak,
 )
-from girih.solver.banks.solve import Overflow, Placement, Request, place
+from girih.solver.banks.problem import Request
+from girih.solver.banks.solve import Overflow, Placement, place
 from girih.solver.cpsat.backend import Budget
 
 BUDGET = Budget(10.0)

@@ -21,9 +21,8 @@ from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import op_boxes
 from girih.solver.cost.operator import Weights
 from girih.solver.tiling.candidates import Shape, reductions, tile_shapes
-from girih.solver.tiling.model import Choice
 from girih.solver.tiling.problem import DEPTHS, WEIGHT_DEPTHS, Mode
-from girih.solver.tiling.solve import Infeasible, Tiler
+from girih.solver.tiling.solve import Choice, Infeasible, Tiler
 from tests.support import graphs
 
 ENDLESS = 1 << 40

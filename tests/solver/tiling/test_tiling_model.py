@@ -18,9 +18,9 @@ from girih.solver.cost.local_buffers import scratch_sizes, weight_size
 from girih.solver.cost.operator import Weights, Work
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.tiling.candidates import Shape, chains, useful_sizes
-from girih.solver.tiling.model import Choice, build, hint
+from girih.solver.tiling.model import build
 from girih.solver.tiling.problem import ShapeTable, TilingProblem
-from girih.solver.tiling.solve import Caps, Infeasible, Tiler
+from girih.solver.tiling.solve import Caps, Choice, Infeasible, Tiler, hint
 from tests.support import graphs
 
 
