@@ -1,8 +1,9 @@
-"""What every plan must compute and read at least, of a whole graph: sets of positions pushed backwards.
+"""What every plan must compute and read at least: the elements that the network's results depend on, found backwards.
 
-A set of points or elements is told by positions along each axis or dimension (a :data:`Grid`), so that rows that a
-strided read skips are not in it. Whatever is no such product is replaced by a part of it: a grid holds nothing that
-some plan could do without. (:mod:`..semantics.region` is the other way around: its boxes hold whatever may be needed.)
+A set of points or elements is represented by the positions along each axis or dimension (a :data:`Grid`), so that rows
+that a strided read skips are not in it. A set that is no such product is replaced by a subset: a grid holds nothing
+that some plan could do without. (:mod:`..semantics.region` errs to the other side: its boxes hold whatever may be
+needed.)
 
 A point that reads outside of a tensor need not be computed: a product with padding adds nothing, and the function of a
 fill is a constant.
@@ -17,6 +18,7 @@ from functools import reduce
 from itertools import product
 from math import prod
 
+import networkx as nx
 import numpy as np
 
 from ..box import Affine, Span
@@ -24,7 +26,8 @@ from ..equivalence import EquivalenceClasses, tensor_names
 from ..graph import Access, Graph, Op, Stage
 
 MOST_POINTS = 1 << 22
-"""Points of a group of axes that are looked at one by one; of more, only those in the middle are."""
+"""Most points of a group of axes that are enumerated; of more, only those in the middle are. Chosen: an array of as
+many flags has 4 MB."""
 
 Positions = np.ndarray
 """Sorted and distinct."""
@@ -35,9 +38,9 @@ Grid = tuple[Positions, ...]
 
 @dataclass(frozen=True)
 class Points:
-    """Of a stage: how many points run at least, and of each tensor that they read how many elements.
+    """Of a stage: how many points run at least, and how many elements of each tensor they read.
 
-    ``in_bounds``: the points themselves, if there are any.
+    ``in_bounds``: the points themselves; ``None`` if there are none.
     """
 
     count: int
@@ -48,23 +51,23 @@ class Points:
 def demanded_points(graph: Graph) -> dict[str, tuple[Points, ...]]:
     """The points of each stage, by the names of the operators that a result depends on; none of host operators."""
     demanded: dict[str, Grid] = {name: _whole(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
-    found: dict[str, tuple[Points, ...]] = {}
+    points_of: dict[str, tuple[Points, ...]] = {}
     known: dict[Hashable, tuple[Op, tuple[Points, ...], dict[str, Grid]]] = {}
     for op in reversed(graph.ops):
         if op.host is not None:
             demanded |= {name: _whole(graph.tensor[name].shape) for name in op.inputs}
         elif op.output in demanded:
-            # Equal operators of which the same is wanted need the same, but for the names.
+            # Equal operators of which the same is demanded need the same, but for the names.
             before = tuple(_bytes(demanded.get(name)) for name in (*op.inputs, *op.outputs))
             key = (graph.analysis(EquivalenceClasses).class_of[op.name], before)
             if key not in known:
                 points = _of_op(graph, op, demanded)
                 known[key] = op, points, {name: demanded[name] for name in op.inputs if name in demanded}
             first, points, grids = known[key]
-            mine = dict(zip(tensor_names(first), tensor_names(op), strict=True))
-            demanded |= {mine[name]: grid for name, grid in grids.items()}
-            found[op.name] = points if first is op else tuple(_renamed(p, mine) for p in points)
-    return found
+            names = dict(zip(tensor_names(first), tensor_names(op), strict=True))
+            demanded |= {names[name]: grid for name, grid in grids.items()}
+            points_of[op.name] = points if first is op else tuple(_renamed(p, names) for p in points)
+    return points_of
 
 
 def _bytes(grid: Grid | None) -> tuple[bytes, ...] | None:
@@ -76,26 +79,26 @@ def _renamed(points: Points, name: Mapping[str, str]) -> Points:
 
 
 def _of_op(graph: Graph, op: Op, demanded: dict[str, Grid]) -> tuple[Points, ...]:
-    """The points of each stage; what they read joins ``demanded``, private buffers too."""
+    """The points of each stage; what they read is added to ``demanded``."""
     shapes = {b.name: b.shape for b in op.buffers} | {n: graph.tensor[n].shape for n in (*op.inputs, *op.outputs)}
-    found: list[Points] = []
+    stages: list[Points] = []
     for stage in reversed(op.stages):
         target = demanded.get(stage.write.tensor)
         grid = axis_values_writing(stage, target) if target is not None else ()
         in_bounds = InBoundsPoints(stage, grid, shapes) if target is not None and all(map(len, grid)) else None
         if in_bounds is None or in_bounds.count == 0:
-            found.append(Points(0, {}))
+            stages.append(Points(0, {}))
             continue
         elements: dict[str, int] = {}
         for read in stage.reads:
             touched, count = in_bounds.touched(read)
             demanded[read.tensor] = grid_union(demanded.get(read.tensor), touched)
             elements[read.tensor] = max(elements.get(read.tensor, 0), count, prod(map(len, demanded[read.tensor])))
-        found.append(Points(in_bounds.count, elements, in_bounds))
+        stages.append(Points(in_bounds.count, elements, in_bounds))
     for buffer in op.buffers:
-        # Another operator may call its own by the same name.
+        # Another operator may have a private buffer of the same name.
         demanded.pop(buffer.name, None)
-    return tuple(reversed(found))
+    return tuple(reversed(stages))
 
 
 def _whole(shape: tuple[int, ...]) -> Grid:
@@ -148,17 +151,18 @@ class InBoundsPoints:
             for index, extent in zip(read.index, shapes[read.tensor], strict=True)
             if not _within(index, grid, extent)
         ]
-        group = list(range(len(grid)))
+        decide_together: nx.Graph[int] = nx.Graph()
+        # In order, so that groups are in the order of their first axes.
+        decide_together.add_nodes_from(range(len(grid)))
         for index, _ in conditions:
-            used = {group[a] for a in _used(index)}
-            group = [min(used) if g in used else g for g in group]
-        self._group = tuple(group)
-        never = any(not _used(index) and not 0 <= index.const < extent for index, extent in conditions)
+            nx.add_path(decide_together, _used(index))
+        groups = list(map(sorted, nx.connected_components(decide_together)))
+        self._group = {axis: number for number, axes in enumerate(groups) for axis in axes}
         self._points: dict[int, dict[int, np.ndarray]] = {}
-        for number in sorted(set(group)):
-            axes = [a for a, g in enumerate(group) if g == number]
-            mine = [(i, extent) for i, extent in conditions if set(_used(i)) & set(axes)]
-            self._points[number] = _inside(axes, grid, mine)
+        for number, axes in enumerate(groups):
+            of_group = [(index, extent) for index, extent in conditions if not set(_used(index)).isdisjoint(axes)]
+            self._points[number] = _points_in_bounds(axes, grid, of_group)
+        never = any(not _used(index) and not 0 <= index.const < extent for index, extent in conditions)
         sizes = [len(next(iter(points.values()))) for points in self._points.values()]
         self.count = 0 if never else prod(sizes)
 
@@ -173,36 +177,38 @@ class InBoundsPoints:
         return len(points[axis]) if len(points) == 1 else None
 
     def line_counts(self, along: Collection[int], others: Collection[int]) -> Counter[int]:
-        """By number of points ``along`` some axes: for how many values of ``others`` there are so many.
+        """By number of points ``along`` some axes: how many combinations of values of the axes ``others`` have it.
 
-        An axis in neither is left out; it has to be :meth:`independent_extent`.
+        An axis in neither is left out; it has to have an :meth:`independent_extent`.
         """
-        found = Counter({1: 1})
+        lines = Counter({1: 1})
         for points in self._points.values():
-            mine = [points[a] for a in points if a in others]
-            if mine:
-                sizes = Counter(_repeats(mine))
+            fixed = [points[a] for a in points if a in others]
+            if fixed:
+                sizes = Counter(_repeats(fixed))
             elif any(a in along for a in points):
                 sizes = Counter({len(next(iter(points.values()))): 1})
             else:
                 continue
             products: Counter[int] = Counter()
-            for (a, times), (b, more) in product(found.items(), sizes.items()):
+            for (a, times), (b, more) in product(lines.items(), sizes.items()):
                 products[a * b] += times * more
-            found = products
-        return found
+            lines = products
+        return lines
 
     def touched(self, read: Access) -> tuple[Grid, int]:
-        """Elements of a read as a grid, and how many there are at least (more than in the grid if it is no product)."""
+        """The elements that a read touches: a grid of them, and how many there are at least.
+
+        The number is larger than the grid's if the elements are no product of positions.
+        """
         values: list[Positions] = []
         groups: list[set[int]] = []
         for index, extent in zip(read.index, self._shapes[read.tensor], strict=True):
-            found = self.values(index)
-            values.append(found[(found >= 0) & (found < extent)])
+            positions = self.values(index)
+            values.append(positions[(positions >= 0) & (positions < extent)])
             groups.append({self._group[a] for a in _used(index)})
-        shared = [
-            any(mine & other for n, other in enumerate(groups) if n != position) for position, mine in enumerate(groups)
-        ]
+        uses = Counter(group for dim in groups for group in dim)
+        shared = [any(uses[group] > 1 for group in dim) for dim in groups]
         if not any(shared):
             return tuple(values), prod(map(len, values))
         # Dimensions that move together: their first point alone, though each of their values is touched.
@@ -218,7 +224,7 @@ class InBoundsPoints:
         return int(self._points[self._group[axis]][axis][0])
 
     def values(self, index: Affine) -> Positions:
-        """What an index takes on."""
+        """The positions that an index takes on."""
         by_group: dict[int, np.ndarray] = {}
         for axis in _used(index):
             number = self._group[axis]
@@ -231,10 +237,10 @@ class InBoundsPoints:
 
 
 def _repeats(values: list[np.ndarray]) -> list[int]:
-    """How often each combination occurs."""
+    """How often each combination of values occurs."""
     key = np.zeros(len(values[0]), np.int64)
-    for mine in values:
-        key = key * (int(mine.max()) + 1) + mine
+    for column in values:
+        key = key * (int(column.max()) + 1) + column
     return np.unique(key, return_counts=True)[1].tolist()
 
 
@@ -243,26 +249,26 @@ def _used(index: Affine) -> tuple[int, ...]:
 
 
 def _within(index: Affine, grid: Grid, extent: int) -> bool:
-    reached = index.over(tuple(Span(int(positions[0]), int(positions[-1]) + 1) for positions in grid))
-    return reached.lo >= 0 and reached.hi <= extent
+    span = index.over(tuple(Span(int(positions[0]), int(positions[-1]) + 1) for positions in grid))
+    return span.lo >= 0 and span.hi <= extent
 
 
-def _inside(axes: list[int], grid: Grid, conditions: list[tuple[Affine, int]]) -> dict[int, np.ndarray]:
+def _points_in_bounds(axes: list[int], grid: Grid, conditions: list[tuple[Affine, int]]) -> dict[int, np.ndarray]:
     """By axis: its values at all points of ``axes`` that meet the conditions."""
     if not conditions:
         return {axes[0]: grid[axes[0]]}
-    mine = [grid[a] for a in axes]
-    while prod(map(len, mine)) > MOST_POINTS:
-        longest = max(range(len(mine)), key=lambda n: len(mine[n]))
-        middle = len(mine[longest]) // 4
-        mine[longest] = mine[longest][middle : max(middle + 1, len(mine[longest]) - middle)]
-    points = np.meshgrid(*mine, indexing="ij", sparse=True)
-    kept = np.ones([len(m) for m in mine], np.bool_)
+    values = [grid[a] for a in axes]
+    while prod(map(len, values)) > MOST_POINTS:
+        longest = max(range(len(values)), key=lambda n: len(values[n]))
+        middle = len(values[longest]) // 4
+        values[longest] = values[longest][middle : max(middle + 1, len(values[longest]) - middle)]
+    points = np.meshgrid(*values, indexing="ij", sparse=True)
+    kept = np.ones([len(v) for v in values], np.bool_)
     for index, extent in conditions:
         at = reduce(np.add, (index.coeffs[a] * p for a, p in zip(axes, points, strict=True)), np.array(index.const))
         kept &= (at >= 0) & (at < extent)
     where = np.nonzero(kept)
-    return {a: m[w] for a, m, w in zip(axes, mine, where, strict=True)}
+    return {a: v[w] for a, v, w in zip(axes, values, where, strict=True)}
 
 
 def _sums(const: int, terms: list[tuple[int, Positions]]) -> Positions:

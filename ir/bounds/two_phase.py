@@ -67,16 +67,14 @@ def two_phase_bound(
     if not rooms:
         return None
     after = used_after(graph, points, stationary)
-    found: list[TwoPhaseBound] = []
-    for engine, by_op in work.items():
-        found += _of_engine(engine, by_op, after, rooms)
-    return max(found, key=lambda one: one.cycles, default=None)
+    bounds = (bound for engine, by_op in work.items() for bound in _engine_bounds(engine, by_op, after, rooms))
+    return max(bounds, key=lambda bound: bound.cycles, default=None)
 
 
-def _of_engine(
+def _engine_bounds(
     engine: str, by_op: Mapping[str, float], after: Mapping[str, int], rooms: Sequence[tuple[Link, int]]
 ) -> Iterator[TwoPhaseBound]:
-    """For each number of bytes, all operators after which so many are used."""
+    """For each number of bytes, the bound of all operators after which at least as many are used."""
     done = 0.0
     order = sorted((name for name in by_op if by_op[name]), key=lambda name: -after[name])
     for number, name in enumerate(order, 1):
@@ -90,16 +88,16 @@ def _of_engine(
 
 def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     """By operator: the constant that is its stationary operand, if nobody reads it as anything else."""
-    found = {op.name: op.stages[op.anchor].reads[1].tensor for op in on_matrix if op.anchor is not None}
+    candidates = {op.name: op.stages[op.anchor].reads[1].tensor for op in on_matrix if op.anchor is not None}
     others = {n for op in graph.ops if op.host is not None for n in op.inputs} | graph.output_tensors
     others |= {
         read.tensor
         for op in graph.ops
         for position, stage in enumerate(op.stages)
         for operand, read in enumerate(stage.reads)
-        if not (op.name in found and position == op.anchor and operand == 1)
+        if not (op.name in candidates and position == op.anchor and operand == 1)
     }
-    return {op: name for op, name in found.items() if name in graph.constant_names and name not in others}
+    return {op: name for op, name in candidates.items() if name in graph.constant_names and name not in others}
 
 
 def _on_chip_capacities(machine: Machine) -> Iterator[tuple[Link, int]]:
