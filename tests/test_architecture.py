@@ -39,9 +39,6 @@ onnx brings google.protobuf along."""
 MOST_FILES = 14
 """Python files in a folder at most: what a reader takes in at a glance."""
 
-TO_BE_DIVIDED = {"benchmarks": 15}
-"""Folders that have more as yet, and how many."""
-
 SHARED_NAMES: dict[str, str] = {
     "__init__": "what a folder is for",
     "candidates": "what a model of the solver may choose from",
@@ -133,7 +130,7 @@ def test_no_two_files_import_each_other_in_a_circle() -> None:
 def test_no_folder_has_too_many_files() -> None:
     paths = [*package_sources(), *(ROOT / "benchmarks").rglob("*.py")]
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths)
-    wrong = {folder: number for folder, number in counts.items() if number > TO_BE_DIVIDED.get(folder, MOST_FILES)}
+    wrong = {folder: number for folder, number in counts.items() if number > MOST_FILES}
     assert not wrong, f"more than {MOST_FILES} Python files: {wrong}"
 
 
