@@ -29,7 +29,7 @@ from tests.support import graphs
 from tests.support.cpsat import unhurried
 
 MACHINE = load_machine("tiny")
-LONG = Options(timeout=60.0, disabled=frozenset({"aligned-splits", "shifted-operators", "fewer-instances"}))
+LONG = Options(timeout=60.0, disabled=frozenset({"aligned-splits", "fewer-instances"}))
 Patch = pytest.MonkeyPatch
 
 
