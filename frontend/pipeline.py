@@ -10,6 +10,7 @@ from typing import Literal
 
 import onnx
 
+from ..ir.checks.check_graph import check_graph
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
 from .net.batch_independence import is_independent
@@ -80,6 +81,7 @@ def import_onnx(
     clusters; ``dims`` bind the other symbolic dimensions by name. ``listener`` is called for each node that is
     converted and before and after each pass. Raises :class:`~girih.ir.errors.UsageError` for a file or binding that
     cannot be, and :class:`~girih.ir.errors.UnsupportedError` for an operator that TVM lacks.
+    With ``GIRIH_CHECK=1`` in the environment, the net is checked after each pass, and then the graph.
     """
     if precision not in ("as-is", "fp16"):
         raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
@@ -100,7 +102,10 @@ def import_onnx(
     all_ports = tuple(port(name, tensor) for name, tensor in zip(names, ports(net), strict=True))
     count = len(network.inputs)
     graph = to_graph(net, name_of(source, model), all_ports[:count], all_ports[count:], part.replicas, part.batch)
-    return shrink(graph)
+    graph = shrink(graph)
+    if os.environ.get("GIRIH_CHECK") == "1":
+        check_graph(graph)
+    return graph
 
 
 def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: ImportListener) -> tuple[Network, Net]:

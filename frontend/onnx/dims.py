@@ -66,7 +66,7 @@ def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> 
         if any(axis != 0 for s in leading for _, axis in uses[s]):
             symbol = None
     elif batch is not None:
-        _same_static_batch(inputs, batch, dims, uses)
+        _same_static_batch(inputs, batch, dims)
     for name, places in uses.items():
         if name not in sizes:
             where = ", ".join(f"{value!r} (axis {axis})" for value, axis in places)
@@ -79,7 +79,6 @@ def _same_static_batch(
     inputs: list[onnx.ValueInfoProto],
     batch: int,
     dims: Mapping[str, int],
-    uses: Mapping[Symbol, list[tuple[str, int]]],
 ) -> None:
     for value in inputs:
         shape = value.type.tensor_type.shape.dim

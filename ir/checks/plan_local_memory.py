@@ -101,13 +101,13 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
         for private, size in zip(op.buffers, facts.geometry.scratch(op, tile, boxes), strict=True):
             if size:
                 buffer = _there(known, (op.name, "scratch", private.name), index)
-                _check_versions(facts, buffer, size, tile.depth, (position, position + 1))
+                _check_versions(buffer, size, tile.depth, (position, position + 1))
         right = facts.stationary(segment, op)
         if right is not None and boxes:
             most = facts.geometry.weights(op, tile, boxes)
             buffer = _there(known, (op.name, "weights", right), index)
             size = most * DTYPES[facts.graph.tensor[right].dtype]
-            _check_versions(facts, buffer, size, tile.weight_depth, (position, position + 1))
+            _check_versions(buffer, size, tile.weight_depth, (position, position + 1))
     whole = parent_buffers(facts.graph, segment)
     for (_, use, name), buffer in known.items():
         if use == "data" and name in whole:
@@ -123,7 +123,7 @@ def _there(known: dict[tuple[str, str, str], LocalBuffer], key: tuple[str, str, 
     return known[key]
 
 
-def _check_versions(facts: Facts, buffer: LocalBuffer, size: int, depth: int, live: tuple[int, int]) -> None:
+def _check_versions(buffer: LocalBuffer, size: int, depth: int, live: tuple[int, int]) -> None:
     where = f"the {buffer.use} buffer of {buffer.name} in segment {buffer.segment}"
     if buffer.depth != depth:
         _fail(f"{where} has {buffer.depth} versions, and its tile wants {depth}")
@@ -149,6 +149,6 @@ def _check_data(
         need = max(volume(c.allocated(part)) for c in cells for part in members if part in c.tensors)
         need *= DTYPES[facts.graph.tensor[name].dtype]
         touched = [p for p, op in enumerate(ops) if op.output in members or not members.isdisjoint(op.inputs)]
-        _check_versions(facts, buffer, need, 1, (touched[0], touched[-1] + 1))
+        _check_versions(buffer, need, 1, (touched[0], touched[-1] + 1))
         if touched and name in (op.output for op in ops) and buffer.live[0] != touched[0]:
             _fail(f"the data buffer of {name} in segment {index} lives before its producer runs")

@@ -21,7 +21,7 @@ def _fields(template: InstructionTemplate, *names: str) -> list[int]:
     return [int(template.instruction.values[template.row.position[name]]) for name in names]
 
 
-def _computes_integers(template: InstructionTemplate, sources: tuple[Array, ...], immediates: list[float]) -> bool:
+def _computes_integers(sources: tuple[Array, ...], immediates: list[float]) -> bool:
     return all(s.dtype.kind in "iub" for s in sources) and all(float(i).is_integer() for i in immediates)
 
 
@@ -33,7 +33,7 @@ def element(template: InstructionTemplate, dst: Array, *sources: Array) -> None:
     """dst = func(...): the vectors and the immediates in the order that the mnemonic's suffix gives."""
     form = template.row.mnemonic.rpartition(".")[2]
     immediates = [float(v) for v in template.instruction.values[3 : 3 + form.count("s")]]
-    integers = template.row.func in INTEGER and _computes_integers(template, sources, immediates)
+    integers = template.row.func in INTEGER and _computes_integers(sources, immediates)
     load = to_integer if integers else _exact if template.row.func == "fma" else to_float
     vectors, scalars = iter(sources), iter(immediates)
     arguments = [load(next(vectors)) if kind == "v" else _number(next(scalars), integers) for kind in form]
@@ -45,19 +45,19 @@ def fill(template: InstructionTemplate, dst: Array) -> None:
 
 
 def accumulate(template: InstructionTemplate, dst: Array, a: Array) -> None:
-    load = to_integer if _computes_integers(template, (dst, a), []) else to_float
+    load = to_integer if _computes_integers((dst, a), []) else to_float
     store(dst, COMBINE[template.row.func](load(dst), load(a)))
 
 
 def multiply_accumulate(template: InstructionTemplate, dst: Array, a: Array, *b: Array) -> None:
     immediates = [] if b else [float(template.instruction.values[3])]
-    integers = _computes_integers(template, (dst, a, *b), immediates)
+    integers = _computes_integers((dst, a, *b), immediates)
     load = to_integer if integers else to_float
     store(dst, load(dst) + load(a) * (load(b[0]) if b else _number(immediates[0], integers)))
 
 
 def reduce(template: InstructionTemplate, dst: Array, a: Array) -> None:
-    integers = _computes_integers(template, (a,), [])
+    integers = _computes_integers((a,), [])
     combine = COMBINE[template.row.func]
     result = combine.reduce((to_integer if integers else _exact)(a), axis=-1)
     if _fields(template, "acc")[0]:
@@ -66,7 +66,7 @@ def reduce(template: InstructionTemplate, dst: Array, a: Array) -> None:
 
 
 def dot(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> None:
-    integers = _computes_integers(template, (a, b), [])
+    integers = _computes_integers((a, b), [])
     load = to_integer if integers else _exact
     result = np.einsum("...k,...k->...", load(a), load(b))
     if _fields(template, "acc")[0]:
@@ -77,11 +77,11 @@ def dot(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> None:
 def place(template: InstructionTemplate, dst: Array, a: Array) -> None:
     """The first place of the extreme; NumPy, too, takes a NaN for it."""
     find = {"max": np.argmax, "min": np.argmin}[template.row.func]
-    store(dst, find((to_integer if _computes_integers(template, (a,), []) else to_float)(a), axis=-1))
+    store(dst, find((to_integer if _computes_integers((a,), []) else to_float)(a), axis=-1))
 
 
 def scan(template: InstructionTemplate, dst: Array, a: Array) -> None:
-    integers = _computes_integers(template, (a,), [])
+    integers = _computes_integers((a,), [])
     store(dst, np.cumsum((to_integer if integers else _exact)(a), axis=-1))
 
 
@@ -151,7 +151,7 @@ def _padded(image: Array, rows: Taps, columns: Taps, outside: float) -> Array:
 
 def pool(template: InstructionTemplate, dst: Array, a: Array) -> None:
     func = template.row.func
-    integers = func != "avg" and _computes_integers(template, (a,), [])
+    integers = func != "avg" and _computes_integers((a,), [])
     load = to_integer if integers else _exact
     outside = 0 if func != "max" else np.iinfo(np.int64).min if integers else -np.inf
     windows = _windows(template, load(a), outside)
@@ -166,7 +166,7 @@ def pool(template: InstructionTemplate, dst: Array, a: Array) -> None:
 
 
 def depthwise(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> None:
-    integers = _computes_integers(template, (a, b), [])
+    integers = _computes_integers((a, b), [])
     load = to_integer if integers else _exact
     # Not by a product with zeros: what is outside does not take part, even where b is infinite.
     weights, inside = load(b), _windows(template, np.ones((1, *a.shape[1:-1], 1), np.bool_), 0)

@@ -97,7 +97,7 @@ class Prepared:
             self._report(kind, where, 0, message)
         shares: list[tuple[Shares, ...]] = []
         for operand, at in zip(template.operands, template.bases, strict=True):
-            shares.append(self._shares(queue, where, instruction, template, operand, int(instruction.values[at])))
+            shares.append(self._shares(queue, where, instruction, operand, int(instruction.values[at])))
         key = (id(template), *shares)
         task = self._known.get(key)
         if task is None:
@@ -129,7 +129,6 @@ class Prepared:
         queue: Queue,
         where: tuple[int, int],
         instruction: Instruction,
-        template: InstructionTemplate,
         operand: Strided,
         base: int,
     ) -> tuple[Shares, ...]:

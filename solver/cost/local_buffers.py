@@ -44,7 +44,7 @@ def _only_stationary(op: Op, tile: Tile, name: str) -> bool:
     return tile.engine == "matrix" and op.anchor is not None and reads == [(op.anchor, 1)]
 
 
-def stationary(graph: Graph, segment: Segment, op: Op) -> str | None:
+def stationary(segment: Segment, op: Op) -> str | None:
     """The tensor that the matrix engine holds in weight memory for ``op``; ``None`` if another engine runs it."""
     if op.anchor is None or segment.tile[op.name].engine != "matrix":
         return None
@@ -194,7 +194,7 @@ def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, seg
     buffers: list[LocalBuffer] = []
     for position, name in enumerate(segment.ops):
         op, tile = graph.op[name], segment.tile[name]
-        tensor = stationary(graph, segment, op)
+        tensor = stationary(segment, op)
         if tensor is None:
             continue
         size = weight_size(graph, op, tile, targets(segment_cells, op))

@@ -13,14 +13,11 @@ from ...ir.plan import Segment
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ..subproblem.tile_caps import LEAST_CAP, SHRINK, may_stream
 from ..subproblem.tile_choice import TilingCuts
 from ..subproblem.time_budget import Iteration, budget
 from ..tiling.solve import Caps
 
-SHRINK = 4
-"""By how much a cap on tiles goes down at each infeasibility; chosen, not measured."""
-LEAST_CAP = 4096
-"""Bytes below which smaller tiles are no answer; chosen, not measured."""
 DEARER = 1.1
 """A segment that takes so many times what was promised is worth another iteration; chosen, not measured."""
 
@@ -66,18 +63,13 @@ class Master:
         if infeasibility.role == "accumulator":
             cap = (old.accumulator or self.machine.role("accumulator").capacity) // SHRINK
             new = replace(old, accumulator=cap)
-        elif infeasibility.role in ("weights", "shared") and self._streams(infeasibility.op):
+        elif infeasibility.role in ("weights", "shared") and may_stream(self.graph, self.graph.op[infeasibility.op]):
             most = min(self.machine.role(role).capacity for role in ("weights", "shared"))
             cap = (old.weights or most) // SHRINK
             new = replace(old, weights=cap)
         else:
             return None
         return cuts.capped({infeasibility.op: new}) if cap >= LEAST_CAP else None
-
-    def _streams(self, name: str) -> bool:
-        """Whether an operator could have a constant as its stationary operand."""
-        op = self.graph.op[name]
-        return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names
 
 
 def dearer(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:

@@ -165,16 +165,14 @@ def residency_problem(
     slot_cycles: Sequence[int], disabled: Disabled = ALL_ON,
 ) -> ResidencyProblem:  # fmt: skip
     """Collect and partition everything that crosses segments; ``slot_cycles``: estimated computation of each slot."""
-    accesses = _accesses(graph, cells, machine, segments, steps)
+    accesses = _accesses(graph, cells, segments, steps)
     builder = _Builder(graph, machine, tuple(slot_cycles), _streamed_bytes(graph, accesses), disabled)
     for name, tensor_accesses in accesses.items():
         builder.add(name, tensor_accesses)
     return builder.problem(accesses)
 
 
-def _accesses(
-    graph: Graph, cells: Cells, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step]
-) -> dict[str, _Accesses]:
+def _accesses(graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Sequence[Step]) -> dict[str, _Accesses]:
     """By tensor, in the order of the graph."""
     accesses = {t.name: _Accesses() for t in graph.tensors}
     walks = StationaryWalks(graph, cells)
@@ -197,7 +195,7 @@ def _accesses(
                 accesses[name].reads.append((base + life.first, box))
         leaves = {op.name for op in leaving(graph, ops)}
         for position, op in enumerate(ops):
-            name = stationary(graph, segment, op)
+            name = stationary(segment, op)
             if name is not None and is_streamed(graph, segment, name):
                 accesses[name].streams.append((base + position, walks.of(segment, op, step.instance)))
             box = hull_of(c.owned.get(op.output) for c in row) if op.name in leaves else None

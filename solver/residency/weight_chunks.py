@@ -21,13 +21,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ...ir.box import Box, Span, hull, overlap, volume
+from ...ir.box import Box, Span, overlap, volume
 from ...ir.graph import DTYPES, Graph, Op, Tensor
 from ...ir.plan import Segment, Tile, TileCut
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cells
 from ...ir.semantics.region import not_followed
 from ..cost.local_buffers import round_up
+from .tensor_partition import hull_of
 
 MOST_CHUNKS = 400
 """Chunks that a circular buffer may fetch in one slot. Each becomes a buffer of the plan and a transfer; more
@@ -151,7 +152,7 @@ def split_at(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box
 
 def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int) -> list[Box]:
     """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best."""
-    whole = _hull_of(walks)
+    whole = hull_of(walk.hull for walk in walks)
     if whole is None:
         return []
     size = DTYPES[tensor.dtype]
@@ -206,13 +207,6 @@ def circular_buffer(
     for v in fetches:
         regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
     return CircularBuffer(tuple(fetches), sum(regions.values()))
-
-
-def _hull_of(walks: Iterable[StationaryWalk]) -> Box | None:
-    whole: Box | None = None
-    for walk in walks:
-        whole = hull(whole, walk.hull)
-    return whole
 
 
 def _pieces(walk: StationaryWalk, most: int) -> tuple[list[Box], Int]:

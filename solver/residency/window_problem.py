@@ -52,10 +52,6 @@ class Window:
         """Whether an open use could be served by what is there since the use before."""
         return k > 0 and (self.open_use(i, k - 1) or self.decided.source[i][k - 1] is not NoFetch.CIRCULAR)
 
-    def open_operands(self) -> list[tuple[str, int]]:
-        """The streamed operands for which it is open whether they pass through circular buffers."""
-        return [operand for operand in self.problem.circular if operand[1] in self.slots]
-
 
 def window(
     problem: ResidencyProblem,

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.semantics.box_arrays import Bool, Int
-
-STREAMED_PARTS = 4
-"""An operator is passed on in so many parts."""
+from ..tiling.problem import LEADING
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,13 @@ def makespan(operators: Sequence[OperatorTiming]) -> Int:
     starts: list[Int] = []
     ends: list[Int] = []
     for operator in operators:
-        part = operator.alone // STREAMED_PARTS
+        part = operator.alone // LEADING
         begin = np.where(operator.matrix > 0, matrix_free, vector_free)
         end = zero
         for source in operator.sources:
             producer = operators[source]
             streams = operator.streams & producer.streams
-            first = starts[source] + producer.alone // STREAMED_PARTS
+            first = starts[source] + producer.alone // LEADING
             begin = np.maximum(begin, np.where(streams, first, ends[source]))
             end = np.maximum(end, ends[source] + part)
         end = np.maximum.reduce([end, begin + operator.alone, vector_free + operator.vector])

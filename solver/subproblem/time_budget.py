@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.plan import Segment, Step
-from ..cpsat.backend import Budget
+from ..cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
 from .plan_builder import Request
 
-DETERMINISTIC = 0.1
-"""Deterministic seconds of a search that take about a second of wall clock."""
 SLACK = 2.0
 """Seconds that loading a model may take."""
 SHORT = 5.0
@@ -78,7 +76,7 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
 
 def budget(seconds: float) -> Budget:
     """About so many seconds, counted in deterministic time; the wall clock strikes only long after."""
-    return Budget(SLACK + 4 * seconds, DETERMINISTIC * seconds)
+    return Budget(SLACK + 4 * seconds, DETERMINISTIC_PER_SECOND * seconds)
 
 
 def affords(timeout: float, seconds: float, ops: int, kinds: int) -> bool:

@@ -22,7 +22,7 @@ WEIGHT_DEPTHS = (1, 2, 3)
 LEADING = 4
 """By how much less the last tile of a vector operator counts where the next operator's tiles wait for some of it.
 
-An assumption, the same as that of segmentation (:data:`..segmentation.engine_overlap.STREAMED_PARTS`).
+An assumption, also that of segmentation: an operator is passed on in so many parts.
 """
 
 

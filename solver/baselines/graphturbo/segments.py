@@ -10,14 +10,11 @@ from ....ir.plan import Segment
 from ....ir.semantics.cell import Cells
 from ...segmentation.candidates import Candidates
 from ...subproblem.plan_builder import Infeasibility
+from ...subproblem.tile_caps import LEAST_CAP, SHRINK, may_stream
 from .group import group
 from .level import Level
 from .split import SplitInfo, Splitter
 
-SHRINK = 4
-"""By how much the room for an operator's weights goes down when they do not fit into the shared memory."""
-LEAST_CAP = 4096
-"""Bytes below which smaller tiles of weights are no answer."""
 MARGINS = 8
 """Sixteenths of local memory that are left free in turn where an operator does not fit under its own split."""
 
@@ -62,7 +59,7 @@ class Segments:
             return
         op = self.graph.op[refusal.op]
         cap = self.caps.get(op.name, self.machine.role("weights").capacity) // SHRINK
-        if refusal.role in ("weights", "shared") and self._streams(op) and cap >= LEAST_CAP:
+        if refusal.role in ("weights", "shared") and may_stream(self.graph, op) and cap >= LEAST_CAP:
             self.caps[op.name] = cap
         else:
             self._next_cut(op, refusal)
@@ -95,7 +92,3 @@ class Segments:
                 if cut not in seen:
                     seen.add(cut)
                     yield cut
-
-    def _streams(self, op: Op) -> bool:
-        """Whether an operator could have a constant as its stationary operand."""
-        return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in self.graph.constant_names

@@ -20,7 +20,7 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import Overflow
-from girih.solver.cpsat.backend import Budget
+from girih.solver.cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.loop import benders, master
 from girih.solver.options import Options, Planned, Progress
@@ -29,7 +29,6 @@ from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, P
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
 from girih.solver.subproblem.time_budget import (
-    DETERMINISTIC,
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
     LONGEST_SEARCH,
@@ -211,7 +210,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[Reque
 def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, timeout: float, seconds: float) -> None:
     found, planned = asked(monkeypatch, Options(timeout=timeout))
     last = found[-1]
-    assert last.residency.limit == pytest.approx(DETERMINISTIC * seconds)
+    assert last.residency.limit == pytest.approx(DETERMINISTIC_PER_SECOND * seconds)
     assert any(
         (r.segments, r.steps) == (last.segments, last.steps) and r.residency.limit < last.residency.limit
         for r in found[:-1]

@@ -1,0 +1,15 @@
+"""Caps on tiles: what is tried where an operator does not fit, before its segment changes."""
+
+from __future__ import annotations
+
+from ...ir.graph import Graph, Op
+
+SHRINK = 4
+"""By how much a cap on tiles goes down at each infeasibility; chosen, not measured."""
+LEAST_CAP = 4096
+"""Bytes below which smaller tiles are no answer; chosen, not measured."""
+
+
+def may_stream(graph: Graph, op: Op) -> bool:
+    """Whether an operator could have a constant as its stationary operand."""
+    return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in graph.constant_names
