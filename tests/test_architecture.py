@@ -127,6 +127,25 @@ def test_no_two_files_import_each_other_in_a_circle() -> None:
     assert not circles, "\n".join(" <-> ".join(files) for files in sorted(circles))
 
 
+def test_no_sibling_folders_import_each_other_in_a_circle() -> None:
+    """A folder and its subfolders may import each other's files; two folders beside each other, with all in them, not."""
+    folders = {module(path): module(path.parent / "__init__.py") for path in package_sources()}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for importer, imported in file_imports().edges:
+        ours_path, theirs_path = folders[importer].split("."), folders[imported].split(".")
+        depth = next((i for i, (a, b) in enumerate(zip(ours_path, theirs_path, strict=False)) if a != b), None)
+        if depth is not None:
+            graph.add_edge(".".join(ours_path[: depth + 1]), ".".join(theirs_path[: depth + 1]))
+    circles = [sorted(names) for names in nx.strongly_connected_components(graph) if len(names) > 1]
+    assert not circles, "\n".join(" <-> ".join(names) for names in sorted(circles))
+
+
+def test_folders_of_tests_are_called_as_what_they_test() -> None:
+    folders = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    wrong = [folder.as_posix() for folder in folders - {Path("goldens")} if not (ROOT / folder).is_dir()]
+    assert not wrong, sorted(wrong)
+
+
 def test_no_folder_has_too_many_files() -> None:
     paths = [*package_sources(), *(ROOT / "benchmarks").rglob("*.py")]
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths)

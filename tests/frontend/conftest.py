@@ -1,4 +1,4 @@
-"""The net is checked between all passes of every import in these tests."""
+"""The net is checked between all passes of every import in these tests, and the graph at its end."""
 
 from __future__ import annotations
 

@@ -44,6 +44,14 @@ def test_the_net_is_not_checked_otherwise(monkeypatch: pytest.MonkeyPatch) -> No
     import_onnx(model.build(model.nodes[-1].output[0]))
 
 
+def test_the_graph_is_checked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr(pipeline, "check_graph", checked.append)
+    model = chain(3)
+    graph = import_onnx(model.build(model.nodes[-1].output[0]))
+    assert checked == [graph]
+
+
 @pytest.mark.parametrize("precision", ["as-is", "fp16"])
 def test_passes_say_their_contract(precision: pipeline.Precision) -> None:
     for step in pipeline.passes(precision):

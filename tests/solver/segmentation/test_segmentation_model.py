@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
@@ -24,7 +24,15 @@ from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.segmentation.batched_cells import all_cells, batched_cells, owned_boxes, representative_cells
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
-from girih.solver.segmentation.inter_segment import Residency, activation_costs, activations, least_main_traffic
+from girih.solver.segmentation.inter_segment import (
+    WEIGHT_PARTS,
+    Residency,
+    activation_costs,
+    activations,
+    least_main_traffic,
+    main_traffic,
+    shared_bytes,
+)
 from girih.solver.segmentation.model import SegmentationModel
 from girih.solver.segmentation.problem import Problem
 from girih.solver.segmentation.shortest_path import Boundaries, PathCosts, path_bounds, recombined
@@ -241,16 +249,22 @@ def test_the_model_is_as_good_as_trying_everything(tiny: Machine, shared: int) -
     assert best - 1 <= solution.objective <= best * 1.001 + 100
 
 
-def test_the_least_that_moves_is_the_least(tiny: Machine) -> None:
+@pytest.mark.parametrize("capacity", [2000, 8000, 15000, 30000, 60000, 1 << 40])
+def test_the_least_that_moves_is_the_least(tiny: Machine, capacity: int) -> None:
+    """Of all sets of resident activations, with as many parts of the weights as then fit."""
     graph = graphs.residual(1, size=12, channels=16)
     known = activations(graph)
+    reserve = 1000
     for column in Candidates(graph, tiny).columns()[::7]:
-        of = activation_costs(column, known)
-        capacity = 60000
-        least = least_main_traffic(column, of, capacity, 1000)
-        free = least_main_traffic(column, of, 1 << 40, 1000)
-        assert free is not None
-        assert least is None or least >= free
+        costs = activation_costs(column, known)
+        names = [i.name for i in costs if i.can_reside]
+        residents = chain.from_iterable(combinations(names, n) for n in range(len(names) + 1))
+        traffic = [
+            main_traffic(column, costs, frozenset(resident), pinned)
+            for resident, pinned in product(residents, range(WEIGHT_PARTS + 1))
+            if shared_bytes(column, costs, frozenset(resident), pinned, reserve) <= capacity
+        ]
+        assert least_main_traffic(column, costs, capacity, reserve) == min(traffic, default=None)
 
 
 def check(graph: Graph, machine: Machine, found: Segmentation) -> None:
