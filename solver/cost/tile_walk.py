@@ -75,25 +75,6 @@ class TileWalk:
         """Busy cycles of the vector engine."""
         return sum(self.timings[k].vector for k in self.timing)
 
-    def loaded(self, depth: int) -> list[list[bool]]:
-        """Of each tile and reduce tile, whether its weights are copied in; ``depth``: the multi-buffering degree."""
-        held: list[int] = []
-        counter = 0
-        flags: list[list[bool]] = []
-        for wanted in self.weights:
-            row: list[bool] = []
-            for key in wanted:
-                missing = key not in held
-                row.append(missing)
-                if missing:
-                    if len(held) < depth:
-                        held.append(key)
-                    else:
-                        held[counter % depth] = key
-                    counter += 1
-            flags.append(row)
-        return flags
-
     def last_tiles_read(self, tensor: str, producer: TileWalk) -> list[int]:
         """For each tile, the last tile of the tensor's ``producer`` that it reads (-1: none)."""
         boxes = self.reads[tensor]

@@ -8,19 +8,11 @@ from itertools import product
 
 from ...ir.machine import Machine
 from ..switches import ALL_ON, Disabled
+from ..tiling.problem import WEIGHT_DEPTHS
+from .problem import Footprint
 
-WEIGHT_DEPTHS = (1, 2, 3)
-"""Versions of the weights; chosen: a third one covers the latency of copies where the engines are balanced."""
 SCRATCH_DEPTHS = (1, 2, 3, 4, 6, 8)
 """Versions of scratch; chosen: more than three help while the vector engine is with the operator before."""
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Bytes of one version of the scratch buffers and of the weights of an operator; 0 where it has none."""
-
-    scratch: int
-    weights: int
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 Each operator's tile loop is pipelined by itself, in the cell that has the most work. The decision is an exhaustive
 search: every pair of degrees that fits is evaluated exactly, for queues that issue in order, by playing the walk
-(:mod:`.walk_cycles`), so the least cycles are optimal by enumeration. The steady state plays no part in it, since many
-walks are too short to have one; for the chosen degrees, :mod:`.model` says its initiation interval. Operators whose
-loops are equal share the answer.
+(:mod:`.model`), so the least cycles are optimal by enumeration. Operators whose loops are equal share the answer.
 """
 
 from __future__ import annotations
@@ -21,10 +19,9 @@ from ..cost.equivalence import structural_class
 from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
 from ..cost.tile_walk import TileWalk, TileWalks
 from ..switches import ALL_ON, Disabled
-from .candidates import Degrees, Footprint, degrees
-from .model import initiation_interval
-from .problem import loop_body
-from .walk_cycles import NO_PRECEDING_WORK, PrecedingWork, walk_cycles
+from .candidates import Degrees, degrees
+from .model import walk_cycles
+from .problem import NO_PRECEDING_WORK, Footprint, PrecedingWork
 
 
 @dataclass(frozen=True)
@@ -40,22 +37,19 @@ class TooLarge:
 
 @dataclass(frozen=True)
 class PipelinedLoop:
-    """An operator's tile loop in one segment: ``cycles`` of the busiest cell; ``interval`` cycles between tiles in the
-    steady state, rounded up."""
+    """An operator's tile loop in one segment: ``cycles`` of the busiest cell."""
 
     segment: int
     op: str
     cycles: int
-    interval: int
 
 
 @dataclass(frozen=True)
 class _Best:
-    """The degrees, the cycles of the walk with them, and those between tiles in the steady state."""
+    """The degrees, and the cycles of the walk with them."""
 
     degrees: Degrees
     cycles: int
-    interval: int
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,7 @@ class Pipelines:
                 continue
             walk = self.walks.walk(op, tile, max(running, key=lambda c: c.weight))
             best = self._best(walk, op, segment, footprint, {} if "stalled-depths" in self.disabled else preceding)
-            loops.append(PipelinedLoop(index, op.name, best.cycles, best.interval))
+            loops.append(PipelinedLoop(index, op.name, best.cycles))
             if tile.engine == "matrix":
                 preceding.clear()
             else:
@@ -169,9 +163,7 @@ class Pipelines:
         versioned = footprint if walk.weights else replace(footprint, weights=0)
         candidates = [(cycles(d), d) for d in degrees(self.machine, versioned, held, self.disabled)]
         least, best = min(candidates, key=lambda c: (c[0], c[1].bytes, c[1].scratch, c[1].weights))
-        body = loop_body(walk, self.machine, footprint, loads, best)
-        interval = -(-initiation_interval(body) // body.tiles)
-        return _Best(best, max(1, least - preceding.cycles), interval)
+        return _Best(best, max(1, least - preceding.cycles))
 
     def _loads(self, op: Op, walk: TileWalk, segment: Segment) -> dict[int, int]:
         """Cycles that a copy queue is busy with each weight tile.

@@ -13,7 +13,8 @@ from girih.ir.plan import Segment, Tile
 from girih.ir.semantics.cell import Cells
 from girih.solver.cost.operator import OpCost
 from girih.solver.cost.tile_walk import TileWalks
-from girih.solver.pipeline.walk_cycles import NO_PRECEDING_WORK, PrecedingWork, walk_cycles
+from girih.solver.pipeline.model import walk_cycles
+from girih.solver.pipeline.problem import NO_PRECEDING_WORK, PrecedingWork
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
 from tests.support import graphs
