@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -99,7 +100,14 @@ def _explained(path: str | Path) -> Generator[None]:
 
 
 def _is_replaceable(place: Path) -> bool:
-    return place.is_file() or not place.exists()
+    """Whether a file can be renamed to ``place``: there is a regular file, or nothing.
+
+    One look decides: between two, another process may write the file, which then seemed to be a device.
+    """
+    try:
+        return stat.S_ISREG(place.stat().st_mode)
+    except (OSError, ValueError):
+        return True
 
 
 def _mode(place: Path) -> int:

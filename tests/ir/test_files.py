@@ -87,3 +87,25 @@ def test_check_finds_a_file_in_the_way(tmp_path: Path) -> None:
 def test_check_leaves_no_trace(tmp_path: Path) -> None:
     check_writable(tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_another_process_writes_meanwhile_is_replaced_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not there at first, and there at the second look, is no device."""
+    place, look = tmp_path / "file", Path.stat
+
+    def racing(path: Path, **options: bool) -> os.stat_result:
+        try:
+            return look(path, **options)
+        except FileNotFoundError:
+            if path == place:
+                with open(place, "wb") as file:
+                    file.write(b"of another process")
+            raise
+
+    monkeypatch.setattr(Path, "stat", racing)
+    monkeypatch.setattr(Path, "write_bytes", None)
+    with written_whole(place) as file:
+        file.write(b"ours")
+    assert place.read_bytes() == b"ours"
