@@ -45,13 +45,13 @@ ALL_ON: Disabled = frozenset()
 SWITCHES: Mapping[Switch, str] = {
     # The loop.
     "heuristic-segments": "The segments of the published heuristics are also planned by the models below segmentation.",
-    "learned-costs": "A segment that takes longer than promised costs as much as it takes in the following rounds.",
-    "overlap-variety": "Rounds of segmentation differ in how much of all work is thought not to overlap.",
+    "learned-costs": "A segment that takes longer than estimated costs what it takes in the iterations that follow.",
+    "overlap-variety": "Iterations differ in their overlap penalty: how much of all work is assumed not to overlap.",
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
     "rematerialisation": "Results are computed again where they are read instead of moved through main memory.",
     "longer-residency": "Residency of the best plan is searched once more, for longer.",
-    "address-reflection": "Local memory of some segments is turned over, so that the next can be loaded earlier.",
+    "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",

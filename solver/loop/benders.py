@@ -12,7 +12,7 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - residency: a slot needs more than the shared memory has     → tiling: a lower cap for the weights; then segmentation
 - banks of the shared memory cannot be packed                 → residency: leave room
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
-- timeline: a segment takes longer than it was promised to     → segmentation: this column is as dear as it is
+- timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
 After the iterations, changes of the best plan are tried (:mod:`.local_search`).
 
@@ -46,9 +46,9 @@ from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
-    EXPOSURES,
     HEURISTIC_SECONDS,
     ITERATION_SECONDS,
+    OVERLAP_PENALTIES,
     WALL_CLOCK_FACTOR,
     Iteration,
     affords,
@@ -57,7 +57,7 @@ from ..subproblem.time_budget import (
 from .evaluate import evaluate
 from .incumbent import Incumbent
 from .local_search import improve
-from .master import Cuts, Master, dearer
+from .master import Cuts, Master, cost_cuts
 from .precheck import check_smallest
 
 MOST_CUTS = 64
@@ -114,7 +114,7 @@ class _Search:
         self.cuts = Cuts()
         self.subproblem = Subproblem(graph, machine, options, incumbent.note)
         self.master = Master(graph, machine, Candidates(graph, machine, disabled=options.disabled), options.seed)
-        self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
+        self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
 
     def run(self) -> None:
@@ -180,14 +180,14 @@ class _Search:
     # The iterations.
 
     def _iterations(self) -> tuple[Iteration, ...]:
-        budgets = iterations(self.options.timeout, len(self.graph.ops), self._kinds)
+        budgets = iterations(self.options.timeout, len(self.graph.ops), self._class_count)
         if "overlap-variety" in self.options.disabled:
-            return tuple(replace(budget, exposed=budgets[0].exposed) for budget in budgets)
+            return tuple(replace(budget, overlap_penalty=budgets[0].overlap_penalty) for budget in budgets)
         return budgets
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
-        return affords(self.options.timeout, seconds, len(self.graph.ops), self._kinds)
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self._class_count)
 
     def _iterate(self, budgets: tuple[Iteration, ...]) -> InfeasibleError | None:
         """All iterations, until the search is over or nothing new comes; why no more segmentations are feasible."""
@@ -203,7 +203,7 @@ class _Search:
             if attempt is not None and "learned-costs" not in self.options.disabled:
                 self._learn(attempt)
             stale = 0 if attempt is not None else stale + 1
-            if stale == len(EXPOSURES):
+            if stale == len(OVERLAP_PENALTIES):
                 break
         return None
 
@@ -264,8 +264,8 @@ class _Search:
 
     def _learn(self, attempt: _Attempt) -> None:
         """Optimality cuts."""
-        learned = dearer(attempt.segmentation, attempt.evaluated)
+        learned = cost_cuts(attempt.segmentation, attempt.evaluated)
         self.cuts = replace(self.cuts, columns=(*self.cuts.columns, *learned))
         if learned:
             what = f"{learned[0].ops[0]} .. {learned[0].ops[-1]} takes {learned[0].cycles:,} cycles"
-            self.record.tell("segmentation", "dearer", message=f"{len(learned)} segments; {what}")
+            self.record.tell("segmentation", "costlier", message=f"{len(learned)} segments; {what}")

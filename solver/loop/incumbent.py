@@ -56,7 +56,7 @@ class Incumbent:
             self.best = Best(plan, request, subproblem)
         status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
         solved = Solved("plan", status, float(plan.cycles_predicted), float(self.bound), "cycles")
-        note = f"round {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")
+        note = f"iteration {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")
         self.note(ModelRun.of(solved, Effort(self.record.seconds), note))
 
     def note(self, run: ModelRun) -> None:

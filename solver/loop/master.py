@@ -18,8 +18,8 @@ from ..subproblem.tile_choice import TilingCuts
 from ..subproblem.time_budget import Iteration, budget
 from ..tiling.solve import Caps
 
-DEARER = 1.1
-"""A segment that takes so many times what was promised is worth another iteration; chosen, not measured."""
+COSTLIER = 1.1
+"""A segment that takes so many times its estimate is worth another iteration; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Master:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
             self.graph, self.machine, cuts=cuts.columns, budget=budget(iteration.segmentation),
-            seed=self.seed, candidates=self.candidates, overlap_penalty=iteration.exposed,
+            seed=self.seed, candidates=self.candidates, overlap_penalty=iteration.overlap_penalty,
         )  # fmt: skip
 
     def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:
@@ -72,12 +72,12 @@ class Master:
         return cuts.capped({infeasibility.op: new}) if cap >= LEAST_CAP else None
 
 
-def dearer(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:
-    """Optimality cuts: what segments take that turned out to take longer than promised."""
+def cost_cuts(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:
+    """Optimality cuts: the cycles of segments that take more than :data:`COSTLIER` times their estimate."""
     found: list[BendersCut] = []
     for column, chosen, cycles in zip(
         segmentation.columns, segmentation.segments, evaluated.segment_cycles, strict=True
     ):
-        if cycles > DEARER * column.cycles:
+        if cycles > COSTLIER * column.cycles:
             found.append(BendersCut(chosen.ops, chosen.instances, chosen.cores, cycles))
     return tuple(found)

@@ -31,7 +31,7 @@ LONGEST_SEARCH = 60.0
 """Seconds for one search of one model at most, so that any timeout ends: iterations look elsewhere instead."""
 ITERATION_SECONDS = 0.2
 """What an iteration takes for each operator, about: searches, prediction and check."""
-EXPOSURES = (10, 40, 4)
+OVERLAP_PENALTIES = (10, 40, 4)
 """How much of all work is thought to count as time, one part in so many, by iteration: see segmentation."""
 WALL_CLOCK_FACTOR = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
@@ -42,13 +42,13 @@ It is never less than so many times the first iteration: that should run in any 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One pass from segmentation to a plan: seconds for each model, and ``exposed`` for segmentation.
+    """One pass from segmentation to a plan: seconds for each model, and ``overlap_penalty`` for segmentation.
 
     ``number`` counts from 1; what comes before the first is 0.
     """
 
     number: int
-    exposed: int
+    overlap_penalty: int
     segmentation: float
     tiling: float
     residency: float
@@ -67,11 +67,13 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < SHORT:
-        return (Iteration(1, EXPOSURES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+        return (Iteration(1, OVERLAP_PENALTIES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
     paid = int((timeout - ENUMERATION_SECONDS * kinds) / (ITERATION_SECONDS * max(1, ops)))
     number = max(1, min(MOST_ITERATIONS, paid))
     share = min(0.1 * timeout, LONGEST_SEARCH)
-    return tuple(Iteration(n + 1, EXPOSURES[n % len(EXPOSURES)], share, share, share, 0.2) for n in range(number))
+    return tuple(
+        Iteration(n + 1, OVERLAP_PENALTIES[n % len(OVERLAP_PENALTIES)], share, share, share, 0.2) for n in range(number)
+    )
 
 
 def budget(seconds: float) -> Budget:
