@@ -89,17 +89,20 @@ def test_check_leaves_no_trace(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("moment", [1, 2, 3])
 def test_a_file_that_another_process_writes_meanwhile_is_replaced_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
-    """What is not there at first, and there at the second look, is no device."""
-    place, look = tmp_path / "file", Path.stat
+    """What is not there at one look, and there at the next, is no device."""
+    place, look, misses = tmp_path / "file", Path.stat, 0
 
     def racing(path: Path, **options: bool) -> os.stat_result:
+        nonlocal misses
         try:
             return look(path, **options)
         except FileNotFoundError:
-            if path == place:
+            misses += path == place
+            if path == place and misses == moment:
                 with open(place, "wb") as file:
                     file.write(b"of another process")
             raise
