@@ -1,4 +1,4 @@
-"""One question to the subproblem, and what becomes of its answers: the incumbent hears of every plan at once."""
+"""Evaluates segments by the subproblem; every plan that comes out is offered to the incumbent immediately."""
 
 from __future__ import annotations
 

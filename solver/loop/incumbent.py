@@ -28,9 +28,9 @@ class Best:
 
 
 class Incumbent:
-    """``lower_bound``: cycles of any plan at least, and what tells so.
+    """The best plan, replaced only by better ones, so that an interrupt at any time leaves a valid one.
 
-    It may be replaced at any time, and an interrupt at any time leaves it.
+    ``lower_bound``: the cycles that no plan can beat, and the resource that they are of.
     """
 
     def __init__(self, record: Record, lower_bound: tuple[int, str]) -> None:
