@@ -172,12 +172,13 @@ class Pipelines:
         """
         if not walk.weights:
             return {}
-        cells = self.cells.row(segment, 0)
         assert op.anchor is not None
         name = op.stages[op.anchor].reads[1].tensor
         if name not in self.graph.constant_names:
             return {key: move.busy(self.machine) for key, move in enumerate(walk.loads)}
-        boxes = [c.ops[op.name].tensors[name] for c in cells if op.name in c.ops]
+        rows = (self.cells.row(segment, instance) for instance in range(count(segment.instances)))
+        # An instance whose rows nobody needs (padding, strides) does not run the operator.
+        boxes = next(filter(None, ([c.ops[op.name].tensors[name] for c in row if op.name in c.ops] for row in rows)))
         groups = len(set(boxes))
         members = max(1, len(boxes) // groups)
         share = {link.name: 1 / groups for link in self.machine.links}
