@@ -67,7 +67,7 @@ def sums_in_parts(graph: Graph, program: Program, cuts: Cuts) -> tuple[str, ...]
 
 def _mean(op: Op, cut: tuple[int, ...]) -> Fraction:
     """The mean number of products in the tiles of a sum."""
-    extents = [axis.extent for axis in op.stages[op.anchor or 0].axes if axis.reduce]
+    extents = [axis.extent for axis in op.stages[op.contraction or 0].axes if axis.reduce]
     return Fraction(math.prod(extents), math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True)))
 
 
@@ -139,7 +139,7 @@ def evaluate_op(
     local[op.output] = np.zeros(result.shape, result.dtype)
     for position, stage in enumerate(op.stages):
         with np.errstate(all="ignore"):
-            evaluate_stage(stage, local, cut if position == op.anchor else ())
+            evaluate_stage(stage, local, cut if position == op.contraction else ())
     arrays[op.output] = local[op.output]
 
 

@@ -13,7 +13,7 @@ from .cycles.engine_loads import engine_loads
 from .cycles.losses import verdict
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, Log, model_rows
-from .plan_tables import ending, host_rows, operator_rows, recomputed_rows, segment_rows, waiting
+from .plan_tables import ending, host_rows, operator_rows, rematerialised_rows, segment_rows, waiting
 from .report import Report, Summary
 
 
@@ -49,12 +49,12 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
     return Report(
         summary=summary,
         models=model_rows(plan, log),
-        spent=breakdown,
+        breakdown=breakdown,
         verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),
         segments=segment_rows(plan, loads),
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),
         operators=operator_rows(graph, plan, program, loads),
-        recomputed=recomputed_rows(plan),
+        rematerialised=rematerialised_rows(plan),
         hosts=host_rows(graph),
     )

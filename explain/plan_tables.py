@@ -62,7 +62,7 @@ class OperatorRow:
 
 
 @dataclass(frozen=True)
-class RecomputedRow:
+class RematerialisedRow:
     """An operator that is rematerialised in ``segment``, for ``readers``, so that its result need not be moved."""
 
     operator: str
@@ -162,10 +162,10 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
     return tuple(rows)
 
 
-def recomputed_rows(plan: Plan) -> tuple[RecomputedRow, ...]:
+def rematerialised_rows(plan: Plan) -> tuple[RematerialisedRow, ...]:
     """One row for each operator that runs again."""
     segment_of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
-    return tuple(RecomputedRow(r.op, segment_of[r.readers[0]], r.readers) for r in plan.recomputed)
+    return tuple(RematerialisedRow(r.op, segment_of[r.readers[0]], r.readers) for r in plan.rematerialised)
 
 
 def host_rows(graph: Graph) -> tuple[HostRow, ...]:

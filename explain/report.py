@@ -11,7 +11,7 @@ from ..ir.files import write_text
 from .cycles.breakdown import CycleBreakdown
 from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
-from .plan_tables import HostRow, OperatorRow, RecomputedRow, SegmentRow
+from .plan_tables import HostRow, OperatorRow, RematerialisedRow, SegmentRow
 from .text import render
 from .units import plural
 
@@ -64,18 +64,18 @@ class Summary:
 class Report:
     """Tables about one compiled network; rows are documented where they are defined.
 
-    ``spent`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
+    ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
     """
 
     summary: Summary
     models: tuple[ModelRow, ...]
-    spent: CycleBreakdown
+    breakdown: CycleBreakdown
     verdict: str
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]
     operators: tuple[OperatorRow, ...]
-    recomputed: tuple[RecomputedRow, ...]
+    rematerialised: tuple[RematerialisedRow, ...]
     hosts: tuple[HostRow, ...]
 
     def __str__(self) -> str:

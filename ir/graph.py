@@ -152,7 +152,7 @@ class Op:
         return self.outputs[0]
 
     @cached_property
-    def anchor(self) -> int | None:
+    def contraction(self) -> int | None:
         """The index of the stage that is a contraction with an own column axis (what a matrix engine can run)."""
         for position, stage in enumerate(self.stages):
             if stage.is_contraction and contraction_axes(stage).n:

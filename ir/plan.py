@@ -35,7 +35,7 @@ class Tile:
 
     ``sizes``: extent of a tile in each dimension of the output (the last tile of a dimension can be smaller).
     ``order``: the output's dimensions from the outermost tile loop to the innermost. ``reduce``: for the anchor
-    (see :attr:`girih.ir.graph.Op.anchor`), extent of a tile along each of its reduce axes, in the order of
+    (see :attr:`girih.ir.graph.Op.contraction`), extent of a tile along each of its reduce axes, in the order of
     the stage's axes; empty without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The tile's
     private buffers, and the matrix engine's results, are held ``depth`` times in the accumulator memory, the stationary
     operand ``weight_depth`` times in the weight memory, so that consecutive tiles overlap.
@@ -62,7 +62,7 @@ class Segment:
     ``ops`` are a run of the graph's operators, whose last is the leader, in an order in which they can run.
     ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
     over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
-    its own without splits or tiles. ``inside`` are results that are made where their concatenation lies: they have no
+    its own without splits or tiles. ``aliased`` are results that are made where their concatenation lies: they have no
     local buffer of their own and are not copied (see :mod:`girih.ir.semantics.concat_aliasing`).
     """
 
@@ -70,7 +70,7 @@ class Segment:
     instances: tuple[Split, ...]
     cores: tuple[Split, ...]
     tiles: tuple[Tile, ...]
-    inside: tuple[str, ...] = ()
+    aliased: tuple[str, ...] = ()
 
     @cached_property
     def tile(self) -> dict[str, Tile]:
@@ -122,9 +122,10 @@ class SharedBuffer:
     its home in main memory when slot ``live[0]`` begins; ``store`` copies it there when the slot that makes it ends.
     What a core loads or stores may lie in several of them (see :func:`girih.ir.box.spread`), but for tiles of weights.
 
-    ``phase`` is for constants that do not fit at once: all their buffers live in the one slot that uses them, and each
-    is fetched just before the first tile that needs it, in the order of the list. Two of them whose phases differ by
-    two or more may share addresses: the later is fetched after the last tile that uses the earlier.
+    ``ring_position`` is for constants that do not fit at once and pass through a circular buffer: all their buffers
+    live in the one slot that uses them, and each is fetched just before the first tile that needs it, in the order of
+    the list. Two of them whose positions differ by two or more may share addresses: the later is fetched after the
+    last tile that uses the earlier.
     """
 
     tensor: str
@@ -135,7 +136,7 @@ class SharedBuffer:
     live: tuple[int, int]
     fetch: bool = False
     store: bool = False
-    phase: int = 0
+    ring_position: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Recomputation:
+class Rematerialisation:
     """``op`` runs a second time, for ``readers``, which are in one segment.
 
     See :mod:`girih.ir.semantics.rematerialise`.
@@ -174,8 +175,8 @@ class Recomputation:
 class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
-    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``recomputed``, its
-    operators are those of :func:`girih.ir.semantics.rematerialise.rematerialised`.
+    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``rematerialised``, its
+    operators are those of :func:`girih.ir.semantics.rematerialise.with_reruns`.
     """
 
     strategy: str
@@ -193,7 +194,7 @@ class Plan:
     lower_bound_reason: str
     predictions: tuple[Prediction, ...]
     solved: tuple[Solved, ...]
-    recomputed: tuple[Recomputation, ...] = ()
+    rematerialised: tuple[Rematerialisation, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:

@@ -39,7 +39,7 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
       girih explain resnet50.girih
       girih explain resnet50.girih -o report.txt
       girih explain resnet50.girih --format json | jq .segments
-      girih explain resnet50.girih --json | jq '.spent.operators | sort_by(.work - .cycles)[:10]'
+      girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
     """
     from ...ir.files import check_places, write_text
 

@@ -145,7 +145,7 @@ class _Account:
                 shares = {(charged, cause): end - begin - own, (waiting or op, "engine"): own}
             for (name, share_cause), cycles in shares.items():
                 ledger.waits[name][share_cause, op, engine] += cycles
-                ledger.parts[name]["between"] += cycles if boundary else 0.0
+                ledger.parts[name]["boundary"] += cycles if boundary else 0.0
 
     def _cause(self, node: Node, core: int | None) -> str:
         """The cause of a wait of ``core`` that is attributed to an instruction."""

@@ -55,17 +55,17 @@ class WaitReason:
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """The cycles of a resource, mean of its ``instances``: in one segment, in one operator, or in all of them.
+    """The cycles of a resource, mean of its ``units``: in one segment, in one operator, or in all of them.
 
     ``segment`` is ``None`` for all of them, ``op`` is empty for all operators of a segment. ``work`` and ``extra`` are
     ``None`` where the lower bound knows nothing of the engine. ``busy`` are the cycles in which it ran instructions,
-    ``busiest`` those of the core with the most. ``reasons`` are the longest waits. Of the waits, ``between`` are fill
+    ``busiest`` those of the core with the most. ``reasons`` are the longest waits. Of the waits, ``boundary`` are fill
     and drain, at the boundaries of segments and instances: before the first instruction, after the last, and from one
     operator to one that does not follow it in its segment.
     """
 
     resource: str
-    instances: int
+    units: int
     segment: int | None
     op: str
     cycles: float
@@ -78,7 +78,7 @@ class BreakdownRow:
     busy: float
     busiest: float
     waits: dict[str, float]
-    between: float
+    boundary: float
     reasons: tuple[WaitReason, ...]
 
     @property

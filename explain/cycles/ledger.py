@@ -17,21 +17,21 @@ Wait = tuple[str, str, str]
 
 
 class Ledger:
-    """By operator: cycles in ``parts`` (peak, rounding, issue, slowed, between) and ``waits``, summed over instances.
+    """By operator: cycles in ``parts`` (peak, rounding, issue, slowed, boundary) and ``waits``, summed over units.
 
     ``busy`` has the cycles of each instance apart.
     """
 
-    def __init__(self, resource: str, instances: int) -> None:
+    def __init__(self, resource: str, units: int) -> None:
         self.resource = resource
-        self.instances = instances
+        self.units = units
         self.parts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        self.busy: list[dict[str, float]] = [defaultdict(float) for _ in range(instances)]
+        self.busy: list[dict[str, float]] = [defaultdict(float) for _ in range(units)]
         self.waits: dict[str, dict[Wait, float]] = defaultdict(lambda: defaultdict(float))
 
     def row(self, ops: Sequence[str], work: Work | None, segment: int | None = None, op: str = "") -> BreakdownRow:
         """The row of some operators; ``work`` is what the lower bound says of the resource."""
-        count = self.instances
+        count = self.units
 
         def part(name: str) -> float:
             return sum(self.parts[o][name] for o in ops if o in self.parts) / count
@@ -51,7 +51,7 @@ class Ledger:
         useful = None if work is None else sum(work.by_op.get(o, 0.0) for o in ops)
         return BreakdownRow(
             resource=self.resource,
-            instances=count,
+            units=count,
             segment=segment,
             op=op,
             cycles=sum(busy) / count + sum(waits.values()),
@@ -64,6 +64,6 @@ class Ledger:
             busy=sum(busy) / count,
             busiest=max(busy),
             waits=waits,
-            between=part("between"),
+            boundary=part("boundary"),
             reasons=tuple(WaitReason(*wait, cycles) for wait, cycles in longest),
         )

@@ -194,7 +194,7 @@ class _OpInfluence:
 
     def _is_counted(self, position: int, operand: int) -> bool:
         """Whether points that read this operand use weights that count."""
-        return self._counted and position == self._op.anchor and operand == 0
+        return self._counted and position == self._op.contraction and operand == 0
 
     def _through_read(
         self, position: int, operand: int, stage: Stage, in_bounds: InBoundsPoints, extent: InfluenceExtent

@@ -90,7 +90,7 @@ def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[Work, ...]:
 
 def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -> bool:
     """Whether a matrix engine can run the stage at ``position``."""
-    if position != op.anchor:
+    if position != op.contraction:
         return False
     rate = machine.engine_for("matrix").rate or {}
     return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].factors)

@@ -88,14 +88,14 @@ def _engine_bounds(
 
 def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     """By operator: the constant that is its stationary operand, if nobody reads it as anything else."""
-    candidates = {op.name: op.stages[op.anchor].reads[1].tensor for op in on_matrix if op.anchor is not None}
+    candidates = {op.name: op.stages[op.contraction].reads[1].tensor for op in on_matrix if op.contraction is not None}
     others = {n for op in graph.ops if op.host is not None for n in op.inputs} | graph.output_tensors
     others |= {
         read.tensor
         for op in graph.ops
         for position, stage in enumerate(op.stages)
         for operand, read in enumerate(stage.reads)
-        if not (op.name in candidates and position == op.anchor and operand == 1)
+        if not (op.name in candidates and position == op.contraction and operand == 1)
     }
     return {op: name for op, name in candidates.items() if name in graph.constant_names and name not in others}
 

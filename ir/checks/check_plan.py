@@ -34,7 +34,7 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     assert geometry.graph is graph
     facts = Facts(plan, machine, geometry)
     _check_partition(facts)
-    _check_recomputed(plan)
+    _check_rematerialised(plan)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)
     _check_steps(facts)
@@ -76,10 +76,10 @@ def _check_partition(facts: Facts) -> None:
         fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
 
 
-def _check_recomputed(plan: Plan) -> None:
+def _check_rematerialised(plan: Plan) -> None:
     """What runs again, and those that it runs again for, are in one segment."""
     of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
-    for wanted in plan.recomputed:
+    for wanted in plan.rematerialised:
         where = sorted({of[name] for name in wanted.readers})
         if len(where) > 1:
             fail(f"{wanted.op} is to run again for readers in segments {', '.join(map(str, where))}, not in one")
@@ -131,9 +131,9 @@ def _check_tile(facts: Facts, op: Op, tile: Tile) -> None:
         fail(f"the tile of {op.name} has depth {tile.depth} and weight depth {tile.weight_depth}")
     if tile.engine == "vector":
         return
-    if op.anchor is None:
+    if op.contraction is None:
         fail(f"the tile of {op.name} names the matrix engine, which can run none of its stages")
-    axes = [axis for axis in op.stages[op.anchor].axes if axis.reduce]
+    axes = [axis for axis in op.stages[op.contraction].axes if axis.reduce]
     if len(tile.reduce) != len(axes) or any(r < 1 for r in tile.reduce):
         fail(f"the tile of {op.name} cuts its {len(axes)} reduce axes by {tile.reduce}")
 

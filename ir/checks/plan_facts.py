@@ -104,9 +104,9 @@ class Geometry:
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
         key = (self.cells.classes.class_of[op.name], tile.cut, box)
         if key not in self._streams:
-            assert op.anchor is not None
+            assert op.contraction is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
-            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            tiles = stationary_walk(op, self.graph.tensor, points[op.contraction], tile.reduce)
             keep = np.ones(len(tiles), dtype=np.bool_)
             keep[1:] = np.any(tiles.spans[1:] != tiles.spans[:-1], axis=(1, 2))
             when = np.flatnonzero(keep & tiles.present)
@@ -116,8 +116,8 @@ class Geometry:
     def _not_followed(self, op: Op) -> frozenset[int]:
         number = self.cells.classes.class_of[op.name]
         if number not in self._free:
-            assert op.anchor is not None
-            right = op.stages[op.anchor].reads[1].tensor
+            assert op.contraction is not None
+            right = op.stages[op.contraction].reads[1].tensor
             self._free[number] = not_followed(op, self.graph.tensor, right)
         return self._free[number]
 
@@ -158,9 +158,9 @@ class Facts:
 
     def stationary(self, segment: Segment, op: Op) -> str | None:
         """What the matrix engine holds in weight memory for ``op``."""
-        if op.anchor is None or segment.tile[op.name].engine != "matrix":
+        if op.contraction is None or segment.tile[op.name].engine != "matrix":
             return None
-        return op.stages[op.anchor].reads[1].tensor
+        return op.stages[op.contraction].reads[1].tensor
 
     def streamed(self, segment: Segment, name: str) -> bool:
         """Whether a constant goes straight to weight memory in this segment: no read of it is anything else."""
@@ -169,7 +169,7 @@ class Facts:
         for op in self.ops(segment):
             for position, stage in enumerate(op.stages):
                 for operand, read in enumerate(stage.reads):
-                    right = position == op.anchor and operand == 1 and segment.tile[op.name].engine == "matrix"
+                    right = position == op.contraction and operand == 1 and segment.tile[op.name].engine == "matrix"
                     if read.tensor == name and not right:
                         return False
         return True

@@ -91,7 +91,7 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
         known[key] = buffer
     cells = facts.all_cells(segment)
     places = possible_aliases(facts.graph, facts.ops(segment))
-    for name in segment.inside:
+    for name in segment.aliased:
         if name not in places:
             _fail(f"segment {index} says that {name} lies inside another tensor, and it has no such place")
     _check_data(facts, index, segment, cells, known)

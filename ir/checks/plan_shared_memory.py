@@ -62,12 +62,16 @@ def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) 
         _fail(f"{_name(buffer)} is a home, and must hold the whole tensor all the time")
     if buffer.memory == memories[0] and (buffer.fetch or buffer.store):
         _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
-    if buffer.phase < 0 or (buffer.phase and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)):
-        _fail(f"{_name(buffer)} has phase {buffer.phase}, and only what is fetched for one slot can have one")
+    if buffer.ring_position < 0 or (
+        buffer.ring_position and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)
+    ):
+        _fail(
+            f"{_name(buffer)} has ring position {buffer.ring_position}, and only what is fetched for one slot has one"
+        )
 
 
 def _check_alone(buffers: list[SharedBuffer]) -> None:
-    """No two share a byte in one slot, but for phases of a ring that are two or more apart."""
+    """No two share a byte in one slot, but for positions of a ring that are two or more apart."""
     if not buffers:
         return
     low = np.array([b.address for b in buffers])
@@ -85,7 +89,7 @@ def _check_alone(buffers: list[SharedBuffer]) -> None:
 
 
 def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
-    return a.tensor == b.tensor and a.live == b.live and abs(a.phase - b.phase) >= 2
+    return a.tensor == b.tensor and a.live == b.live and abs(a.ring_position - b.ring_position) >= 2
 
 
 class _Contents:
@@ -223,29 +227,31 @@ class _Contents:
             )
 
     def _check_rings(self, name: str, streams: list[Stream]) -> None:
-        """Where phases take turns, no core needs one whose place another has taken."""
+        """Where positions take turns, no core needs one whose place another has taken."""
         for slot in dict.fromkeys(s.slot for s in streams):
             rings = [b for b in self.here.get(name, ()) if b.live == (slot, slot + 1)]
-            last_phase = max((b.phase for b in rings), default=0)
-            if last_phase < 2:
+            last_position = max((b.ring_position for b in rings), default=0)
+            if last_position < 2:
                 continue
             begins: dict[int, int] = {}
             ends: dict[int, int] = {}
             for stream in (s for s in streams if s.slot == slot):
-                phases = np.full(len(stream.tiles), -1)
+                positions = np.full(len(stream.tiles), -1)
                 for buffer in rings:
-                    phases = np.where((phases < 0) & _within(stream.tiles, buffer.box), buffer.phase, phases)
-                for phase, when in zip(phases.tolist(), stream.when.tolist(), strict=True):
-                    begins[phase] = min(begins.get(phase, when), when)
-                    ends[phase] = max(ends.get(phase, when), when)
-            for phase in range(2, last_phase + 1):
-                # Reaching the phase before it, or any later one, fetches it: into the place of what is two phases old.
-                fetched = min((t for p, t in begins.items() if p >= phase - 1), default=None)
-                needed = max((t for p, t in ends.items() if p <= phase - 2), default=-1)
+                    positions = np.where(
+                        (positions < 0) & _within(stream.tiles, buffer.box), buffer.ring_position, positions
+                    )
+                for position, when in zip(positions.tolist(), stream.when.tolist(), strict=True):
+                    begins[position] = min(begins.get(position, when), when)
+                    ends[position] = max(ends.get(position, when), when)
+            for position in range(2, last_position + 1):
+                # Reaching the position before it, or any later one, fetches it into the place of what is two older.
+                fetched = min((t for p, t in begins.items() if p >= position - 1), default=None)
+                needed = max((t for p, t in ends.items() if p <= position - 2), default=-1)
                 if fetched is not None and needed >= fetched:
                     _fail(
-                        f"phase {phase} of {name} in slot {slot} is fetched at step {fetched} of the walk, and one two "
-                        f"phases older is still needed at step {needed}"
+                        f"ring position {position} of {name} in slot {slot} is fetched at step {fetched} of the walk, "
+                        f"and one two positions older is still needed at step {needed}"
                     )
 
     def _check_ports(self) -> None:

@@ -106,8 +106,8 @@ def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce
     ``points`` are those of the anchor stage. Reduce axes are cut by ``reduce``, row-major; all tiles have the same
     reduce extents, because no reduce axis depends on the tile.
     """
-    assert op.anchor is not None
-    stage = op.stages[op.anchor]
+    assert op.contraction is not None
+    stage = op.stages[op.contraction]
     shapes = {b.name: b.shape for b in op.buffers} | {name: tensors[name].shape for name in op.inputs}
     axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
     cuts = tile_walk(tuple(full((stage.axes[a].extent,))[0] for a in axes), reduce, tuple(range(len(axes))))

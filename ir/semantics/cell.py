@@ -193,7 +193,7 @@ class Cells:
 
     def row(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
         """The cells of all cores that ``segment`` uses, in one of its instances."""
-        key = (segment.ops, segment.inside, segment.instances, segment.cores, instance)
+        key = (segment.ops, segment.aliased, segment.instances, segment.cores, instance)
         if key not in self._rows:
             self._rows[key] = tuple(self.cell(segment, instance, core) for core in range(count(segment.cores)))
         return self._rows[key]
@@ -210,12 +210,12 @@ class Cells:
     def _class_key(self, segment: Segment) -> tuple[int, tuple[int, ...]]:
         """The structure of a segment: of its run, and which of the tensors in it lie inside of others."""
         run = self.run(segment.ops)
-        return run.class_number, tuple(run.tensors.index(name) for name in segment.inside)
+        return run.class_number, tuple(run.tensors.index(name) for name in segment.aliased)
 
     def cell(self, segment: Segment, instance: int, core: int) -> Cell:
         """The cell of ``core`` in ``instance`` of ``segment``; empty for a core that the splits do not use."""
         cut = (segment.instances, segment.cores, instance, core)
-        key = (segment.ops, segment.inside, *cut)
+        key = (segment.ops, segment.aliased, *cut)
         if key not in self._cells:
             run = self.run(segment.ops)
             alike = (*self._class_key(segment), *cut)

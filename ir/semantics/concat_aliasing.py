@@ -6,7 +6,7 @@ that of the result, its *parent*, in rows as long as the parent's, and the stage
 parent can be an alias in turn: all layers of a dense block are written into one buffer, that of the root.
 
 What a segment loads keeps its own buffer and is copied. The parent's buffer has room for the largest of what lies in
-it, halos included, and lives as long as any of that: it is a decision (:attr:`girih.ir.plan.Segment.inside`) which
+it, halos included, and lives as long as any of that: it is a decision (:attr:`girih.ir.plan.Segment.aliased`) which
 results are aliases.
 """
 
@@ -74,10 +74,10 @@ def possible_aliases(graph: Graph, ops: Sequence[Op]) -> dict[str, ConcatAlias]:
 
 def concat_aliases(graph: Graph, segment: Segment) -> dict[str, ConcatAlias]:
     """The results of a segment that are aliases."""
-    if not segment.inside:
+    if not segment.aliased:
         return {}
     possible = possible_aliases(graph, [graph.op[name] for name in segment.ops])
-    return {name: alias for name, alias in possible.items() if name in segment.inside}
+    return {name: alias for name, alias in possible.items() if name in segment.aliased}
 
 
 def root_aliases(aliases: Mapping[str, ConcatAlias]) -> dict[str, ConcatAlias]:

@@ -17,35 +17,35 @@ from itertools import count
 
 from ..errors import CheckError
 from ..graph import Graph, Op
-from ..plan import Plan, Recomputation
+from ..plan import Plan, Rematerialisation
 
 
 def planned_graph(graph: Graph, plan: Plan) -> Graph:
-    """The graph whose operators ``plan``, a plan for ``graph``, runs; raises as :func:`rematerialised` does."""
-    return rematerialised(graph, plan.recomputed)
+    """The graph whose operators ``plan``, a plan for ``graph``, runs; raises as :func:`with_reruns` does."""
+    return with_reruns(graph, plan.rematerialised)
 
 
-def rematerialised(graph: Graph, recomputed: Sequence[Recomputation]) -> Graph:
+def with_reruns(graph: Graph, rematerialised: Sequence[Rematerialisation]) -> Graph:
     """The graph in which, one after the other, operators run once more; the same graph if there are none.
 
-    Where ``a`` is run again it is called ``a.again1``, as are its result and its private buffers, or ``a.again2``,
+    Where ``a`` is run again it is called ``a.rerun1``, as are its result and its private buffers, or ``a.rerun2``,
     where something is called so. It stands before the first of its readers, and can be a reader of a later one.
 
     Raises :class:`CheckError` if an operator or a reader does not exist or runs on the host, if it makes nothing that
     its readers read, or if nobody needs the first run any more.
     """
-    graphs = [graph, *(made for _, made in reruns(graph, recomputed))]
+    graphs = [graph, *(made for _, made in reruns(graph, rematerialised))]
     return graphs[-1]
 
 
-def reruns(graph: Graph, recomputed: Sequence[Recomputation]) -> Iterator[tuple[Op, Graph]]:
-    """Each second run, and the graph that has it and those before; raises as :func:`rematerialised` does."""
-    for request in recomputed:
+def reruns(graph: Graph, rematerialised: Sequence[Rematerialisation]) -> Iterator[tuple[Op, Graph]]:
+    """Each second run, and the graph that has it and those before; raises as :func:`with_reruns` does."""
+    for request in rematerialised:
         original = _original(graph, request)
         taken = {t.name for t in graph.tensors} | {n for op in graph.ops for n in (op.name, *_private(op))}
         written = (original.output, *_private(original))
         names = (original.name, *written)
-        suffix = next(s for s in map(".again{}".format, count(1)) if taken.isdisjoint(f"{n}{s}" for n in names))
+        suffix = next(s for s in map(".rerun{}".format, count(1)) if taken.isdisjoint(f"{n}{s}" for n in names))
         rerun = original.renamed(f"{original.name}{suffix}", {n: f"{n}{suffix}" for n in written})
         readers = frozenset(request.readers)
         ops = [op.renamed(op.name, {original.output: rerun.output}) if op.name in readers else op for op in graph.ops]
@@ -63,7 +63,7 @@ def _private(op: Op) -> tuple[str, ...]:
     return tuple(b.name for b in op.buffers)
 
 
-def _original(graph: Graph, request: Recomputation) -> Op:
+def _original(graph: Graph, request: Rematerialisation) -> Op:
     """The operator that is to run again, if that makes sense."""
     if not request.readers or len(set(request.readers)) < len(request.readers):
         raise _wrong(request, "name at least one reader, and each of them once")
@@ -79,5 +79,5 @@ def _original(graph: Graph, request: Recomputation) -> Op:
     return original
 
 
-def _wrong(request: Recomputation, why: str) -> CheckError:
+def _wrong(request: Rematerialisation, why: str) -> CheckError:
     return CheckError(f"invalid plan: {request.op} is to run again for {', '.join(request.readers) or 'nobody'}: {why}")

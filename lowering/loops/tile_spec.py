@@ -209,7 +209,7 @@ def tile_spec(
     for position, (stage, points) in enumerate(zip(op.stages, boxes.points, strict=True)):
         if is_empty(points):
             continue
-        stage_spec = _stage_spec(stage, points, boxes, view, reduce if position == op.anchor else None)
+        stage_spec = _stage_spec(stage, points, boxes, view, reduce if position == op.contraction else None)
         if stage_spec.reduce_tile:
             contraction = len(stages)
         stages.append(stage_spec)

@@ -68,8 +68,10 @@ class OpWalk:
         self._tile = tile
         self._number = number
         self._slot = slot
-        on_matrix = tile.engine == "matrix" and op.anchor is not None
-        self._stationary = op.stages[op.anchor].reads[1].tensor if on_matrix and op.anchor is not None else None
+        on_matrix = tile.engine == "matrix" and op.contraction is not None
+        self._stationary = (
+            op.stages[op.contraction].reads[1].tensor if on_matrix and op.contraction is not None else None
+        )
         self._names = tensor_names(op)
         self._running: list[_Running] = []
         for core, cell in enumerate(cells):
@@ -171,10 +173,10 @@ class OpWalk:
             )
 
     def _chunk(self, name: str, box: Box) -> SharedBuffer:
-        """The shared buffer with ``box``; reaching a phase of a ring fetches the next one."""
+        """The shared buffer with ``box``; reaching a position of a ring fetches the next one."""
         held, _ = self._build.layout.holding(name, box, self._slot)[0]
         for buffer in self._build.layout.shared[name]:
             live = buffer.live[0] <= self._slot < buffer.live[1]
-            if live and 2 <= buffer.phase <= held.phase + 1 and buffer not in self._build.shared_areas:
+            if live and 2 <= buffer.ring_position <= held.ring_position + 1 and buffer not in self._build.shared_areas:
                 self._build.open_shared(buffer, self._number)
         return held

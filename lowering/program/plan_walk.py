@@ -30,8 +30,8 @@ class Walker:
             self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
         for buffer in plan.shared:
-            # Later phases of a ring are fetched on the way, see OpWalk.
-            if buffer.memory == self.build.shared and buffer.phase < 2:
+            # Later positions of a ring are fetched on the way, see OpWalk.
+            if buffer.memory == self.build.shared and buffer.ring_position < 2:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
 
     def walk(self) -> None:

@@ -144,12 +144,12 @@ class Placing:
         weights: dict[tuple[int, int], float] = {}
         for name in segment.ops:
             op, tile = self.graph.op[name], segment.tile[name]
-            if name not in cell.ops or op.anchor is None or tile.engine != "matrix":
+            if name not in cell.ops or op.contraction is None or tile.engine != "matrix":
                 continue
             walk = self.walks.walk(op, tile, cell)
             overlap = min(walk.matrix_cycles, walk.vector_cycles)
-            anchor = op.stages[op.anchor]
-            others = [s for i, s in enumerate(op.stages) if i != op.anchor]
+            anchor = op.stages[op.contraction]
+            others = [s for i, s in enumerate(op.stages) if i != op.contraction]
             by_matrix = {anchor.write.tensor, anchor.reads[0].tensor}
             by_vector = {t for s in others for t in (s.write.tensor, *(r.tensor for r in s.reads))}
             private = {b.name for b in op.buffers}

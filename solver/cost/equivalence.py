@@ -13,7 +13,7 @@ def structural_class(cells: Cells, segment: Segment) -> Hashable:
     run = cells.run(segment.ops)
     place = {name: i for i, name in enumerate(segment.ops)}
     tiles = tuple((place[t.op], t.sizes, t.order, t.reduce, t.engine, t.depth, t.weight_depth) for t in segment.tiles)
-    inside = tuple(run.tensors.index(name) for name in segment.inside)
+    inside = tuple(run.tensors.index(name) for name in segment.aliased)
     return run.class_number, segment.instances, segment.cores, tiles, inside
 
 

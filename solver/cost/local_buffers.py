@@ -41,14 +41,14 @@ def is_streamed(graph: Graph, segment: Segment, name: str) -> bool:
 
 def _only_stationary(op: Op, tile: Tile, name: str) -> bool:
     reads = [(s, r) for s, stage in enumerate(op.stages) for r, read in enumerate(stage.reads) if read.tensor == name]
-    return tile.engine == "matrix" and op.anchor is not None and reads == [(op.anchor, 1)]
+    return tile.engine == "matrix" and op.contraction is not None and reads == [(op.contraction, 1)]
 
 
 def stationary(segment: Segment, op: Op) -> str | None:
     """The tensor that the matrix engine holds in weight memory for ``op``; ``None`` if another engine runs it."""
-    if op.anchor is None or segment.tile[op.name].engine != "matrix":
+    if op.contraction is None or segment.tile[op.name].engine != "matrix":
         return None
-    return op.stages[op.anchor].reads[1].tensor
+    return op.stages[op.contraction].reads[1].tensor
 
 
 def targets(cells: list[Cell], op: Op) -> list[Box]:
@@ -141,20 +141,20 @@ def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[st
 
 def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
     """Bytes of the largest tile of the stationary operand of ``op``."""
-    assert op.anchor is not None
-    right = graph.tensor[op.stages[op.anchor].reads[1].tensor]
+    assert op.contraction is not None
+    right = graph.tensor[op.stages[op.contraction].reads[1].tensor]
     largest = 0
     for walk in walks(op, tile, boxes):
         points, _ = op_boxes_many(op, graph.tensor, walk)
-        parts = stationary_walk(op, graph.tensor, distinct_weights(op, points[op.anchor]), tile.reduce)
+        parts = stationary_walk(op, graph.tensor, distinct_weights(op, points[op.contraction]), tile.reduce)
         largest = max(largest, int(parts.volumes.max(initial=0)))
     return largest * DTYPES[right.dtype]
 
 
 def distinct_weights(op: Op, points: Boxes) -> Boxes:
     """Of the contraction's points in consecutive tiles, one of each run that shares its stationary operand."""
-    assert op.anchor is not None
-    stage = op.stages[op.anchor]
+    assert op.contraction is not None
+    stage = op.stages[op.contraction]
     right = stage.reads[1]
     axes = [a for a in range(len(stage.axes)) if any(index.coeffs[a] for index in right.index)]
     spans = points.spans[:, axes].reshape(len(points), -1)

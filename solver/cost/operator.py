@@ -108,11 +108,11 @@ class Work:
 
 def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
     """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector"."""
-    if op.anchor is None:
+    if op.contraction is None:
         return "vector"
     rate = machine.engine_for("matrix").rate or {}
     private = {b.name: b.dtype for b in op.buffers}
-    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].factors]
+    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].factors]
     return "matrix" if all(rate.get("int8" if d == "uint8" else d) for d in dtypes) else "vector"
 
 
@@ -125,11 +125,11 @@ class OpCost:
         self.matrix = machine.engine_for("matrix")
         self.vector = machine.engine_for("vector")
         self.engine = contraction_engine(op, graph, machine)
-        self.anchor = op.anchor if self.engine == "matrix" else None
-        self.stationary = op.stages[self.anchor].reads[1].tensor if self.anchor is not None else None
+        self.contraction = op.contraction if self.engine == "matrix" else None
+        self.stationary = op.stages[self.contraction].reads[1].tensor if self.contraction is not None else None
         self.streamed = self.stationary in graph.constant_names and self._only_stationary()
         """Whether the stationary operand goes straight from the shared memory to the weight memory."""
-        self.batched = self.anchor is not None and bool(contraction_axes(op.stages[self.anchor]).batch)
+        self.batched = self.contraction is not None and bool(contraction_axes(op.stages[self.contraction]).batch)
         self.dtypes = {b.name: b.dtype for b in op.buffers}
         self.dtypes |= {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
         self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
@@ -144,12 +144,12 @@ class OpCost:
             for r, x in enumerate(stage.reads)
             if x.tensor == self.stationary
         ]
-        return reads == [(self.anchor, 1)]
+        return reads == [(self.contraction, 1)]
 
     @property
     def latency(self) -> int:
         """Cycles from the end of a tile on one engine to its use by the other, all the way through."""
-        return self.vector.latency + (self.matrix.latency if self.anchor is not None else 0)
+        return self.vector.latency + (self.matrix.latency if self.contraction is not None else 0)
 
     def bytes(self, name: str, box: Box | None) -> int:
         """Bytes of a box of one of the operator's tensors; 0 for none."""
@@ -188,7 +188,7 @@ class OpCost:
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
-            if position == self.anchor:
+            if position == self.contraction:
                 run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
                 total = total.plus(Work(run.busy, 0, run.instructions, 0))
             else:
@@ -199,7 +199,7 @@ class OpCost:
 
 def overlapped(cost: OpCost, work: Work, tiles: int, depth: int) -> int:
     """Cycles of ``tiles`` equal tiles that do ``work`` in all, with private buffers multi-buffered ``depth`` times."""
-    if cost.anchor is None:
+    if cost.contraction is None:
         return work.vector
     serial = -(-(work.matrix + work.vector + tiles * cost.latency) // depth)
     return max(work.matrix, work.vector, serial)
@@ -212,7 +212,7 @@ def estimate(cost: OpCost, work: Work, part: OpBoxes, weights: Weights, rates: R
     are loaded once. The time in which the last tile drains through the vector engine is included.
     """
     best = work.matrix + work.vector + cost.latency
-    if cost.anchor is None:
+    if cost.contraction is None:
         return best
     machine = cost.machine
     fewest = max(1, ceil(2 * cost.scratch(part) / machine.role("accumulator").capacity))

@@ -169,7 +169,7 @@ class TileWalks:
         held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
         sizes = np.concatenate([*(p.sizes for p in points), *held], axis=1)
         _, firsts, timing = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
-        matrix = tile.engine == "matrix" and op.anchor is not None
+        matrix = tile.engine == "matrix" and op.contraction is not None
         timings = tuple(self._timing(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
         weights: tuple[tuple[int, ...], ...] = ()
         loads: tuple[Transfer, ...] = ()
@@ -196,13 +196,13 @@ class TileWalks:
         layout = self._layout(op, cell, parts)
         vector = self.machine.engine_for("vector")
         before = drain = finish = 0
-        result = op.stages[op.anchor].write.tensor if tile is not None and op.anchor is not None else ""
+        result = op.stages[op.contraction].write.tensor if tile is not None and op.contraction is not None else ""
         matrix: list[EngineTime] = []
         for position, stage in enumerate(op.stages):
             stage_points = points[position].box(index)
             if is_empty(stage_points):
                 continue
-            if tile is not None and position == op.anchor:
+            if tile is not None and position == op.contraction:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
             run = vector_run(vector, stage, stage_points, layout)
@@ -216,8 +216,8 @@ class TileWalks:
 
     def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""
-        assert op.anchor is not None
-        stage = op.stages[op.anchor]
+        assert op.contraction is not None
+        stage = op.stages[op.contraction]
         engine = self.machine.engine_for("matrix")
         left, right = (r.tensor for r in stage.factors)
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
@@ -241,9 +241,9 @@ class TileWalks:
         self, op: Op, tile: Tile, cell: Cell, points: list[Boxes]
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[Transfer, ...], tuple[Box, ...]]:
         """Which weight tile each (tile, reduce tile) wants, and the copy and the box of each."""
-        assert op.anchor is not None
-        name = op.stages[op.anchor].reads[1].tensor
-        weight_tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+        assert op.contraction is not None
+        name = op.stages[op.contraction].reads[1].tensor
+        weight_tiles = stationary_walk(op, self.graph.tensor, points[op.contraction], tile.reduce)
         corners = weight_tiles.spans.reshape(len(weight_tiles), -1)
         _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)
         constant = name in self.graph.constant_names
@@ -252,7 +252,7 @@ class TileWalks:
         way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
         boxes = [weight_tiles.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
-        rows = keys.reshape(len(points[op.anchor]), -1).tolist()
+        rows = keys.reshape(len(points[op.contraction]), -1).tolist()
         inside = tuple(_inside(box, cell.tensors[name]) for box in boxes)
         return tuple(tuple(row) for row in rows), loads, inside
 

@@ -30,7 +30,7 @@ def evaluate(
         if isinstance(tiled, Infeasibility):
             return Evaluation(tiled, cuts)
         answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
-        if isinstance(answer, EvaluatedPlan) or answer.role != "local" or not tiled[answer.segment].segment.inside:
+        if isinstance(answer, EvaluatedPlan) or answer.role != "local" or not tiled[answer.segment].segment.aliased:
             return Evaluation(answer, cuts)
         # It may fit with every tensor in a buffer of its own.
         cuts = cuts.without_aliasing(tiled[answer.segment].segment)

@@ -68,8 +68,8 @@ class Incumbent:
     def planned(self, network: Graph) -> Planned:
         """The best plan, as one for the network, with the log."""
         assert self.best is not None
-        recomputed = self.best.subproblem.recomputed
-        plan = replace(self.best.plan, graph_sha256=network.digest, recomputed=recomputed)
-        if recomputed:
+        rematerialised = self.best.subproblem.rematerialised
+        plan = replace(self.best.plan, graph_sha256=network.digest, rematerialised=rematerialised)
+        if rematerialised:
             check_plan(plan, network, self.best.subproblem.machine)
         return Planned(plan, self.record.log())

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...ir.semantics.rematerialise import rematerialised
+from ...ir.semantics.rematerialise import with_reruns
 from ..banks.address_reflection import reflected
-from ..residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
+from ..residency.rematerialisation.solve import choose_rematerialisations, rematerialised_segments, second_runs
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
@@ -89,26 +89,26 @@ def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
     """Once more with results computed again where they are read, if the model says that it is worth it."""
     best = _best(incumbent)
     old = best.subproblem
-    chosen = choose_recomputations(old.graph, old.machine, best.plan, old.options.seed)
+    chosen = choose_rematerialisations(old.graph, old.machine, best.plan, old.options.seed)
     if chosen is None:
         return
-    names = ", ".join(dict.fromkeys(r.op for r in chosen.recomputed))
-    note = f"{len(chosen.recomputed)} once more: {names}" if names else "nothing is worth it"
+    names = ", ".join(dict.fromkeys(r.op for r in chosen.rematerialised))
+    note = f"{len(chosen.rematerialised)} once more: {names}" if names else "nothing is worth it"
     old.log(chosen.solved, chosen.effort, note)
-    if not chosen.recomputed:
+    if not chosen.rematerialised:
         return
     new = Subproblem(
-        rematerialised(old.graph, chosen.recomputed), old.machine, old.options, incumbent.note, chosen.recomputed
+        with_reruns(old.graph, chosen.rematerialised), old.machine, old.options, incumbent.note, chosen.rematerialised
     )
     caps = around.cuts.cap
-    second = {run: caps[op] for run, op in second_runs(old.graph, chosen.recomputed) if op in caps}
-    segments = recomputed_segments(old.graph, bare(old.graph, best.plan.segments), chosen.recomputed)
+    second = {run: caps[op] for run, op in second_runs(old.graph, chosen.rematerialised) if op in caps}
+    segments = rematerialised_segments(old.graph, bare(old.graph, best.plan.segments), chosen.rematerialised)
     above = (*best.answers("segmentation"), chosen.solved)
     evaluation = evaluate(
         new, incumbent, segments, TilingCuts(around.cuts.caps).capped(second), around.iteration, *above
     )
     if isinstance(evaluation.answer, Infeasibility):
-        incumbent.record.cut("recomputation", evaluation.answer.message)
+        incumbent.record.cut("rematerialisation", evaluation.answer.message)
 
 
 def polish(incumbent: Incumbent, around: Neighbourhood) -> None:
@@ -123,7 +123,7 @@ def polish(incumbent: Incumbent, around: Neighbourhood) -> None:
     request = replace(best.request, residency=longer, again=best.request.residency)
     if request.residency.limit <= best.request.residency.limit:
         return
-    answer = best.subproblem.build(request, *best.answers("segmentation", "tiling", "recomputation"))
+    answer = best.subproblem.build(request, *best.answers("segmentation", "tiling", "rematerialisation"))
     if isinstance(answer, EvaluatedPlan):
         incumbent.offer(around.iteration.number, answer.plan, request, best.subproblem)
 

@@ -27,7 +27,7 @@ def check_smallest(graph: Graph, machine: Machine) -> None:
 def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
     shape = graph.tensor[op.output].shape
     engine = contraction_engine(op, graph, machine)
-    axes = op.stages[op.anchor].axes if op.anchor is not None else ()
+    axes = op.stages[op.contraction].axes if op.contraction is not None else ()
     one = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
     middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]
     memory = machine.role("accumulator")

@@ -126,7 +126,7 @@ class Pipelines:
             scratch = scratch_sizes(self.graph, op, tile, boxes)
             alignment = self.machine.role("accumulator").alignment
             weights = 0
-            if tile.engine == "matrix" and op.anchor is not None:
+            if tile.engine == "matrix" and op.contraction is not None:
                 weights = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
             self._sizes[key] = Footprint(sum(round_up(size, alignment) for size in scratch.values()), weights)
         return self._sizes[key]
@@ -172,8 +172,8 @@ class Pipelines:
         """
         if not walk.weights:
             return {}
-        assert op.anchor is not None
-        name = op.stages[op.anchor].reads[1].tensor
+        assert op.contraction is not None
+        name = op.stages[op.contraction].reads[1].tensor
         if name not in self.graph.constant_names:
             return {key: move.busy(self.machine) for key, move in enumerate(walk.loads)}
         rows = (self.cells.row(segment, instance) for instance in range(count(segment.instances)))
@@ -210,4 +210,4 @@ def _preceding(op: Op, walk: TileWalk, vector: Mapping[str, _VectorWork]) -> Pre
 
 def _left(op: Op) -> str:
     """The tensor that the matrix engine reads beside the stationary operand; empty if there is no matrix stage."""
-    return op.stages[op.anchor].reads[0].tensor if op.anchor is not None else ""
+    return op.stages[op.contraction].reads[0].tensor if op.contraction is not None else ""

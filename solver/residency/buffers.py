@@ -40,14 +40,14 @@ class PlannedBuffer:
     use: int
     fetch: bool = False
     store: bool = False
-    phase: int = 0
+    ring_position: int = 0
     source: tuple[int, int] | None = None
     region: Region | None = None
 
     def at(self, memory: str, address: int) -> SharedBuffer:
         """The buffer at an address."""
         return SharedBuffer(
-            self.tensor, self.box, memory, address, self.bytes, self.live, self.fetch, self.store, self.phase
+            self.tensor, self.box, memory, address, self.bytes, self.live, self.fetch, self.store, self.ring_position
         )
 
 
@@ -173,10 +173,10 @@ def planned_buffers(problem: ResidencyProblem, decisions: Decisions) -> Iterator
                 yield PlannedBuffer(block.tensor, block.box, block.bytes, live, use, fetch=True, source=(i, k))
     for (tensor, slot), option in decisions.circular.items():
         for chunk in problem.circular[tensor, slot][option].chunks:
-            region = (tensor, slot, chunk.part, chunk.phase % 2)
+            region = (tensor, slot, chunk.part, chunk.ring_position % 2)
             live = (slot, slot + 1)
             yield PlannedBuffer(
-                tensor, chunk.box, chunk.bytes, live, slot, fetch=True, phase=chunk.phase, region=region
+                tensor, chunk.box, chunk.bytes, live, slot, fetch=True, ring_position=chunk.ring_position, region=region
             )
 
 

@@ -70,7 +70,7 @@ def circular_effect(problem: ResidencyProblem, operand: tuple[str, int], option:
     return Effect(
         ((slot, problem.circular_cycles(buffer)),),
         ((slot, slot + 1, buffer.bytes),),
-        Wait(slot, slot, cycles // buffer.phases),
+        Wait(slot, slot, cycles // buffer.ring_positions),
         Inline(slot, int(buffer.first_phase_bytes / problem.rate), cycles),
     )
 

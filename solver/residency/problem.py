@@ -287,7 +287,9 @@ class _Builder:
                 continue
             capacity, alignment = self.memory.capacity, self.memory.alignment
             offers = [circular_buffer(tensor, walks, capacity // share, alignment) for share in CIRCULAR_SHARES]
-            useful = [offer for offer in offers if offer is not None and offer.phases > 2 and offer.bytes <= capacity]
+            useful = [
+                offer for offer in offers if offer is not None and offer.ring_positions > 2 and offer.bytes <= capacity
+            ]
             if useful:
                 self.circular[name, slot] = tuple(dict.fromkeys(useful))
 

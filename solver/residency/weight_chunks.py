@@ -50,9 +50,9 @@ class StationaryWalk:
 
 @dataclass(frozen=True)
 class ChunkFetch:
-    """One fetch into a circular buffer: region ``phase % 2`` of the part ``part``."""
+    """One fetch into a circular buffer: region ``ring_position % 2`` of the part ``part``."""
 
-    phase: int
+    ring_position: int
     part: int
     box: Box
     bytes: int
@@ -73,11 +73,11 @@ class CircularBuffer:
     @property
     def first_phase_bytes(self) -> int:
         """Bytes that must be there before the walk begins."""
-        return sum(v.bytes for v in self.chunks if v.phase == 0)
+        return sum(v.bytes for v in self.chunks if v.ring_position == 0)
 
     @property
-    def phases(self) -> int:
-        return max(v.phase for v in self.chunks) + 1
+    def ring_positions(self) -> int:
+        return max(v.ring_position for v in self.chunks) + 1
 
 
 class StationaryWalks:
@@ -103,9 +103,9 @@ class StationaryWalks:
         box = tuple(Span(0, span.size) if d in free else span for d, span in enumerate(box))
         key = (self.cells.classes.class_of[op.name], tile.cut, box)
         if key not in self._known:
-            assert op.anchor is not None
+            assert op.contraction is not None
             points, _ = op_boxes_many(op, self.graph.tensor, tile_walk(box, tile.sizes, tile.order))
-            tiles = stationary_walk(op, self.graph.tensor, points[op.anchor], tile.reduce)
+            tiles = stationary_walk(op, self.graph.tensor, points[op.contraction], tile.reduce)
             fresh = np.ones(len(tiles), dtype=np.bool_)
             fresh[1:] = (tiles.spans[1:] != tiles.spans[:-1]).any(axis=(1, 2))
             runs = np.flatnonzero(fresh & tiles.present)
@@ -116,8 +116,8 @@ class StationaryWalks:
         """The dimensions of the result that the stationary operand does not follow."""
         number = self.cells.classes.class_of[op.name]
         if number not in self._free:
-            assert op.anchor is not None
-            name = op.stages[op.anchor].reads[1].tensor
+            assert op.contraction is not None
+            name = op.stages[op.contraction].reads[1].tensor
             self._free[number] = not_followed(op, self.graph.tensor, name)
         return self._free[number]
 
@@ -178,7 +178,7 @@ def first_use(walks: Sequence[StationaryWalk], box: Box) -> float | None:
 def circular_buffer(
     tensor: Tensor, walks: Sequence[StationaryWalk], limit: int, alignment: int = 1
 ) -> CircularBuffer | None:
-    """The circular buffer with the fewest phases of at most ``limit`` bytes if possible; ``None`` if none works."""
+    """The circular buffer with the fewest positions of at most ``limit`` bytes if possible, else ``None``."""
     size = DTYPES[tensor.dtype]
     parts = sorted({w.hull for w in walks if w.hull is not None})
     if not parts or any(overlap(a, b) for n, a in enumerate(parts) for b in parts[:n]):
@@ -197,15 +197,15 @@ def circular_buffer(
         return None
     fetches = sorted(
         (
-            ChunkFetch(phase, parts.index(part), box, round_up(volume(box) * size, alignment))
+            ChunkFetch(position, parts.index(part), box, round_up(volume(box) * size, alignment))
             for part, order in orders.items()
-            for phase, box in enumerate(order)
+            for position, box in enumerate(order)
         ),
-        key=lambda v: (v.phase, v.part),
+        key=lambda v: (v.ring_position, v.part),
     )
     regions: dict[tuple[int, int], int] = {}
     for v in fetches:
-        regions[v.part, v.phase % 2] = max(regions.get((v.part, v.phase % 2), 0), v.bytes)
+        regions[v.part, v.ring_position % 2] = max(regions.get((v.part, v.ring_position % 2), 0), v.bytes)
     return CircularBuffer(tuple(fetches), sum(regions.values()))
 
 
@@ -236,8 +236,8 @@ def _pieces(walk: StationaryWalk, most: int) -> tuple[list[Box], Int]:
 
 
 def _together(timings: list[Int]) -> bool:
-    """Whether all cores begin each phase at the same step of the walk (those that have it)."""
+    """Whether all cores begin each position at the same step of the walk (those that have it)."""
     return all(
-        len({int(starts[phase]) for starts in timings if len(starts) > phase}) == 1
-        for phase in range(max(len(starts) for starts in timings))
+        len({int(starts[position]) for starts in timings if len(starts) > position}) == 1
+        for position in range(max(len(starts) for starts in timings))
     )

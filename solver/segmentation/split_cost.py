@@ -118,7 +118,7 @@ class OperatorUnderSplits:
         if cost.op.output not in part.tensors:
             return 0, 0, 0, 1
         at_hand = 2 * cost.weights(part) <= self.costs.machine.role("weights").capacity
-        streams = cost.anchor is None or at_hand or cost.batched
+        streams = cost.contraction is None or at_hand or cost.batched
         return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
 
     def _part(self, cost: OpCost, split: int) -> tuple[OpBoxes, Work]:

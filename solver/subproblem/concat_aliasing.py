@@ -32,7 +32,7 @@ GROWTHS = (None, 1 / 4, 1 / 8, 1 / 16, 0.0)
 
 def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> Segment:
     """The segment with the most results inside others that fit the local memory; it must have its tiles."""
-    bare = replace(segment, inside=())
+    bare = replace(segment, aliased=())
     if graph.op[segment.ops[0]].host is not None:
         return bare
     found = possible_aliases(graph, [graph.op[name] for name in segment.ops])
@@ -41,10 +41,10 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
     middle = cells.cell(bare, count(bare.instances) // 2, count(bare.cores) // 2)
     tried: set[tuple[str, ...]] = {()}
     for growth in GROWTHS:
-        made = replace(bare, inside=_within(found, middle, growth))
-        if made.inside in tried:
+        made = replace(bare, aliased=_within(found, middle, growth))
+        if made.aliased in tried:
             continue
-        tried.add(made.inside)
+        tried.add(made.aliased)
         if _peak(graph, cells, machine, made) <= machine.role("local").capacity:
             return made
     return bare

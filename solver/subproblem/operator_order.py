@@ -29,12 +29,12 @@ def interleaved(graph: Graph, ops: tuple[str, ...]) -> tuple[str, ...]:
 def _movable(graph: Graph, ops: list[str], position: int) -> int | None:
     """Where the product is that can be made while the operator at ``position`` waits and works."""
     vector, before = graph.op[ops[position]], graph.op[ops[max(0, position - 1)]]
-    if vector.anchor is not None or before.anchor is None or before.output not in vector.inputs:
+    if vector.contraction is not None or before.contraction is None or before.output not in vector.inputs:
         return None
     later = set(ops[position + 1 :])
     for number in range(position - 2, -1, -1):
         op = graph.op[ops[number]]
         readers = {c.name for c in graph.consumers[op.output]} & set(ops)
-        if op.anchor is not None and readers and readers <= later:
+        if op.contraction is not None and readers and readers <= later:
             return number
     return None

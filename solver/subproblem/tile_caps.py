@@ -12,4 +12,4 @@ LEAST_CAP = 4096
 
 def may_stream(graph: Graph, op: Op) -> bool:
     """Whether an operator could have a constant as its stationary operand."""
-    return op.anchor is not None and op.stages[op.anchor].reads[1].tensor in graph.constant_names
+    return op.contraction is not None and op.stages[op.contraction].reads[1].tensor in graph.constant_names

@@ -76,11 +76,11 @@ def chains(extents: Sequence[int], unit: int = 1) -> list[tuple[int, ...]]:
 
 def reductions(op: Op, cost: OpCost, part: OpBoxes) -> list[Reduction]:
     """Cuts of the reduction of the anchor; one whole piece for what the vector engine runs."""
-    if op.anchor is None:
+    if op.contraction is None:
         return [Reduction((), 1, 1)]
-    points = part.points[op.anchor]
-    extents = [points[a].size for a in contraction_axes(op.stages[op.anchor]).k]
-    if cost.anchor is None:
+    points = part.points[op.contraction]
+    extents = [points[a].size for a in contraction_axes(op.stages[op.contraction]).k]
+    if cost.contraction is None:
         return [Reduction(tuple(extents), 1, prod(extents))]
     return [
         Reduction(sizes, prod(-(-e // s) for e, s in zip(extents, sizes, strict=True)), prod(sizes))
@@ -90,17 +90,17 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes) -> list[Reduction]:
 
 def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int], set[int]]:
     """(dimensions of the output that choose columns alone, those that choose anything of the stationary operand)."""
-    if cost.anchor is None:
+    if cost.contraction is None:
         return set(), set()
-    roles = contraction_axes(op.stages[cost.anchor])
-    whole = shape_of(op_boxes(op, graph.tensor, box).points[cost.anchor])
+    roles = contraction_axes(op.stages[cost.contraction])
+    whole = shape_of(op_boxes(op, graph.tensor, box).points[cost.contraction])
     columns: set[int] = set()
     chosen: set[int] = set()
     for d, span in enumerate(box):
         if span.size == 1:
             continue
         one = (*box[:d], Span(span.lo, span.lo + 1), *box[d + 1 :])
-        shape = shape_of(op_boxes(op, graph.tensor, one).points[cost.anchor])
+        shape = shape_of(op_boxes(op, graph.tensor, one).points[cost.contraction])
         shrunk = {a for a, (x, y) in enumerate(zip(shape, whole, strict=True)) if x < y}
         if shrunk & {*roles.n, *roles.batch}:
             chosen.add(d)
@@ -125,7 +125,7 @@ def tile_shapes(
     heads = [d for d in outer[rows:] if d in chosen] if "heads-in-rows" not in disabled else []
     outer = [d for d in outer if d not in heads]
     sizes: dict[tuple[int, ...], None] = {}
-    unit = cost.matrix.columns if cost.anchor is not None else 1
+    unit = cost.matrix.columns if cost.contraction is not None else 1
     groups = [(outer, 1), (heads, 1), (inner, unit)]
     for parts in product(*(chains([extents[d] for d in dims], unit) for dims, unit in groups)):
         found = [0] * len(extents)
@@ -196,10 +196,12 @@ def _kinds(box: Box, sizes: tuple[int, ...]) -> list[tuple[Box, int]]:
 
 def _columns(cost: OpCost, part: OpBoxes) -> int:
     """Elements of the stationary operand of a part for one point of its reduction."""
-    if cost.anchor is None or cost.stationary is None or cost.stationary not in part.tensors:
+    if cost.contraction is None or cost.stationary is None or cost.stationary not in part.tensors:
         return 0
-    axes = contraction_axes(cost.op.stages[cost.anchor]).k
-    return -(-volume(part.tensors[cost.stationary]) // max(1, prod(part.points[cost.anchor][a].size for a in axes)))
+    axes = contraction_axes(cost.op.stages[cost.contraction]).k
+    return -(
+        -volume(part.tensors[cost.stationary]) // max(1, prod(part.points[cost.contraction][a].size for a in axes))
+    )
 
 
 def _orders(counts: tuple[int, ...], chosen: set[int]) -> list[tuple[int, ...]]:

@@ -72,7 +72,7 @@ class TilingProblem:
 
 def tile_modes(op: Op, cost: OpCost, cuts: Sequence[Reduction]) -> tuple[Mode, ...]:
     """B, for these cuts of the reduction."""
-    matrix = cost.anchor is not None
+    matrix = cost.contraction is not None
     return tuple(
         Mode(cut, depth, versions)
         for cut in cuts
@@ -109,7 +109,7 @@ def cycles(
 ) -> Float:
     """C_ab of all shapes for one mode; ``capacity`` of the weight memory in bytes; ``alone``: whatever is next waits
     for the last tile."""
-    if cost.anchor is None:
+    if cost.contraction is None:
         return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
     matrix = table.matrix + (mode.reduction.count - 1) * table.instructions * cost.matrix.issue
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth

@@ -70,7 +70,7 @@ class Overlap:
 
 def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape]) -> Overlap:
     """Of ``op``, for ``box`` of its result."""
-    assert op.anchor is not None
+    assert op.contraction is not None
     tiles = np.array([shape.tiles for shape in shapes], dtype=np.float64)
     vector = np.array([shape.work.vector for shape in shapes], dtype=np.float64)
     if not lead.box:
@@ -78,7 +78,7 @@ def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape])
     looked = [_milestones(box, shape) for shape in shapes]
     boxes = [_tile(box, shape, i) for shape, of in zip(shapes, looked, strict=True) for i in of]
     _, parts = op_boxes_many(op, graph.tensor, stack(boxes, len(box)))
-    read = parts[op.stages[op.anchor].reads[0].tensor]
+    read = parts[op.stages[op.contraction].reads[0].tensor]
     shares = np.where(read.present, lead.share(read.spans), 0.0).tolist()
     most = max(map(len, looked))
     need, place = np.zeros((len(shapes), most)), np.zeros((len(shapes), most))

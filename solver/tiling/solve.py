@@ -161,9 +161,9 @@ class Tiler:
 
     def _weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
         """How the cores of one instance share the stationary operand."""
-        if op.anchor is None or self.cost(op).anchor is None:
+        if op.contraction is None or self.cost(op).contraction is None:
             return Weights()
-        name = op.stages[op.anchor].reads[1].tensor
+        name = op.stages[op.contraction].reads[1].tensor
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
@@ -211,7 +211,7 @@ class Tiler:
         modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box)))
         table = ShapeTable(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
-        if cost.anchor is not None and beside.lead is not None:
+        if cost.contraction is not None and beside.lead is not None:
             over = overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
         problem = TilingProblem(
@@ -330,9 +330,9 @@ def together(choices: Sequence[Choice]) -> Solved:
 
 def _lead(op: Op, before: Mapping[str, Lead]) -> Lead | None:
     """What keeps the vector engine when ``op`` begins: ``before``, by what it makes since the matrix engine worked."""
-    if op.anchor is None or not before:
+    if op.contraction is None or not before:
         return None
-    left = op.stages[op.anchor].reads[0].tensor
+    left = op.stages[op.contraction].reads[0].tensor
     return before.get(left) or Lead(
         sum(lead.cycles for lead in before.values()), scratch=list(before.values())[-1].scratch
     )

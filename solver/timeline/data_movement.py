@@ -66,7 +66,7 @@ class Movement:
         for buffer in plan.shared:
             if buffer.memory != shared:
                 self._homes[buffer.tensor] = buffer.box
-            elif buffer.phase < 2:
+            elif buffer.ring_position < 2:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
             else:
                 self._phased.setdefault((buffer.tensor, buffer.live[0]), []).append(buffer)
@@ -145,12 +145,12 @@ class Movement:
         return found
 
     def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
-        """The buffer of a constant that holds ``box``; reaching a phase of a circular buffer fetches the next one."""
+        """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches the next."""
         waiting = self._phased.get((tensor, slot), [])
         while True:
             found = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
             if found is not None:
-                while waiting and waiting[0].phase <= found.buffer.phase + 1:
+                while waiting and waiting[0].ring_position <= found.buffer.ring_position + 1:
                     self._open(waiting.pop(0))
                 return found
             self._open(waiting.pop(0))

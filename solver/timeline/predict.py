@@ -119,8 +119,8 @@ class _Simulation:
         walk = self.walks.walk(op, segment.tile[op.name], step.cell) if runs else None
         weights: WeightBuffer | None = None
         if walk is not None and walk.weights:
-            assert op.anchor is not None
-            areas = versions[op.stages[op.anchor].reads[1].tensor]
+            assert op.contraction is not None
+            areas = versions[op.stages[op.contraction].reads[1].tensor]
             weights = WeightBuffer(self.movement, slot, op, walk, step.cells, step.cell, areas, step.local, step.made)
             if position == 0:
                 weights.prefetch()
@@ -182,7 +182,7 @@ class _Simulation:
         self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, scratch: list[list[Area]], depth: int
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
-        early, late = _reads(op, op.anchor if weights is not None else None)
+        early, late = _reads(op, op.contraction if weights is not None else None)
         producers = self._producers(step, walk, early)
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)

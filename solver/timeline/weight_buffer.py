@@ -29,11 +29,11 @@ class WeightBuffer:
         self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell], cell: Cell,
         versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
-        assert op.anchor is not None
+        assert op.contraction is not None
         self._movement = movement
         self._slot = slot
         self._walk = walk
-        self._name = op.stages[op.anchor].reads[1].tensor
+        self._name = op.stages[op.contraction].reads[1].tensor
         self._corner = cell.tensors[self._name]
         self._versions = versions
         self._held: list[int | None] = [None] * len(versions)

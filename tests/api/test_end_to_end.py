@@ -147,14 +147,16 @@ def test_a_rematerialised_result_is_run_checked_and_explained(tmp_path: Path) ->
     memories = tuple(replace(m, capacity=96 << 10) if m.role == "shared" else m for m in tiny.memories)
     network = model.build("sum").SerializeToString()
     made = girih.compile(network, target=replace(tiny, memories=memories), batch=2, solver_timeout=6, cache=tmp_path)
-    assert [r.op for r in made.plan.recomputed] == ["t"]
+    assert [r.op for r in made.plan.rematerialised] == ["t"]
     result = made.run(check="exact")
     assert result.check is not None and result.check.passed
     report = made.explain(result.trace)
-    assert [(row.operator, row.readers) for row in report.recomputed] == [("t", made.plan.recomputed[0].readers)]
+    assert [(row.operator, row.readers) for row in report.rematerialised] == [
+        ("t", made.plan.rematerialised[0].readers)
+    ]
     assert "Rematerialised: operators that run again" in str(report)
     # The bound knows nothing of the second run.
-    rows = [row for row in report.spent.operators if row.op.startswith("t")]
+    rows = [row for row in report.breakdown.operators if row.op.startswith("t")]
     assert sum(row.work == 0 for row in rows) == 1
     made.save(tmp_path / "net.girih")
     assert girih.load(tmp_path / "net.girih").run().cycles == result.cycles

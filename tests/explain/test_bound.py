@@ -37,7 +37,9 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
     program = lower(graph, found, machine)
     trace = simulate(program, machine, {}, {}, data=False)
     # The bound is that of plans that give to the matrix engine what it can run.
-    given = [t for s in found.segments for t in s.tiles if t.engine == "vector" and graph.op[t.op].anchor is not None]
+    given = [
+        t for s in found.segments for t in s.tiles if t.engine == "vector" and graph.op[t.op].contraction is not None
+    ]
     rate = machine.engine_for("matrix").rate or {}
     on_vector = given and all(rate.get(t.dtype) for t in graph.tensors)
     assert on_vector or lower_bound(graph, machine)[0] <= trace.cycles
@@ -98,6 +100,6 @@ def test_no_strategy_does_less(strategy: Strategy, seed: int) -> None:
     for segment in found.segments:
         for tile in segment.tiles:
             op = graph.op[tile.op]
-            if op.anchor is not None:
-                dtypes = {graph.tensor[r.tensor].dtype for r in op.stages[op.anchor].reads}
+            if op.contraction is not None:
+                dtypes = {graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].reads}
                 assert tile.engine == ("matrix" if all(map(rate.get, dtypes)) else "vector")

@@ -61,14 +61,14 @@ def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: M
         assert inside == pytest.approx(row.busy, abs=1e-6)
         assert row.busy + sum(row.waits.values()) == pytest.approx(row.cycles, abs=1e-6)
         assert row.busiest >= row.busy - 1e-6
-        assert -1e-6 <= row.between <= sum(row.waits.values()) + 1e-6
+        assert -1e-6 <= row.boundary <= sum(row.waits.values()) + 1e-6
         assert min(row.rounding, row.issue, *row.waits.values()) >= -1e-6
         if row.work is not None:
             assert row.extra is not None and row.work + row.extra == pytest.approx(row.peak, abs=1e-6)
     for total in found.totals:
         assert total.cycles == pytest.approx(trace.cycles, abs=1e-6)
         parts = found.segments_of(total.resource)
-        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy", "between"):
+        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy", "boundary"):
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
             assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
@@ -112,7 +112,7 @@ def test_engines_are_as_busy_as_the_simulator_says(network: str, target: str, ba
     found, trace, _, machine = example(network, target, barrier)
     for row in found.totals:
         if row.resource in machine.engine:
-            assert row.busy * row.instances == pytest.approx(trace.summary.busy[row.resource])
+            assert row.busy * row.units == pytest.approx(trace.summary.busy[row.resource])
     assert {row.resource for row in found.totals} >= {name for name, busy in trace.summary.busy.items() if busy}
 
 
@@ -238,8 +238,8 @@ def test_a_segment_for_each_operator_fills_and_drains_at_each() -> None:
     found, *_ = example("chain", "stcp920", True)
     # Kernels that do not overlap wait at their edges alone, but for tiles that wait for one another.
     matrix = found.total("MME")
-    assert matrix.between > 0.8 * sum(matrix.waits.values())
-    assert sum(row.between > 0 for row in found.segments_of("MME")) == len(found.segments_of("MME"))
+    assert matrix.boundary > 0.8 * sum(matrix.waits.values())
+    assert sum(row.boundary > 0 for row in found.segments_of("MME")) == len(found.segments_of("MME"))
 
 
 def test_instances_have_edges_too() -> None:
@@ -264,7 +264,7 @@ def test_instances_have_edges_too() -> None:
             instances += sum(gap for gap, a, b in gaps if segment[a] == segment[b] and b < a)
             edges += sum(gap for gap, a, b in gaps if segment[a] != segment[b] or b < a)
     assert instances > 0
-    assert matrix.between * machine.cores == pytest.approx(ends + edges)
+    assert matrix.boundary * machine.cores == pytest.approx(ends + edges)
 
 
 def test_the_host_is_waited_for() -> None:

@@ -57,7 +57,7 @@ def test_the_losses_are_readable_at_a_hundred_columns() -> None:
     begin = next(i for i, line in enumerate(lines) if line.startswith("Cycle breakdown: "))
     end = next(i for i, line in enumerate(lines) if line.startswith("Models: "))
     assert max(map(len, lines[begin:end])) <= 100
-    assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().spent.totals)
+    assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().breakdown.totals)
     assert " ".join(lines[begin:end]).replace("  ", " ").count("takes") == 1
 
 
@@ -74,13 +74,13 @@ def test_json_has_every_table() -> None:
     assert [*found] == [
         "summary",
         "models",
-        "spent",
+        "breakdown",
         "verdict",
         "segments",
         "memories",
         "traffic",
         "operators",
-        "recomputed",
+        "rematerialised",
         "hosts",
     ]
     assert len(found["operators"]) == len(compiled_residual().graph.ops)

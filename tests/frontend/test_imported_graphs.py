@@ -46,7 +46,7 @@ def test_residual_block() -> None:
     assert "maxpool" in block.inputs
     assert [s.func for s in block.stages] == ["mul", "add", "max"]
     assert block.stages[0].start is not None and block.stages[0].start.tensor == "block.conv2.bias"
-    assert block.anchor == 0
+    assert block.contraction == 0
 
 
 def test_channels_are_innermost() -> None:
@@ -65,7 +65,7 @@ def test_depthwise_filters_have_channels_innermost() -> None:
     graph = case("conv depthwise")
     op = graph.op["conv0"]
     stage = op.stages[0]
-    assert stage.is_contraction and op.anchor is None
+    assert stage.is_contraction and op.contraction is None
     assert innermost(stage, 0) == innermost(stage, 1)
 
 

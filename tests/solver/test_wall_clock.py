@@ -66,7 +66,7 @@ CASES: dict[str, Case] = {
     "residency": (neighbourhood, chain, Options(timeout=1.0), nothing),
     "repair": (banks_model, chain, Options(timeout=1.0), lambda patch: patch.setattr(repair, "pack", above)),
     "banks": (banks_model, chain, Options(timeout=1.0), lambda patch: patch.setattr(banks, "pack", above)),
-    "recomputation": (rematerialisation, chain, LONG, lambda patch: patch.setattr(rematerialisation, "WORTH", 0.0)),
+    "rematerialisation": (rematerialisation, chain, LONG, lambda patch: patch.setattr(rematerialisation, "WORTH", 0.0)),
 }
 """By model with a search: the module that solves it, a network, options, and what makes its heuristics leave something to solve."""
 

@@ -22,7 +22,7 @@ def block() -> Graph:
 def segment_of(graph: Graph, *, instances: int = 2) -> Segment:
     """All of it, with everything inside that can be."""
     made = rough_segment(graph, STCP, tuple(op.name for op in graph.ops), instances)
-    return replace(made, inside=tuple(possible_aliases(graph, graph.ops)))
+    return replace(made, aliased=tuple(possible_aliases(graph, graph.ops)))
 
 
 def planned(graph: Graph, segment: Segment) -> Plan:

@@ -35,9 +35,9 @@ def _segment(graph: Graph, cells: Cells, machine: Machine, op: Op, depth: int) -
     cores = min(machine.cores, shape[dim])
     engine = "vector"
     reduce: tuple[int, ...] = ()
-    if op.anchor is not None:
-        reduce = tuple(a.extent for a in op.stages[op.anchor].axes if a.reduce)
-        dtype = {t.name: t.dtype for t in (*graph.tensors, *op.buffers)}[op.stages[op.anchor].reads[0].tensor]
+    if op.contraction is not None:
+        reduce = tuple(a.extent for a in op.stages[op.contraction].axes if a.reduce)
+        dtype = {t.name: t.dtype for t in (*graph.tensors, *op.buffers)}[op.stages[op.contraction].reads[0].tensor]
         engine = "matrix" if dtype in (machine.engine_for("matrix").rate or {}) else "vector"
     sizes = list(shape)
     cut = list(reduce)

@@ -136,8 +136,8 @@ class _Drawing:
             budget //= parts
             sizes[dim] = -(-sizes[dim] // parts)
         engine, reduce = "vector", ()
-        if op.anchor is not None:
-            anchor = op.stages[op.anchor]
+        if op.contraction is not None:
+            anchor = op.stages[op.contraction]
             dtypes = {t.name: t.dtype for t in (*self.graph.tensors, *op.buffers)}
             known = all(dtypes[r.tensor] in (self.machine.engine_for("matrix").rate or {}) for r in anchor.factors)
             if known and (anchor.points > VECTOR_POINTS or self.chance(0.85)):
@@ -192,7 +192,11 @@ class _Drawing:
     # Memories of a core --------------------------------------------------------------------------------------------
 
     def stationary(self, op: Op, tile: Tile) -> str | None:
-        return op.stages[op.anchor].reads[1].tensor if tile.engine == "matrix" and op.anchor is not None else None
+        return (
+            op.stages[op.contraction].reads[1].tensor
+            if tile.engine == "matrix" and op.contraction is not None
+            else None
+        )
 
     def streamed(self, segment: Segment, name: str) -> bool:
         """Whether a constant is nothing but stationary in a segment."""
@@ -202,7 +206,9 @@ class _Drawing:
             for position, stage in enumerate(op.stages):
                 for number, read in enumerate(stage.reads):
                     weights = (
-                        self.stationary(op, segment.tile[op.name]) == name and position == op.anchor and number == 1
+                        self.stationary(op, segment.tile[op.name]) == name
+                        and position == op.contraction
+                        and number == 1
                     )
                     if read.tensor == name and not weights:
                         return False
@@ -210,12 +216,12 @@ class _Drawing:
 
     def weight_boxes(self, op: Op, tile: Tile, cell: Cell) -> Iterator[Box]:
         """The tiles of the stationary operand in the order of the walk."""
-        assert op.anchor is not None
-        stage = op.stages[op.anchor]
+        assert op.contraction is not None
+        stage = op.stages[op.contraction]
         right = stage.reads[1]
         reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         for box in tile_boxes(cell.ops[op.name].tensors[op.output], tile.sizes, tile.order):
-            points = op_boxes(op, self.graph.tensor, box).points[op.anchor]
+            points = op_boxes(op, self.graph.tensor, box).points[op.contraction]
             if is_empty(points):
                 continue
             cuts = [
@@ -411,9 +417,9 @@ class _Drawing:
         """A streamed constant whole, or along one dimension in pieces that take turns where the walk allows it."""
         here, box = self.machine.role("shared").name, _hull(walked)
 
-        def buffer(part: Box, phase: int) -> SharedBuffer:
+        def buffer(part: Box, ring_position: int) -> SharedBuffer:
             return SharedBuffer(
-                name, part, here, -1, volume(part) * self.itemsize(name), (slot, slot + 1), True, False, phase
+                name, part, here, -1, volume(part) * self.itemsize(name), (slot, slot + 1), True, False, ring_position
             )
 
         def borders(dim: int) -> list[int]:
@@ -427,35 +433,37 @@ class _Drawing:
             return [buffer(box, 0)]
         in_order = sorted(order, key=lambda i: next(n for n, b in enumerate(walked) if contains(parts[i], b)))
         ring = len(order) > 2 and self.chance(0.8)
-        return [buffer(parts[i], phase if ring else 0) for phase, i in enumerate(in_order)]
+        return [buffer(parts[i], ring_position if ring else 0) for ring_position, i in enumerate(in_order)]
 
     def placed(self, buffers: list[SharedBuffer]) -> list[SharedBuffer]:
-        """With addresses; phases of a ring take turns in two places."""
+        """With addresses; ring_positions of a ring take turns in two places."""
         rings: dict[tuple[str, tuple[int, int]], list[int]] = {}
         for i, b in enumerate(buffers):
             rings.setdefault((b.tensor, b.live), []).append(i)
-        ring_of = {i: group for group in rings.values() if max(buffers[i].phase for i in group) > 1 for i in group}
+        ring_of = {
+            i: group for group in rings.values() if max(buffers[i].ring_position for i in group) > 1 for i in group
+        }
         alone: list[SharedBuffer] = []
         index: dict[tuple[int, int], int] = {}
         for i, b in enumerate(buffers):
             group = ring_of.get(i)
-            key = (i, 0) if group is None else (group[0], b.phase % 2 + 1)
+            key = (i, 0) if group is None else (group[0], b.ring_position % 2 + 1)
             if key in index:
                 continue
             index[key] = len(alone)
             size = (
                 b.bytes
                 if group is None
-                else max(buffers[j].bytes for j in group if buffers[j].phase % 2 == b.phase % 2)
+                else max(buffers[j].bytes for j in group if buffers[j].ring_position % 2 == b.ring_position % 2)
             )
             alone.append(SharedBuffer(b.tensor, b.box, b.memory, -1, size, b.live))
         places = self.addresses(alone)
         out: list[SharedBuffer] = []
         for i, b in enumerate(buffers):
             group = ring_of.get(i)
-            key = (i, 0) if group is None else (group[0], b.phase % 2 + 1)
+            key = (i, 0) if group is None else (group[0], b.ring_position % 2 + 1)
             at = places[index[key]]
-            out.append(SharedBuffer(b.tensor, b.box, b.memory, at, b.bytes, b.live, b.fetch, b.store, b.phase))
+            out.append(SharedBuffer(b.tensor, b.box, b.memory, at, b.bytes, b.live, b.fetch, b.store, b.ring_position))
         return out
 
 

@@ -59,9 +59,9 @@ def rough_segment(graph: Graph, machine: Machine, ops: tuple[str, ...], instance
 
 def _tile(graph: Graph, op: Op) -> Tile:
     shape = graph.tensor[op.output].shape
-    if op.anchor is None:
+    if op.contraction is None:
         return Tile(op.name, shape, tuple(range(len(shape))))
-    reduce = tuple(a.extent for a in op.stages[op.anchor].axes if a.reduce)
+    reduce = tuple(a.extent for a in op.stages[op.contraction].axes if a.reduce)
     order = (len(shape) - 1, *range(len(shape) - 1))
     return Tile(op.name, shape, order, reduce, "matrix")
 
@@ -117,7 +117,7 @@ def rough_cycles(graph: Graph, segments: Sequence[Segment], steps: Sequence[Step
                 if name in cell.ops:
                     points = cell.ops[name].points
                     work = sum(_volume(p) for p in points)
-                    most = max(most, work // (2048 if graph.op[name].anchor is not None else 64))
+                    most = max(most, work // (2048 if graph.op[name].contraction is not None else 64))
             found.append(most)
     return found
 

@@ -50,7 +50,7 @@ def sequential_plan(
             else max(range(len(shape)), key=lambda d: (shape[d] >= machine.cores, -d))
         )
         splits = (Split(dim, min(cores or machine.cores, shape[dim])),)
-        anchor = op.anchor if matrix else None
+        anchor = op.contraction if matrix else None
         share = cells.cell(Segment((op.name,), (), splits, ()), 0, splits[0].parts - 1).ops[op.name].tensors[op.output]
         reduce = (
             tuple(max(1, -(-a.extent // reduce_parts)) for a in op.stages[anchor].axes if a.reduce)
@@ -109,7 +109,9 @@ def _local(graph: Graph, machine: Machine, cells: Cells, number: int, segment: S
     tile = segment.tile[op.name]
     local, weights, scratch = (machine.role(r) for r in ("local", "weights", "accumulator"))
     bump = {m.name: Bump(m.alignment) for m in (local, weights, scratch)}
-    stationary = op.stages[op.anchor].reads[1].tensor if tile.engine == "matrix" and op.anchor is not None else None
+    stationary = (
+        op.stages[op.contraction].reads[1].tensor if tile.engine == "matrix" and op.contraction is not None else None
+    )
     boxes: dict[str, int] = {}
     private: dict[str, int] = {}
     tile_weights = 0

@@ -81,13 +81,13 @@ class _Try:
         self.boxes = boxes
         self.judged = [largest(boxes)]
         self.cost = OpCost(op, graph, machine)
-        self.matrix = self.cost.anchor is not None
+        self.matrix = self.cost.contraction is not None
         self.columns, self.chosen = column_dims(op, graph, self.cost, self.judged[0])
         self.sizes = list(shape_of(self.judged[0]))
         self.reduce: list[int] = []
-        if op.anchor is not None:
-            points = op_boxes(op, graph.tensor, self.judged[0]).points[op.anchor]
-            self.reduce = [points[a].size for a in contraction_axes(op.stages[op.anchor]).k]
+        if op.contraction is not None:
+            points = op_boxes(op, graph.tensor, self.judged[0]).points[op.contraction]
+            self.reduce = [points[a].size for a in contraction_axes(op.stages[op.contraction]).k]
 
     def tile(self) -> Tile | None:
         """The tile; ``None`` if not even the smallest fits."""

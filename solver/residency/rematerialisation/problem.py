@@ -13,7 +13,7 @@ from ....ir.plan import Plan
 from ..problem import link_rate
 
 DEEPEST = 3
-"""Operators in a row that are recomputed at most: each needs the inputs of the one before, and saves less."""
+"""Operators in a row that are rematerialised at most: each needs the inputs of the one before, and saves less."""
 
 Pair = tuple[str, int]
 """A tensor, and the number of a segment."""
@@ -42,7 +42,7 @@ def rematerialisation_problem(graph: Graph, machine: Machine, plan: Plan) -> Rem
     pairs = dict.fromkeys(traffic.spilled)
     more = list(pairs)
     for _ in range(DEEPEST - 1):
-        inputs = ((u, k) for t, k in more for u in traffic.missing(t, k) if traffic.may_recompute(u, k))
+        inputs = ((u, k) for t, k in more for u in traffic.missing(t, k) if traffic.may_rematerialise(u, k))
         more = [pair for pair in dict.fromkeys(inputs) if pair not in pairs]
         pairs |= dict.fromkeys(more)
     missing = {(t, k): traffic.missing(t, k) for t, k in pairs}
@@ -52,7 +52,7 @@ def rematerialisation_problem(graph: Graph, machine: Machine, plan: Plan) -> Rem
     return RematerialisationProblem(
         work={(t, k): traffic.work(t, k) for t, k in pairs},
         fetched={pair: traffic.fetched[pair] for pair in traffic.spilled},
-        # What is fetched where it cannot be recomputed has to be stored.
+        # What is fetched where it cannot be rematerialised has to be stored.
         stored={
             t: traffic.stored[t] for t in spilled if traffic.may_be_unstored(t) and _all_in(traffic.fetched, t, pairs)
         },
@@ -96,7 +96,7 @@ class _PlanTraffic:
         self.cycles: dict[str, int] = defaultdict(int)
         for prediction in plan.predictions:
             self.cycles[prediction.op] += prediction.stop - prediction.start
-        self.spilled = tuple(pair for pair in self.fetched if pair[0] in self.stored and self.may_recompute(*pair))
+        self.spilled = tuple(pair for pair in self.fetched if pair[0] in self.stored and self.may_rematerialise(*pair))
 
     def _held(self, alive: dict[tuple[str, int], int]) -> frozenset[Pair]:
         """Tensors that are in the shared memory whenever an instance of the segment begins."""
@@ -118,11 +118,11 @@ class _PlanTraffic:
         return tuple(dict.fromkeys(self.segment_of[op.name] for op in self.graph.consumers[t]))
 
     def may_be_unstored(self, t: str) -> bool:
-        """Whether ``t`` need not be in main memory if it is recomputed wherever it is fetched for one segment."""
+        """Whether ``t`` need not be in main memory if it is rematerialised wherever it is fetched for one segment."""
         return t not in self.shared and t not in self.graph.output_tensors
 
-    def may_recompute(self, t: str, k: int) -> bool:
-        """Whether ``t`` could be recomputed in ``k``, on the cores."""
+    def may_rematerialise(self, t: str, k: int) -> bool:
+        """Whether ``t`` could be rematerialised in ``k``, on the cores."""
         producer = self.graph.producer.get(t)
         if producer is None or producer.host is not None or self.segment_of[producer.name] >= k:
             return False

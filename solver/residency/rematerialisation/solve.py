@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....ir.graph import Graph
 from ....ir.machine import Machine
-from ....ir.plan import Plan, Recomputation, Segment, Solved
+from ....ir.plan import Plan, Rematerialisation, Segment, Solved
 from ....ir.semantics.rematerialise import reruns
 from ...cpsat.backend import Budget, solve
 from ...effort import Effort
@@ -24,30 +24,30 @@ BUDGET = Budget(5.0, 0.5)
 class Chosen:
     """The operators to run again, and what the model answered.
 
-    See :func:`girih.ir.semantics.rematerialise.rematerialised`.
+    See :func:`girih.ir.semantics.rematerialise.with_reruns`.
     """
 
-    recomputed: tuple[Recomputation, ...]
+    rematerialised: tuple[Rematerialisation, ...]
     solved: Solved
     effort: Effort
 
 
-def choose_recomputations(graph: Graph, machine: Machine, plan: Plan, seed: int) -> Chosen | None:
-    """What to recompute in ``plan``, a plan for ``graph``; ``None`` if there is nothing to gain."""
+def choose_rematerialisations(graph: Graph, machine: Machine, plan: Plan, seed: int) -> Chosen | None:
+    """What to rematerialise in ``plan``, a plan for ``graph``; ``None`` if there is nothing to gain."""
     data = rematerialisation_problem(graph, machine, plan)
     if sum(data.fetched.values()) + sum(data.stored.values()) < WORTH * plan.cycles_predicted:
         return None
     model, variables = build(data)
     answer = solve(model, budget=BUDGET, seed=seed)
-    solved = Solved("recomputation", answer.status, answer.objective, answer.bound, "cycles, more than without")
+    solved = Solved("rematerialisation", answer.status, answer.objective, answer.bound, "cycles, more than without")
     worth = answer.objective is not None and -answer.objective >= WORTH * plan.cycles_predicted
     chosen = [pair for pair, var in variables.items() if answer.true(var)] if worth else []
     return Chosen(_ordered(graph, plan.segments, chosen), solved, answer.effort)
 
 
-def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) -> tuple[Recomputation, ...]:
+def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) -> tuple[Rematerialisation, ...]:
     """What is chosen, each after those that read what it writes."""
-    recomputations: list[Recomputation] = []
+    rematerialisations: list[Rematerialisation] = []
     members = {k: set(segment.ops) for k, segment in enumerate(segments)}
     place = {op.name: n for n, op in enumerate(graph.ops)}
     extended = graph
@@ -55,26 +55,26 @@ def _ordered(graph: Graph, segments: Sequence[Segment], chosen: Sequence[Pair]) 
         readers = tuple(op.name for op in extended.consumers[t] if op.name in members[k])
         # An answer that is not the best may have what is for nobody.
         if readers:
-            recomputations.append(Recomputation(graph.producer[t].name, readers))
-            for new, after in reruns(extended, recomputations[-1:]):
+            rematerialisations.append(Rematerialisation(graph.producer[t].name, readers))
+            for new, after in reruns(extended, rematerialisations[-1:]):
                 members[k].add(new.name)
                 extended = after
-    return tuple(recomputations)
+    return tuple(rematerialisations)
 
 
-def second_runs(graph: Graph, recomputed: Sequence[Recomputation]) -> tuple[tuple[str, str], ...]:
+def second_runs(graph: Graph, rematerialised: Sequence[Rematerialisation]) -> tuple[tuple[str, str], ...]:
     """The name of each second run, and that of the first."""
-    return tuple((new.name, r.op) for r, (new, _) in zip(recomputed, reruns(graph, recomputed), strict=True))
+    return tuple((new.name, r.op) for r, (new, _) in zip(rematerialised, reruns(graph, rematerialised), strict=True))
 
 
-def recomputed_segments(
-    graph: Graph, segments: Sequence[Segment], recomputed: Sequence[Recomputation]
+def rematerialised_segments(
+    graph: Graph, segments: Sequence[Segment], rematerialised: Sequence[Rematerialisation]
 ) -> tuple[Segment, ...]:
-    """The segments of ``graph`` with its recomputed operators, each just before the first of its readers."""
+    """The segments of ``graph`` with its rematerialised operators, each just before the first of its readers."""
     extended = list(segments)
-    for recomputation, (new, _) in zip(recomputed, reruns(graph, recomputed), strict=True):
-        k = next(k for k, segment in enumerate(extended) if recomputation.readers[0] in segment.ops)
+    for rematerialisation, (new, _) in zip(rematerialised, reruns(graph, rematerialised), strict=True):
+        k = next(k for k, segment in enumerate(extended) if rematerialisation.readers[0] in segment.ops)
         ops = extended[k].ops
-        first = next(i for i, name in enumerate(ops) if name in recomputation.readers)
+        first = next(i for i, name in enumerate(ops) if name in rematerialisation.readers)
         extended[k] = replace(extended[k], ops=(*ops[:first], new.name, *ops[first:]))
     return tuple(extended)

@@ -11,7 +11,7 @@ from tests.support.onnx_models import Model, compare
 def starts(graph: Graph) -> list[tuple[list[str], bool]]:
     """Of each operator with a product: the functions of its stages, and whether the product starts from something."""
     return [
-        ([s.func for s in op.stages], any(s.start is not None for s in op.stages)) for op in graph.ops if op.anchor is not None
+        ([s.func for s in op.stages], any(s.start is not None for s in op.stages)) for op in graph.ops if op.contraction is not None
     ]  # fmt: skip
 
 

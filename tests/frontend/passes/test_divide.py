@@ -100,7 +100,7 @@ def started(graph: Graph) -> Graph:
     """Sums of products start from their biases, as those of the frontend do."""
     ops: list[Op] = []
     for op in graph.ops:
-        if op.anchor is None:
+        if op.contraction is None:
             ops.append(op)
             continue
         product, biased, *rest = op.stages

@@ -72,7 +72,7 @@ def test_what_nobody_reads_is_not_made() -> None:
         cut = (m.constant(name, [value], "int64") for name, value in (("from", 0), ("to", columns), ("axis", 1)))
         graph = import_onnx(m.build(m.node("Relu", m.node("Slice", both, *cut))))
         check_graph(graph)
-        assert len(graph.constants) == 1 and sum(op.anchor is not None for op in graph.ops) == 1, graph
+        assert len(graph.constants) == 1 and sum(op.contraction is not None for op in graph.ops) == 1, graph
 
 
 def test_nothing_changes_where_all_is_read() -> None:

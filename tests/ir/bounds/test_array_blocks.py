@@ -174,10 +174,10 @@ def test_no_tiles_do_with_less(seed: int) -> None:
     works = {work.resource: work for work in unavoidable(graph, TINY)}
     least = works[TINY.engine_for("matrix").name].by_op
     for op in graph.ops:
-        if op.anchor is None:
+        if op.contraction is None:
             continue
         shape = graph.tensor[op.output].shape
-        reduced = [a.extent for a in op.stages[op.anchor].axes if a.reduce]
+        reduced = [a.extent for a in op.stages[op.contraction].axes if a.reduce]
         choice = [*shape, *reduced]
         best = None
         for _ in range(12):
@@ -228,5 +228,5 @@ def test_no_plan_does_with_less(seed: int, target: str) -> None:
         if work.resource in (machine.engine_for("matrix").name, machine.engine_for("vector").name):
             for name, cycles in work.by_op.items():
                 # The bound is that of plans that give to the matrix engine what it can run.
-                if graph.op[name].anchor is None or tiles[name].engine == "matrix":
+                if graph.op[name].contraction is None or tiles[name].engine == "matrix":
                     assert done[work.resource][name] >= cycles - 1e-6, f"{work.resource} {name}\n{graph}\n{plan}"

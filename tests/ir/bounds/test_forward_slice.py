@@ -26,7 +26,7 @@ Element = tuple[str, tuple[int, ...]]
 
 def stationary(graph: Graph) -> dict[str, str]:
     """Every constant that is a right operand, whatever else it is."""
-    found = {op.name: op.stages[op.anchor].reads[1].tensor for op in graph.ops if op.anchor is not None}
+    found = {op.name: op.stages[op.contraction].reads[1].tensor for op in graph.ops if op.contraction is not None}
     return {op: name for op, name in found.items() if name in graph.constant_names}
 
 
@@ -89,7 +89,7 @@ class Counted:
                 yield at(stage.write, point), reads
 
     def _stage(self, op: Op, position: int, needed: set[Element]) -> None:
-        counts = op.name in self.weights and position == op.anchor
+        counts = op.name in self.weights and position == op.contraction
         for written, reads in self.points(op, position):
             if written not in needed:
                 continue

@@ -22,7 +22,7 @@ TINY, STCP = load_machine("tiny"), load_machine("stcp920")
 def bound(graph: Graph, machine: Machine) -> TwoPhaseBound | None:
     """Of the matrix engine."""
     dtypes = {t.name: t.dtype for t in graph.tensors}
-    matrix = [op for op in graph.ops if op.anchor is not None and on_matrix(op, op.anchor, dtypes, machine)]
+    matrix = [op for op in graph.ops if op.contraction is not None and on_matrix(op, op.contraction, dtypes, machine)]
     work = {w.resource: w.by_op for w in unavoidable(graph, machine) if w.resource == machine.engine_for("matrix").name}
     return two_phase_bound(graph, machine, demanded_points(graph), work, matrix)
 

@@ -9,14 +9,14 @@ from functools import cache
 import pytest
 
 from girih.ir.box import Span, volume
-from girih.ir.checks.check_plan import _check_recomputed, check_plan  # pyright: ignore[reportPrivateUsage]
+from girih.ir.checks.check_plan import _check_rematerialised, check_plan  # pyright: ignore[reportPrivateUsage]
 from girih.ir.checks.plan_facts import Facts, Geometry
 from girih.ir.checks.plan_local_memory import check_local
 from girih.ir.checks.plan_shared_memory import check_shared
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Plan, Prediction, Recomputation, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.plan import LocalBuffer, Plan, Prediction, Rematerialisation, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
@@ -346,7 +346,7 @@ def test_each_shared_buffer_is_needed() -> None:
         (lambda b: replace(b, live=(b.live[0], b.live[0])), "within the"),
         (lambda b: replace(b, fetch=not b.fetch), "fetched|written|is a home|nothing writes|not stored"),
         (lambda b: replace(b, store=not b.store), "stored"),
-        (lambda b: replace(b, phase=1, live=(0, 2)), "phase 1|share|cannot|is a home"),
+        (lambda b: replace(b, ring_position=1, live=(0, 2)), "ring position 1|share|cannot|is a home"),
     ],
 )
 def test_each_shared_buffer_is_right(change: Callable[[SharedBuffer], SharedBuffer], match: str) -> None:
@@ -415,11 +415,11 @@ def test_fetches_come_after_stores() -> None:
 
 def test_rings() -> None:
     made, plan = ring()
-    phases = {b.phase for b in plan.shared}
-    last = max(phases)
-    third = next(i for i, b in enumerate(plan.shared) if b.phase == 2)
-    refused(with_shared(plan, third, lambda b: replace(b, phase=1)), "share", made)
-    refused(with_shared(plan, third, lambda b: replace(b, phase=last + 2)), "phase", made)
+    ring_positions = {b.ring_position for b in plan.shared}
+    last = max(ring_positions)
+    third = next(i for i, b in enumerate(plan.shared) if b.ring_position == 2)
+    refused(with_shared(plan, third, lambda b: replace(b, ring_position=1)), "share", made)
+    refused(with_shared(plan, third, lambda b: replace(b, ring_position=last + 2)), "ring position", made)
     # Walking the columns inside of another loop would need each chunk again.
     tile = replace(plan.segments[0].tiles[0], sizes=(2, 16), order=(0, 1))
     inner = with_tile(plan, "fc", lambda _: tile)
@@ -505,7 +505,7 @@ def test_a_store_goes_where_the_read_looks() -> None:
 
 def test_what_runs_again_and_its_readers_are_in_one_segment() -> None:
     segments = tuple(Segment((name,), (), (), ()) for name in ("a", "b", "c"))
-    plan = Plan("", "", "", 0, segments, (), (), (), False, 0, 0, "", (), (), (Recomputation("a", ("b", "c")),))
+    plan = Plan("", "", "", 0, segments, (), (), (), False, 0, 0, "", (), (), (Rematerialisation("a", ("b", "c")),))
     with pytest.raises(CheckError, match=r"a is to run again for readers in segments 1, 2, not in one"):
-        _check_recomputed(plan)
-    _check_recomputed(replace(plan, recomputed=(Recomputation("a", ("c",)),)))
+        _check_rematerialised(plan)
+    _check_rematerialised(replace(plan, rematerialised=(Rematerialisation("a", ("c",)),)))

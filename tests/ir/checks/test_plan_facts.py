@@ -29,8 +29,8 @@ def drawn(random: Random, graph: Graph, op: Op) -> tuple[Box, Tile]:
     for extent in graph.tensor[op.output].shape:
         lo = random.randrange(extent)
         box.append(Span(lo, random.randint(lo + 1, extent)))
-    assert op.anchor is not None
-    reduced = [axis.extent for axis in op.stages[op.anchor].axes if axis.reduce]
+    assert op.contraction is not None
+    reduced = [axis.extent for axis in op.stages[op.contraction].axes if axis.reduce]
     order = random.sample(range(len(box)), len(box))
     sizes = tuple(random.randint(max(1, span.size // 3), span.size) for span in box)
     return tuple(box), Tile(op.name, sizes, tuple(order), tuple(random.randint(max(1, r // 2), r) for r in reduced))
@@ -38,8 +38,8 @@ def drawn(random: Random, graph: Graph, op: Op) -> tuple[Box, Tile]:
 
 def walked(graph: Graph, op: Op, box: Box, tile: Tile) -> list[tuple[int, Box]]:
     """The tiles of the stationary operand, one by one, each with the step at which it is first needed in a row."""
-    assert op.anchor is not None
-    stage = op.stages[op.anchor]
+    assert op.contraction is not None
+    stage = op.stages[op.contraction]
     right = stage.reads[1]
     axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
     whole = tuple(Span(0, stage.axes[a].extent) for a in axes)
@@ -47,7 +47,7 @@ def walked(graph: Graph, op: Op, box: Box, tile: Tile) -> list[tuple[int, Box]]:
     before: Box | None = None
     step = 0
     for part in tile_boxes(box, tile.sizes, tile.order):
-        points = op_boxes(op, graph.tensor, part).points[op.anchor]
+        points = op_boxes(op, graph.tensor, part).points[op.contraction]
         for cut in tile_boxes(whole, tile.reduce, tuple(range(len(axes)))):
             there = list(points)
             for axis, span in zip(axes, cut, strict=True):
@@ -64,7 +64,7 @@ def walked(graph: Graph, op: Op, box: Box, tile: Tile) -> list[tuple[int, Box]]:
 def test_weight_tiles_are_those_of_a_walk_tile_by_tile(name: str) -> None:
     graph = GRAPHS[name](dtype="float16")
     geometry, random = Geometry(graph), Random(name)
-    for op in (op for op in graph.ops for _ in range(12) if op.anchor is not None):
+    for op in (op for op in graph.ops for _ in range(12) if op.contraction is not None):
         box, tile = drawn(random, graph, op)
         tiles, when = geometry.weight_tiles(op, tile, box)
         wanted = walked(graph, op, box, tile)
@@ -76,7 +76,7 @@ def test_weight_tiles_are_those_of_a_walk_tile_by_tile(name: str) -> None:
 def test_scratch_is_that_of_the_largest_tile(name: str) -> None:
     graph = GRAPHS[name](dtype="float16")
     geometry, random = Geometry(graph), Random(name)
-    for op in (op for op in graph.ops for _ in range(12) if op.anchor is not None):
+    for op in (op for op in graph.ops for _ in range(12) if op.contraction is not None):
         box, tile = drawn(random, graph, op)
         for one in (tile, replace(tile, sizes=tuple(-(-s // 2) for s in tile.sizes))):
             tiles = [op_boxes(op, graph.tensor, t).tensors for t in tile_boxes(box, one.sizes, one.order)]

@@ -73,15 +73,15 @@ def test_tile_walk_is_in_the_order_of_the_loops() -> None:
 def test_stationary_walk() -> None:
     graph = conv(channels=12, out=20)
     (op,) = graph.ops
-    assert op.anchor is not None
-    stage = op.stages[op.anchor]
+    assert op.contraction is not None
+    stage = op.stages[op.contraction]
     targets = tile_walk(full(graph.tensor[op.output].shape), (1, 16, 16, 8), (0, 1, 3, 2))
     points, _ = op_boxes_many(op, graph.tensor, targets)
-    walk = stationary_walk(op, graph.tensor, points[op.anchor], (3, 2, 8))
+    walk = stationary_walk(op, graph.tensor, points[op.contraction], (3, 2, 8))
     assert len(walk) == 3 * 1 * 2 * 2
     expected: list[Box] = []
     for tile in tile_boxes(full(graph.tensor[op.output].shape), (1, 16, 16, 8), (0, 1, 3, 2)):
-        there = op_boxes(op, graph.tensor, tile).points[op.anchor]
+        there = op_boxes(op, graph.tensor, tile).points[op.contraction]
         for cut in tile_boxes(there[4:], (3, 2, 8), (0, 1, 2)):
             expected.append(accessed(stage.reads[1], (*there[:4], *cut), graph.tensor["conv.w"].shape))
     assert [walk.box(i) for i in range(len(walk))] == expected

@@ -102,8 +102,8 @@ def test_each_element_has_one_place(instances: int, dropped: str | None) -> None
     """That of the part is that of its copy in the whole; different elements of a buffer are apart."""
     graph = block()
     full = segment_of(graph)
-    chosen = tuple(n for n in full.inside if n != dropped)
-    segment = replace(full, inside=chosen, instances=(Split(1, instances),), cores=(Split(2, 2),))
+    chosen = tuple(n for n in full.aliased if n != dropped)
+    segment = replace(full, aliased=chosen, instances=(Split(1, instances),), cores=(Split(2, 2),))
     places, cells = concat_aliases(graph, segment), Cells(graph)
     assert places.keys() == set(chosen)
     for number in range(2 * instances):
@@ -132,7 +132,7 @@ def test_a_room_is_the_hull_of_its_parts() -> None:
 
 def test_stages_that_would_copy_a_part_have_nothing_to_do() -> None:
     graph = block()
-    segment = replace(segment_of(graph), inside=("concat0", "b1", "b0"))
+    segment = replace(segment_of(graph), aliased=("concat0", "b1", "b0"))
     for core in range(count(segment.cores)):
         cell = Cells(graph).cell(segment, 0, core)
         sizes = {n: [all(s.size for s in p) for p in cell.ops[n].points] for n in ("concat0", "concat1")}
@@ -152,7 +152,7 @@ def test_a_concatenation_and_its_parts_replace_nothing() -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[Segment], Segment], str]] = {
-    "no such place": (lambda s: replace(s, inside=(*s.inside, "a0")), "a0 lies inside"),
+    "no such place": (lambda s: replace(s, aliased=(*s.aliased, "a0")), "a0 lies inside"),
     "a buffer too many": (lambda s: s, "which lies in that of concat1"),
     "a whole that is too small": (lambda s: s, "bytes a version, and a tile needs"),
     "a whole that comes too late": (lambda s: s, "lives in"),

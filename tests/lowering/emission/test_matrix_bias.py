@@ -37,7 +37,7 @@ def mnemonics(graph: Graph, plan: Plan, machine: Machine) -> Counter[str]:
 def test_it_is_added_once_whatever_the_cut(kind: str, seed: int) -> None:
     graph, machine = biased(kind, "fp16"), load_machine("stcp920")
     plan = random_plan(graph, machine, seed)
-    (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].anchor is not None)
+    (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].contraction is not None)
     found = mnemonics(graph, plan, machine)
     # A copy is there for layouts, and where the vector engine was given the product.
     if tile.engine == "matrix":
@@ -62,7 +62,7 @@ def test_only_the_first_reduce_tile_adds_it() -> None:
     graph, machine = biased("matmul", "fp16"), load_machine("stcp920")
     for seed in range(40):
         plan = random_plan(graph, machine, seed)
-        (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].anchor is not None)
+        (tile,) = (t for s in plan.segments for t in s.tiles if graph.op[t.op].contraction is not None)
         if tile.engine == "matrix" and tile.reduce[0] < 19:
             found, parts = mnemonics(graph, plan, machine), -(-19 // tile.reduce[0])
             assert found["mmatmul"] == (parts - 1) * found["mmatmul.bias"] > 0

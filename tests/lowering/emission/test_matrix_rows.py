@@ -25,7 +25,7 @@ def test_products_take_what_is_predicted(batch: int, size: tuple[int, int]) -> N
     graph = graphs.conv(batch=batch, size=40, channels=32, out=32, kernel=1)
     op = graph.ops[0]
     segment = rough_segment(graph, STCP, (op.name,))
-    assert op.anchor is not None
+    assert op.contraction is not None
     tile = replace(segment.tiles[0], sizes=(batch, *size, 32), reduce=(1, 1, 32))
     segment = replace(segment, cores=(), tiles=(tile,))
     program = lower(graph, rough_plan(graph, STCP, (segment,), (Step(0, 0),)), STCP)

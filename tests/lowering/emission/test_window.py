@@ -170,7 +170,7 @@ def test_a_depthwise_convolution_is_one_instruction_an_image() -> None:
     y = m.node("Conv", x, m.weight("w", 64, 1, 3, 3), m.weight("b", 64), group=64, pads=[1, 1, 1, 1], strides=[2, 2])
     y = m.node("MatMul", m.node("Transpose", y, perm=[0, 2, 3, 1]), m.weight("v", 64, 7))
     graph, machine = import_onnx(m.build(y), precision="fp16"), load_machine("stcp920")
-    op = next(op for op in graph.ops if any(s.is_contraction for s in op.stages) and op.anchor is None)
+    op = next(op for op in graph.ops if any(s.is_contraction for s in op.stages) and op.contraction is None)
     predicted, taken, mnemonics = emitted(graph, machine, op, full(graph.tensor[op.output].shape))
     assert mnemonics == {"vdwconv.vv": 2, "vadd.vv": 1}
     # 6 x 5 outputs, 9 positions each, 64 channels on 64 lanes; then a bias, 2 x 30 times.

@@ -55,8 +55,8 @@ def test_concatenations_of_concatenations_are_right(seed: int) -> None:
 def test_what_is_aliased_is_not_copied() -> None:
     graph = block()
     found: list[Counter[str]] = []
-    for parts in ((), segment_of(graph).inside):
-        program = lower(graph, planned(graph, replace(segment_of(graph), inside=parts)), STCP)
+    for parts in ((), segment_of(graph).aliased):
+        program = lower(graph, planned(graph, replace(segment_of(graph), aliased=parts)), STCP)
         found.append(Counter(program.ops[i.op].name for s in program.streams for i in s if i.row.kind == "vector"))
     apart, inside = found
     assert apart["concat0"] > 0 and apart["concat1"] > 0

@@ -43,13 +43,13 @@ def by_definition(graph: Graph, machine: Machine, segment: Segment) -> dict[tupl
                 for buffer in op.buffers:
                     if buffer.name in boxes.tensors:
                         note(name, "scratch", buffer.name, volume(boxes.tensors[buffer.name]), buffer.dtype)
-                if tile.engine == "matrix" and op.anchor is not None:
-                    stage = op.stages[op.anchor]
+                if tile.engine == "matrix" and op.contraction is not None:
+                    stage = op.stages[op.contraction]
                     axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
                     right = graph.tensor[stage.reads[1].tensor]
                     extents = full(tuple(stage.axes[a].extent for a in axes))
                     for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
-                        points = list(boxes.points[op.anchor])
+                        points = list(boxes.points[op.contraction])
                         for a, span in zip(axes, cut, strict=True):
                             points[a] = span
                         box = accessed(stage.reads[1], tuple(points), right.shape)

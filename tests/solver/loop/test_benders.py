@@ -117,7 +117,7 @@ def test_shared_memory_that_is_too_small_makes_tiles_smaller() -> None:
     graph = graphs.chain(dtype="float32", channels=32)
     planned = plan(graph, machine, QUICK)
     assert any(line.startswith("tiling: cut") for line in cuts(planned))
-    assert any(b.phase > 1 for b in planned.plan.shared)
+    assert any(b.ring_position > 1 for b in planned.plan.shared)
     check_plan(planned.plan, graph, machine)
 
 

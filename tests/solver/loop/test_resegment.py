@@ -62,7 +62,7 @@ def test_what_need_not_change_does_not() -> None:
 
 def test_nothing_of_tiles_is_left() -> None:
     """Not even what lay inside something else."""
-    whole = Segment((A, B), (), (), (), inside=(MADE,))
+    whole = Segment((A, B), (), (), (), aliased=(MADE,))
     assert bare(GRAPH, (whole,)) == (Segment((A, B), (), (), ()),)
 
 

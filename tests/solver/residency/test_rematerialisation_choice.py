@@ -19,8 +19,8 @@ from girih.ir.errors import CheckError
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Prediction, Recomputation, Segment, SharedBuffer, Step
-from girih.ir.semantics.rematerialise import planned_graph, rematerialised
+from girih.ir.plan import Plan, Prediction, Rematerialisation, Segment, SharedBuffer, Step
+from girih.ir.semantics.rematerialise import planned_graph, with_reruns
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
@@ -29,7 +29,11 @@ from girih.solver.loop import local_search as refine
 from girih.solver.options import Options
 from girih.solver.residency.rematerialisation.model import build
 from girih.solver.residency.rematerialisation.problem import Pair, RematerialisationProblem, rematerialisation_problem
-from girih.solver.residency.rematerialisation.solve import choose_recomputations, recomputed_segments, second_runs
+from girih.solver.residency.rematerialisation.solve import (
+    choose_rematerialisations,
+    rematerialised_segments,
+    second_runs,
+)
 from girih.solver.switches import checked
 from tests.support import graphs
 from tests.support.cpsat import unhurried
@@ -110,7 +114,7 @@ OPTIONS = Options(timeout=6.0)
 
 @pytest.fixture(scope="module")
 def plans() -> tuple[Plan, Plan]:
-    """Without recomputation, and with it."""
+    """Without rematerialisation, and with it."""
     with unhurried():
         without = plan(skip(), MACHINE, replace(OPTIONS, disabled=checked(["rematerialisation"]))).plan
         return without, plan(skip(), MACHINE, OPTIONS).plan
@@ -119,11 +123,11 @@ def plans() -> tuple[Plan, Plan]:
 def test_a_spilled_result_is_rematerialised_where_that_is_faster(plans: tuple[Plan, Plan]) -> None:
     without, made = plans
     graph = skip()
-    assert without.recomputed == () and made.recomputed == (Recomputation("t", ("last",)),)
+    assert without.rematerialised == () and made.rematerialised == (Rematerialisation("t", ("last",)),)
     assert made.cycles_predicted < 0.95 * without.cycles_predicted
     assert made.graph_sha256 == without.graph_sha256 == graph.digest
     assert made.lower_bound_cycles == without.lower_bound_cycles
-    told = [s for s in made.solved if s.model == "recomputation"]
+    told = [s for s in made.solved if s.model == "rematerialisation"]
     assert [s.status for s in told] == ["optimal"] and told[0].objective == told[0].bound
     assert from_json(to_json(made), Plan) == made
     check_plan(made, graph, MACHINE)
@@ -142,19 +146,19 @@ def test_the_program_computes_the_same_and_is_faster(plans: tuple[Plan, Plan]) -
     assert cycles[1] < 0.95 * cycles[0]
 
 
-def test_a_plan_is_none_without_its_recomputations(plans: tuple[Plan, Plan]) -> None:
+def test_a_plan_is_none_without_its_rematerialisations(plans: tuple[Plan, Plan]) -> None:
     _, made = plans
-    with pytest.raises(CheckError, match=r"t\.again1|has an operator|the graph has"):
-        check_plan(replace(made, recomputed=()), skip(), MACHINE)
+    with pytest.raises(CheckError, match=r"t\.rerun1|has an operator|the graph has"):
+        check_plan(replace(made, rematerialised=()), skip(), MACHINE)
     with pytest.raises(CheckError, match="there is no operator nobody"):
-        check_plan(replace(made, recomputed=(Recomputation("nobody", ("last",)),)), skip(), MACHINE)
+        check_plan(replace(made, rematerialised=(Rematerialisation("nobody", ("last",)),)), skip(), MACHINE)
 
 
 def test_what_is_not_spilled_is_not_decided(plans: tuple[Plan, Plan]) -> None:
     without, _ = plans
     graph = skip()
     kept = replace(without, shared=tuple(replace(b, store=False) for b in without.shared))
-    assert choose_recomputations(graph, MACHINE, kept, 0) is None
+    assert choose_rematerialisations(graph, MACHINE, kept, 0) is None
     assert rematerialisation_problem(graph, MACHINE, kept).work == {}
 
 
@@ -277,27 +281,31 @@ def test_an_interrupt_keeps_what_is_rematerialised(monkeypatch: pytest.MonkeyPat
     with unhurried():
         planned = plan(skip(), MACHINE, OPTIONS)
     assert planned.log.status == "interrupted"
-    assert planned.plan.recomputed == made.recomputed
+    assert planned.plan.rematerialised == made.rematerialised
     check_plan(planned.plan, skip(), MACHINE)
 
 
 def test_a_chain_runs_again_from_its_end() -> None:
     graph = chain()
-    wanted = (Recomputation("t", ("e",)), Recomputation("a", ("t.again1",)))
-    assert second_runs(graph, wanted) == (("t.again1", "t"), ("a.again1", "a"))
-    found = recomputed_segments(graph, [Segment(run, (), (), ()) for run in RUNS], wanted)
-    assert [s.ops for s in found] == [("a", "t"), ("c",), ("d", "a.again1", "t.again1", "e")]
-    assert [op.name for op in rematerialised(graph, wanted).ops] == [n for s in found for n in s.ops]
+    wanted = (Rematerialisation("t", ("e",)), Rematerialisation("a", ("t.rerun1",)))
+    assert second_runs(graph, wanted) == (("t.rerun1", "t"), ("a.rerun1", "a"))
+    found = rematerialised_segments(graph, [Segment(run, (), (), ()) for run in RUNS], wanted)
+    assert [s.ops for s in found] == [("a", "t"), ("c",), ("d", "a.rerun1", "t.rerun1", "e")]
+    assert [op.name for op in with_reruns(graph, wanted).ops] == [n for s in found for n in s.ops]
 
 
 def test_where_it_runs_again() -> None:
     """Before the first of its readers in their segment, whatever the order of that."""
     graph = skip()
     segments = (Segment(("t", "c0", "c1"), (), (), ()), Segment(("c2", "c3", "last"), (), (), ()))
-    wanted = (Recomputation("c0", ("c1",)), Recomputation("t", ("last",)), Recomputation("t", ("c0.again1",)))
+    wanted = (
+        Rematerialisation("c0", ("c1",)),
+        Rematerialisation("t", ("last",)),
+        Rematerialisation("t", ("c0.rerun1",)),
+    )
     # c0 may run again within its own segment as well, if its first run had another reader.
     with pytest.raises(CheckError):
-        recomputed_segments(graph, segments, wanted)
-    found = recomputed_segments(graph, segments, wanted[1:2])
-    assert [s.ops for s in found] == [("t", "c0", "c1"), ("c2", "c3", "t.again1", "last")]
-    assert [op.name for op in rematerialised(graph, wanted[1:2]).ops] == [n for s in found for n in s.ops]
+        rematerialised_segments(graph, segments, wanted)
+    found = rematerialised_segments(graph, segments, wanted[1:2])
+    assert [s.ops for s in found] == [("t", "c0", "c1"), ("c2", "c3", "t.rerun1", "last")]
+    assert [op.name for op in with_reruns(graph, wanted[1:2]).ops] == [n for s in found for n in s.ops]

@@ -273,8 +273,8 @@ def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None
     plan = rough_plan(graph, TINY, (segment,), (Step(0, 0),))
     check_plan(plan, graph, TINY)
     chunks = [b for b in plan.shared if b.tensor == "fc.w" and b.memory == "LLB"]
-    assert max(b.phase for b in chunks) >= 2
-    assert len({b.address for b in chunks}) < len(chunks), "phases take turns"
+    assert max(b.ring_position for b in chunks) >= 2
+    assert len({b.address for b in chunks}) < len(chunks), "positions take turns"
     assert sum(b.box[1].size for b in chunks) == 512, "each column once"
 
 
@@ -314,8 +314,8 @@ def test_circular_buffer_of_cores_side_by_side() -> None:
     tensor = Tensor("w", (4, 12), "int8")
     left, right = walk((0, 2), (2, 4), (4, 6)), walk((6, 8), (8, 10), (10, 12))
     made = circular_buffer(tensor, [left, right], 16)
-    assert made is not None and (made.phases, made.bytes, made.traffic) == (3, 32, 48)
-    assert [(v.phase, v.part) for v in made.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert made is not None and (made.ring_positions, made.bytes, made.traffic) == (3, 32, 48)
+    assert [(v.ring_position, v.part) for v in made.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
     assert [v.box[1] for v in made.chunks][:2] == [Span(0, 2), Span(6, 8)]
     again = circular_buffer(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
     assert again is None, "a chunk that is needed again cannot be in a circular buffer"

@@ -47,20 +47,20 @@ def test_where_there_is_room_everything_is_made_in_place() -> None:
     graph = graphs.dense(3)
     segment = segment_of(graph)
     assert chosen(graph, segment) == segment
-    assert set(segment.inside) == set(possible_aliases(graph, graph.ops)) != set()
+    assert set(segment.aliased) == set(possible_aliases(graph, graph.ops)) != set()
 
 
 def test_what_is_chosen_fits_and_nothing_that_is_larger_would() -> None:
     """A block under many cuts: with less and less memory, less and less is made in place, and in the end nothing."""
     graph = graphs.dense(4, size=24, channels=32, more=16)
     segment = replace(segment_of(graph), instances=(Split(1, 4), Split(2, 4)), cores=(Split(0, 2),))
-    apart, all_inside = peak(graph, replace(segment, inside=())), peak(graph, segment)
+    apart, all_inside = peak(graph, replace(segment, aliased=())), peak(graph, segment)
     found: list[int] = []
     for capacity in range(max(apart, all_inside) + 1024, min(apart, all_inside) // 2, -1024):
         made = chosen(graph, segment, with_room(capacity))
-        assert not made.inside or peak(graph, made) <= capacity
-        found.append(len(made.inside))
-    assert found[0] == len(segment.inside)
+        assert not made.aliased or peak(graph, made) <= capacity
+        found.append(len(made.aliased))
+    assert found[0] == len(segment.aliased)
     assert found[-1] == 0
     assert found == sorted(found, reverse=True)
     assert len(set(found)) > 2
@@ -70,7 +70,7 @@ def test_nothing_is_aliased_into_the_result_of_a_host_operator() -> None:
     graph = graphs.dense(1)
     segment = segment_of(graph)
     hosted = replace(graph, ops=tuple(replace(op, host="x") if op.name == "stem" else op for op in graph.ops))
-    bare = replace(segment, ops=("stem",), tiles=(), inside=())
+    bare = replace(segment, ops=("stem",), tiles=(), aliased=())
     assert chosen(hosted, bare) == bare
 
 
@@ -85,7 +85,7 @@ def timed(graph: Graph, made: Plan) -> tuple[int, int]:
 def test_it_is_faster_and_the_prediction_knows(instances: int) -> None:
     graph = graphs.dense(4, size=16, channels=64, more=32)
     segment = segment_of(graph, instances=instances)
-    apart, inside = (timed(graph, planned(graph, replace(segment, inside=p))) for p in ((), segment.inside))
+    apart, inside = (timed(graph, planned(graph, replace(segment, aliased=p))) for p in ((), segment.aliased))
     for predicted, simulated in (apart, inside):
         assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
     assert inside[0] < apart[0] and inside[1] < apart[1], (apart, inside)
@@ -108,13 +108,13 @@ def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPa
     """If the buffers do not fit with tensors inside others, the same segments are tried without."""
     machine, graph = load_machine("tiny"), graphs.dense(2, size=8, dtype="float32")
     options = Options(timeout=1.0)
-    assert any(s.inside for s in plan(graph, machine, options).plan.segments)
+    assert any(s.aliased for s in plan(graph, machine, options).plan.segments)
     place = Placing.local
     refused: list[tuple[str, ...]] = []
 
     def local(self: Placing, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         found = place(self, index, segment, budget)
-        if not segment.inside or not isinstance(found, LocalPlaces):
+        if not segment.aliased or not isinstance(found, LocalPlaces):
             return found
         refused.append(segment.ops)
         memory = self.machine.role("local")
@@ -125,6 +125,6 @@ def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPa
     found = plan(graph, machine, options)
     check_plan(found.plan, graph, machine)
     assert refused
-    assert not any(s.inside for s in found.plan.segments)
+    assert not any(s.aliased for s in found.plan.segments)
     assert not any(run.note.startswith("cut") and run.model == "segmentation" for run in found.log.runs)
     assert set(refused) & {s.ops for s in found.plan.segments}

@@ -64,7 +64,7 @@ class Brute:
         self.op = graph.ops[0]
         self.cost = self.tiler.cost(self.op)
         self.box = full(graph.tensor[self.op.output].shape)
-        self.matrix = self.cost.anchor is not None
+        self.matrix = self.cost.contraction is not None
 
     def shapes(self, *, all_sizes: bool) -> list[Shape]:
         return tile_shapes(self.op, self.graph, self.cost, self.box, ENDLESS, all_sizes=all_sizes)
@@ -92,15 +92,15 @@ class Brute:
     @cache  # noqa: B019
     def weight(self, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> int:
         """Bytes of the largest tile of the stationary operand."""
-        assert self.op.anchor is not None
-        stage = self.op.stages[self.op.anchor]
+        assert self.op.contraction is not None
+        stage = self.op.stages[self.op.contraction]
         right = stage.reads[1]
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         cuts = tile_boxes(full(tuple(stage.axes[a].extent for a in axes)), reduce, tuple(range(len(axes))))
         whole = full(self.graph.tensor[right.tensor].shape)
         most = 0
         for tile in tile_boxes(self.box, sizes, tuple(range(len(sizes)))):
-            points = list(op_boxes(self.op, self.graph.tensor, tile).points[self.op.anchor])
+            points = list(op_boxes(self.op, self.graph.tensor, tile).points[self.op.contraction])
             for cut in cuts:
                 for axis, span in zip(axes, cut, strict=True):
                     points[axis] = Span(span.lo, span.hi)
