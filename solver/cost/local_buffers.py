@@ -20,7 +20,7 @@ from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
 
 ROWS_AT_ONCE = 1 << 16
-"""How many tiles are looked at in one array: bounds the memory of the search for the largest."""
+"""How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
 
 
 def round_up(size: int, alignment: int) -> int:

@@ -63,7 +63,8 @@ from .precheck import check_smallest
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 MOST_MARGINS = 8
-"""Attempts at segments of one operator each, with a sixteenth of local memory more left free in each."""
+"""Attempts at segments of one operator each, with a sixteenth of local memory more left free in each. Chosen, not
+measured."""
 
 
 def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:

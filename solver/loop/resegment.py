@@ -24,7 +24,7 @@ from ..segmentation.candidates import Candidates
 from ..segmentation.splits import MOST_INSTANCES, SegmentSplit, core_splits, instance_splits
 
 HALO = 8
-"""Positions more than its share that a part may read and still be said to be cut like that."""
+"""Positions more than its share that a part may read and still be said to be cut like that. Chosen, not measured."""
 
 
 def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> tuple[Segment, ...]:

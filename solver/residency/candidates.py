@@ -16,8 +16,8 @@ DISTANCES: tuple[tuple[int, tuple[float, ...]], ...] = (
     (1500, (0, 0.25, 0.5, 1, 2, 4, 8)),
 )
 FEW_DISTANCES = (0, 0.5, 1, 2, 5)
-"""By number of uses, the prefetch distances that the model offers: each about twice the one before, and fewer
-where uses are many, so that a model has some ten thousand fetch literals at most."""
+"""By number of uses, the prefetch distances that the model offers: each about twice the one before, and fewer where
+uses are many, so that a model has some ten thousand fetch literals at most. Chosen, not measured."""
 
 FetchCandidates = Callable[[int, int], Sequence[int]]
 """By item and use: slots in which its fetch may be issued, in order, that of the use last."""

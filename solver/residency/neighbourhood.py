@@ -25,21 +25,23 @@ from .problem import ResidencyProblem
 from .window_problem import window
 
 WINDOW_USES = 100
-"""Uses in a window at first, mostly solved within :data:`WINDOW_LIMIT`; each round over the slots takes
-half as many more."""
+"""Uses in a window at first, mostly solved within :data:`WINDOW_LIMIT`; each round over the slots takes half as many
+more. Chosen, not measured."""
 SINGLE_WINDOW_USES = 150
 """Up to this many uses (the second size of windows) the whole is one window."""
 WHOLE_USES = 400
-"""Up to this many uses the whole is solved first, for its bound; beyond, building it takes longer than it is worth."""
+"""Up to this many uses the whole is solved first, for its bound; beyond, building it takes longer than it is worth.
+Chosen, not measured."""
 WHOLE_SHARE = 0.1
-"""Of the budget, for the model of the whole, where windows follow."""
+"""Of the budget, for the model of the whole, where windows follow. Chosen, not measured."""
 WINDOW_LIMIT = 0.1
-"""Deterministic seconds for one window of :data:`WINDOW_USES` at most."""
+"""Deterministic seconds for one window of :data:`WINDOW_USES` at most. Chosen, not measured."""
 BUILDING = 0.03
-"""Deterministic seconds that building a model counts for, or the clock would decide how many there are."""
+"""Deterministic seconds that building a model counts for, or the clock would decide how many there are. Chosen, not
+measured."""
 LEAST_IMPROVEMENT = 1e-3
 """Rounds end when one improves the objective by less than this share; windows are skipped in which the computation
-waits for less than this share of the whole."""
+waits for less than this share of the whole. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,14 @@ from .weight_chunks import (
 
 LARGEST_CHUNK = 1 << 20
 """Bytes of the largest chunk of weights, which one fetch decision moves; at most an eighth of the shared memory, so
-that one can be fetched while several others are in use."""
+that one can be fetched while several others are in use. Chosen, not measured."""
 CHUNKS: tuple[tuple[int, int], ...] = ((600, 1 << 18), (1200, 1 << 19))
 """(uses, bytes): chunks have so many bytes while no more than so many uses come of it, and :data:`LARGEST_CHUNK`
-otherwise. Small chunks pack better, but the model grows with the uses; it solves whole networks up to some hundred."""
+otherwise. Small chunks pack better, but the model grows with the uses; it solves whole networks up to some hundred.
+Chosen, not measured."""
 SMALLEST_BLOCK = 1 << 16
-"""Bytes of the smallest block of an intermediate that is decided separately; a DMA of less is mostly latency."""
+"""Bytes of the smallest block of an intermediate that is decided separately; a DMA of less is mostly latency. Chosen,
+not measured."""
 LARGEST_SLICE = 1 << 18
 """Bytes of activations that one fetch decision moves, about; more is sliced along the first dimension. The same as the
 smallest chunk of weights, for the same reason."""
@@ -48,7 +50,7 @@ LARGEST_BUNDLE = SMALLEST_BLOCK
 """Bytes of small constants that one fetch decision moves at most."""
 CIRCULAR_SHARES = (4, 16)
 """Circular buffers are offered with chunks of the shared memory's capacity divided by these: two chunks then take half
-or an eighth of it."""
+or an eighth of it. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

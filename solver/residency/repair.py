@@ -47,7 +47,8 @@ class Repair:
 
 
 BLOCK = 64
-"""Addresses that are tried at once: enough that NumPy's overhead does not count, few enough to stop early."""
+"""Addresses that are tried at once: enough that NumPy's overhead does not count, few enough to stop early. Chosen, not
+measured."""
 
 
 def repair(

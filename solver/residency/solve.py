@@ -27,9 +27,11 @@ from .problem import ResidencyProblem, residency_problem
 __all__ = ["Reservation", "Residency", "Shortage", "decide_residency"]
 
 FILL = 0.95
-"""The share of the memory that is given away where there is a choice: a full one can seldom be packed."""
+"""The share of the memory that is given away where there is a choice: a full one can seldom be packed. Chosen, not
+measured."""
 FAVOURS = (1, 3)
-"""How much more the greedy answers count a cycle saved on intermediates than one on other data."""
+"""How much more the greedy answers count a cycle saved on intermediates than one on other data. Chosen, not
+measured."""
 HORIZONS = (1, 2, 8)
 """The longest prefetch distances of the greedy answers: those within the model's (see :mod:`.candidates`)."""
 STEPS = 16

@@ -9,9 +9,11 @@ from math import prod
 from ...ir.box import Box, Span, contains, hull, intersect, is_empty, overlap, volume
 
 MOST_BLOCKS = 16
-"""Blocks of an intermediate that are decided separately: a few that are cut into more would fill a model."""
+"""Blocks of an intermediate that are decided separately: a few that are cut into more would fill a model. Chosen, not
+measured."""
 MOST_READ_BOXES = 64
-"""Boxes of fetched activations that are decided separately; each counts for fewer decisions than a block."""
+"""Boxes of fetched activations that are decided separately; each counts for fewer decisions than a block. Chosen, not
+measured."""
 
 
 def read_groups(reads: Sequence[tuple[int, Box]]) -> list[tuple[Box, list[int]]]:

@@ -18,7 +18,7 @@ from ...ir.semantics.box_arrays import Boxes, Int
 from .splits import SegmentSplit, Splits
 
 MOST_SPLITS = 2
-"""Of instances, or of cores, in the cuts that rows are made of."""
+"""Of instances, or of cores, in the cuts that rows are made of. Chosen, not measured."""
 SLOTS = 2 * MOST_SPLITS
 """Splits of a cut: two for the instances, then two for the cores."""
 

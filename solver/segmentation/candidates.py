@@ -32,7 +32,8 @@ MOST_COLUMNS_OF_RUN = 6
 WEIGHT_RESERVE = 16
 """One part in so many of the shared memory is kept free for weights on their way. Chosen, not measured."""
 MOST_CELLS = 1 << 20
-"""Where nothing fits, splits grow up to so many instances, which is beyond the dimensions of usual networks."""
+"""Where nothing fits, splits grow up to so many instances, which is beyond the dimensions of usual networks. Chosen,
+not measured."""
 
 
 class Candidates:

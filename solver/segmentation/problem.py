@@ -30,7 +30,8 @@ OVERLAP_PENALTY = 10
 PATHS_TRIED = 12
 """Paths of each relaxation that are completed to answers before the solver runs. Chosen, not measured."""
 PINNED_FRACTIONS = (1.0, 0.5, 0.0)
-"""Of the weights that a column can pin, what the relaxations with typical residency assume: all, half and none."""
+"""Of the weights that a column can pin, what the relaxations with typical residency assume: all, half and none. Chosen,
+not measured."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from ...ir.plan import Split
 Splits = tuple[Split, ...]
 
 MOST_INSTANCES = 32
-"""Instances considered at first; more only where nothing fits."""
+"""Instances considered at first; more only where nothing fits. Chosen, not measured."""
 MOST_INSTANCES_IN_TWO = 8
-"""Instances considered at first when two dimensions are cut."""
+"""Instances considered at first when two dimensions are cut. Chosen, not measured."""
 LEAST_CORE_USE = 0.75
-"""A cut that leaves more of the cores idle is only considered if none uses more."""
+"""A cut that leaves more of the cores idle is only considered if none uses more. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from ...ir.semantics.in_place import replaced
 from ..cost.local_buffers import data_buffers, in_place_groups
 
 GROWTHS = (None, 1 / 4, 1 / 8, 1 / 16, 0.0)
-"""By how much of itself a buffer may grow for the halos of its parts, from the first that fits; ``None``: any."""
+"""By how much of itself a buffer may grow for the halos of its parts, from the first that fits; ``None``: any. Chosen,
+not measured."""
 
 
 def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> Segment:

@@ -13,30 +13,36 @@ from ..cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
 from .plan_builder import Request
 
 SLACK = 2.0
-"""Seconds that loading a model may take."""
+"""Seconds that loading a model may take. Chosen, not measured."""
 SHORT = 5.0
-"""Seconds below which a timeout pays for one iteration alone."""
+"""Seconds below which a timeout pays for one iteration alone. Chosen, not measured."""
 MOST_ITERATIONS = 6
+"""Iterations at most; more of them repeat segmentations that were tried. Chosen, not measured."""
 HEURISTIC_SECONDS = 0.05
-"""What the published heuristics take for each kind of operator, about."""
+"""What the published heuristics take for each kind of operator, about. Chosen, not measured."""
 ENUMERATION_SECONDS = 0.2
-"""What the columns of segmentation take for each kind of operator, about, with the first plans."""
+"""What the columns of segmentation take for each kind of operator, about, with the first plans. Chosen, not
+measured."""
 FREE_KINDS = 16
-"""Kinds of operators for which no timeout is too short."""
+"""Kinds of operators for which no timeout is too short. Chosen, not measured."""
 PLAN_SECONDS = 0.05
-"""What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check."""
+"""What everything below the tiles takes for each operator, equal or not, about: addresses, prediction, check. Chosen,
+not measured."""
 FREE_OPS = 500
-"""Operators for which no timeout is too short."""
+"""Operators for which no timeout is too short. Chosen, not measured."""
 LONGEST_SEARCH = 60.0
-"""Seconds for one search of one model at most, so that any timeout ends: iterations look elsewhere instead."""
+"""Seconds for one search of one model at most, so that any timeout ends: iterations look elsewhere instead. Chosen, not
+measured."""
 ITERATION_SECONDS = 0.2
-"""What an iteration takes for each operator, about: searches, prediction and check."""
+"""What an iteration takes for each operator, about: searches, prediction and check. Chosen, not measured."""
 OVERLAP_PENALTIES = (10, 40, 4)
-"""How much of all work is thought to count as time, one part in so many, by iteration: see segmentation."""
+"""How much of all work is thought to count as time, one part in so many, by iteration: see segmentation. Chosen, not
+measured."""
 WALL_CLOCK_FACTOR = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
 
-It is never less than so many times the first iteration: that should run in any case, whatever the load.
+It is never less than so many times the first iteration: that should run in any case, whatever the load. Chosen, not
+measured.
 """
 
 

@@ -23,9 +23,9 @@ from ..cost.operator import OpCost, Work
 from ..switches import ALL_ON, Disabled
 
 MOST_TILES = 512
-"""Candidates with more tiles are only considered if nothing with fewer fits."""
+"""Candidates with more tiles are only considered if nothing with fewer fits. Chosen, not measured."""
 MOST_PARTS = 128
-"""An extent is cut into so many nearly equal parts at most."""
+"""An extent is cut into so many nearly equal parts at most. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

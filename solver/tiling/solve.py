@@ -30,9 +30,10 @@ from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, overlap
 
 ATTEMPTS = 8
-"""Tiles that turn out not to fit, before the search for one ends in any case; the last one looks at all sizes."""
+"""Tiles that turn out not to fit, before the search for one ends in any case; the last one looks at all sizes. Chosen,
+not measured."""
 BUDGET = Budget(5.0, 0.5)
-"""For one operator."""
+"""For one operator. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ...ir.machine import Machine
 from ..cost.instructions import Transfer
 
 REMEMBERED = 4096
-"""Changes of a link's load that are remembered; what is older counts as free."""
+"""Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
 
 
 class _Load:

@@ -32,7 +32,8 @@ from .tile_size import Tiles, TooLarge
 AHEAD = 3
 """Slots that a fetch may come before its use: weights pass four stages (DMA, hoist, dispatch, compute), one a layer."""
 SLOT = 1 << 20
-"""Cycles that a slot counts for: heuristics expect nothing, and the order of its weights must stay visible."""
+"""Cycles that a slot counts for: heuristics expect nothing, and the order of its weights must stay visible. Chosen, not
+measured."""
 
 
 class Heuristics:

@@ -25,7 +25,7 @@ from ....ir.graph import Graph
 from .split import SplitInfo
 
 LONGEST = 64
-"""Operators in a sub-graph at most; in the networks of the paper none comes near."""
+"""Operators in a sub-graph at most; in the networks of the paper none comes near. Chosen, not measured."""
 
 Find = Callable[[int, int, int | None], SplitInfo | None]
 """The split of a run of operators (first and last position) into so many instances at most (``None``: any number);

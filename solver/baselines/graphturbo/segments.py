@@ -16,7 +16,8 @@ from .level import Level
 from .split import SplitInfo, Splitter
 
 MARGINS = 8
-"""Sixteenths of local memory that are left free in turn where an operator does not fit under its own split."""
+"""Sixteenths of local memory that are left free in turn where an operator does not fit under its own split. Chosen, not
+measured."""
 
 
 class Segments:

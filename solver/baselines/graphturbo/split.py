@@ -30,9 +30,10 @@ from .binding import bind
 from .local_addresses import addresses
 
 AGAIN = 0.25
-"""Points that a sub-graph of several operators may compute again, as a share of all its points."""
+"""Points that a sub-graph of several operators may compute again, as a share of all its points. Chosen, not
+measured."""
 RING = 8
-"""One part in so many of the shared memory passes weights of any size."""
+"""One part in so many of the shared memory passes weights of any size. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

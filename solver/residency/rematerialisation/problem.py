@@ -13,7 +13,8 @@ from ....ir.plan import Plan
 from ..problem import link_rate
 
 DEEPEST = 3
-"""Operators in a row that are rematerialised at most: each needs the inputs of the one before, and saves less."""
+"""Operators in a row that are rematerialised at most: each needs the inputs of the one before, and saves less. Chosen,
+not measured."""
 
 Pair = tuple[str, int]
 """A tensor, and the number of a segment."""

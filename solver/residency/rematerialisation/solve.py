@@ -15,9 +15,10 @@ from .model import build
 from .problem import Pair, rematerialisation_problem
 
 WORTH = 0.005
-"""The share of all cycles that has to be gained to be worth the seconds that another plan takes."""
+"""The share of all cycles that has to be gained to be worth the seconds that another plan takes. Chosen, not
+measured."""
 BUDGET = Budget(5.0, 0.5)
-"""Seconds, and deterministic seconds, for the model; it is small."""
+"""Seconds, and deterministic seconds, for the model; it is small. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
