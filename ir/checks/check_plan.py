@@ -21,6 +21,9 @@ from .plan_facts import Facts, Geometry
 from .plan_local_memory import check_local
 from .plan_shared_memory import check_shared
 
+_DIGITS = 12
+"""Hexadecimal digits of a SHA-256 that a message shows."""
+
 
 def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | None = None) -> None:
     """Raise :class:`CheckError` if the plan cannot be followed on this machine, or computes something else.
@@ -29,6 +32,11 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     """
     if plan.machine != machine.name:
         fail(f"it is for machine {plan.machine}, not {machine.name}")
+    if plan.graph_sha256 != graph.digest:
+        fail(
+            f"it is for a network with SHA-256 {plan.graph_sha256[:_DIGITS] or 'missing'}, and {graph.name} has "
+            f"{graph.digest[:_DIGITS]}; compile {graph.name} again"
+        )
     graph = planned_graph(graph, plan)
     geometry = geometry or Geometry(graph)
     assert geometry.graph is graph
@@ -220,6 +228,11 @@ def _check_order(facts: Facts) -> None:
 def _check_predictions(plan: Plan) -> None:
     if plan.cycles_predicted < 0 or plan.lower_bound_cycles < 0:
         fail(f"it predicts {plan.cycles_predicted} cycles, and at least {plan.lower_bound_cycles}")
+    if plan.cycles_predicted < plan.lower_bound_cycles:
+        fail(
+            f"it predicts {plan.cycles_predicted} cycles, {plan.lower_bound_cycles - plan.cycles_predicted} fewer than "
+            f"its lower bound of {plan.lower_bound_cycles} ({plan.lower_bound_reason})"
+        )
     slots = set(plan.slots)
     for p in plan.predictions:
         if (p.step, p.op) not in slots:

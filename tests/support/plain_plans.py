@@ -24,7 +24,9 @@ def plain_plan(graph: Graph, machine: Machine, *, depth: int = 1, barrier: bool 
     for i, segment in enumerate(segments):
         local += _placed(list(local_requests(graph, cells, machine, i, segment)), machine)
     shared = _shared(graph, cells, machine, segments, steps)
-    return Plan("plain", machine.name, "", 0, segments, steps, tuple(local), shared, barrier, 0, 0, "", (), ())
+    return Plan(
+        "plain", machine.name, graph.digest, 0, segments, steps, tuple(local), shared, barrier, 0, 0, "", (), ()
+    )
 
 
 def _segment(graph: Graph, cells: Cells, machine: Machine, op: Op, depth: int) -> Segment:

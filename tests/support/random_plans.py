@@ -62,7 +62,9 @@ class _Drawing:
         local = tuple(b for i, s in enumerate(segments) for b in self.local(i, s))
         shared = tuple(self.shared(segments, steps, local))
         barrier = self.rng.random() < 0.1
-        return Plan("drawn", self.machine.name, "", 0, segments, steps, local, shared, barrier, 0, 0, "", (), ())
+        return Plan(
+            "drawn", self.machine.name, self.graph.digest, 0, segments, steps, local, shared, barrier, 0, 0, "", (), ()
+        )
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p

@@ -167,7 +167,9 @@ def rough_plan(
     )
     if isinstance(answer, Shortage):
         raise answer.error()
-    return plan_of(machine, segments, steps, placed_locals(graph, cells, machine, segments), shared_of(answer, machine))
+    return plan_of(
+        graph, machine, segments, steps, placed_locals(graph, cells, machine, segments), shared_of(answer, machine)
+    )
 
 
 def shared_of(answer: Residency, machine: Machine) -> tuple[SharedBuffer, ...]:
@@ -177,6 +179,7 @@ def shared_of(answer: Residency, machine: Machine) -> tuple[SharedBuffer, ...]:
 
 
 def plan_of(
+    graph: Graph,
     machine: Machine,
     segments: Sequence[Segment],
     steps: Sequence[Step],
@@ -186,7 +189,7 @@ def plan_of(
     return Plan(
         "rough",
         machine.name,
-        "",
+        graph.digest,
         0,
         tuple(segments),
         tuple(steps),

@@ -95,7 +95,7 @@ def sequential_plan(
             SharedBuffer(tensor.name, box, shared_memory.name, address, tensor.bytes, live, fetch, stored and not fetch)
         )
     return Plan(
-        "handmade", machine.name, "", 0, tuple(segments), tuple(Step(i, 0) for i in range(len(segments))),
+        "handmade", machine.name, graph.digest, 0, tuple(segments), tuple(Step(i, 0) for i in range(len(segments))),
         tuple(local), tuple(shared), barrier, 0, 0, "", (), (),
     )  # fmt: skip
 

@@ -121,6 +121,11 @@ def test_another_machine() -> None:
         check_plan(valid(), graph(), TINY)
 
 
+@pytest.mark.parametrize("digest", ["", "0" * 64, residual(1, batch=2, size=10).digest])
+def test_another_network(digest: str) -> None:
+    refused(replace(valid(), graph_sha256=digest), f"SHA-256 {digest[:12] or 'missing'}, .* has {graph().digest[:12]}")
+
+
 def test_segments_are_the_graph_in_order() -> None:
     plan = valid()
     refused(replace(plan, segments=plan.segments[::-1]), "segment 0 has .*, and the graph has")
@@ -147,7 +152,8 @@ def test_everything_in_a_segment_serves_its_last_operator() -> None:
     other = replace(two.ops[1], inputs=("x", *two.ops[1].inputs[1:]), stages=stages)
     apart = replace(two, ops=(two.ops[0], other))
     segments = (replace(valid().segments[0], ops=(two.ops[0].name, two.ops[1].name)),)
-    refused(replace(valid(), segments=segments), "stem is no ancestor of a0", apart)
+    plan = replace(valid(), segments=segments, graph_sha256=apart.digest)
+    refused(plan, "stem is no ancestor of a0", apart)
 
 
 @pytest.mark.parametrize(
@@ -432,6 +438,9 @@ def test_predictions() -> None:
     check_plan(replace(plan, predictions=(fine,), cycles_predicted=5, lower_bound_cycles=3), graph(), STCP)
     refused(replace(plan, cycles_predicted=-1), "predicts -1 cycles")
     refused(replace(plan, lower_bound_cycles=-1), "at least -1")
+    exact = replace(plan, cycles_predicted=5, lower_bound_cycles=5, lower_bound_reason="MME: work")
+    check_plan(exact, graph(), STCP)
+    refused(replace(exact, cycles_predicted=3), r"3 cycles, 2 fewer than its lower bound of 5 \(MME: work\)")
     refused(replace(plan, predictions=(replace(fine, step=99),)), "does not run it")
     refused(replace(plan, predictions=(replace(fine, op="fc"),)), "does not run it")
     refused(replace(plan, predictions=(replace(fine, stop=-1),)), "from 0 to -1")
