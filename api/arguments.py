@@ -12,49 +12,49 @@ from typing import Any, SupportsFloat, SupportsIndex, cast
 from ..ir.errors import UsageError
 
 
-def whole(what: str, value: object) -> int:
+def whole(name: str, value: object) -> int:
     """A whole number, of Python or NumPy."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise wrong_type(what, value, "a whole number")
+        raise wrong_type(name, value, "a whole number")
     try:
         return operator.index(value)
     except TypeError as error:
         # An array looks like a number, but only one without dimensions is one.
-        raise wrong_type(what, value, "a whole number") from error
+        raise wrong_type(name, value, "a whole number") from error
 
 
-def number(what: str, value: object) -> float:
+def number(name: str, value: object) -> float:
     """A number, which may be infinite or NaN."""
     if isinstance(value, (bool, str, bytes)) or not isinstance(value, SupportsFloat):
-        raise wrong_type(what, value, "a number")
+        raise wrong_type(name, value, "a number")
     try:
         return float(value)
     except OverflowError:
         return math.inf
     except (TypeError, ValueError) as error:
-        raise wrong_type(what, value, "a number") from error
+        raise wrong_type(name, value, "a number") from error
 
 
-def path(what: str, value: object) -> Path:
+def path(name: str, value: object) -> Path:
     """A path of a file or folder."""
     if not isinstance(value, (str, os.PathLike)):
-        raise wrong_type(what, value, "a path")
+        raise wrong_type(name, value, "a path")
     place = os.fspath(cast("os.PathLike[str] | str", value))
     if not isinstance(cast("object", place), str) or not place or "\0" in place:
-        raise wrong_type(what, value, "a path as text, which is neither empty nor contains NUL")
+        raise wrong_type(name, value, "a path as text, which is neither empty nor contains NUL")
     return Path(place)
 
 
-def named(what: str, value: object) -> dict[str, Any]:
+def named(name: str, value: object) -> dict[str, Any]:
     """A mapping whose keys are names."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast("Mapping[object, Any]", value)):
-        raise wrong_type(what, value, "a dictionary whose keys are names")
+        raise wrong_type(name, value, "a dictionary whose keys are names")
     return dict(cast("Mapping[str, Any]", value))
 
 
-def wrong_type(what: str, value: object, wanted: str) -> UsageError:
+def wrong_type(name: str, value: object, wanted: str) -> UsageError:
     """The error for a value of a wrong type."""
     shown = repr(value)
     if len(shown) > 60:
         shown = f"{shown[:57]}..."
-    return UsageError(f"{what} is {shown}, of type {type(value).__name__}; pass {wanted}")
+    return UsageError(f"{name} is {shown}, of type {type(value).__name__}; pass {wanted}")

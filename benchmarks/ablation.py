@@ -173,8 +173,8 @@ def measure_all(cases: Sequence[Case], kept: Rows, jobs: int) -> None:
         try:
             for number, (case, row) in enumerate(pool.imap_unordered(measure, missing), 1):
                 kept.add(case, row)
-                what = f"{row['cycles']:,} cycles" if row["status"] == "ok" else f"{row['status']}: {row['error']}"
-                line = f"{number} of {len(missing)}: {case.key}: {what}, {row['seconds']:.0f} s"
+                outcome = f"{row['cycles']:,} cycles" if row["status"] == "ok" else f"{row['status']}: {row['error']}"
+                line = f"{number} of {len(missing)}: {case.key}: {outcome}, {row['seconds']:.0f} s"
                 errors.print(line, highlight=False)
         except KeyboardInterrupt:
             errors.print("interrupted; finished rows:")

@@ -142,11 +142,11 @@ def swap_buffers(program: Program, rng: Random) -> tuple[Place, Instruction | No
     operand = rng.choice(instruction.row.operands).name
     memory = field(instruction, f"{operand}.mem")
     bases = {
-        int(field(other, f"{o.name}.base"))
+        int(field(candidate, f"{o.name}.base"))
         for stream in program.streams
-        for other in stream
-        for o in other.row.operands
-        if field(other, f"{o.name}.mem") == memory
+        for candidate in stream
+        for o in candidate.row.operands
+        if field(candidate, f"{o.name}.mem") == memory
     } - {int(field(instruction, f"{operand}.base"))}
     return _single(program, place, {f"{operand}.base": rng.choice(sorted(bases))}) if bases else None
 

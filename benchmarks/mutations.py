@@ -64,7 +64,7 @@ class Subject:
     samples: int | None = None
 
     @classmethod
-    def of(
+    def tried(
         cls, name: str, program: Program, machine: Machine, graph: Graph, inputs: Arrays, exact: Arrays,
         reference: Arrays, samples: int | None = None,
     ) -> Subject:  # fmt: skip
@@ -181,7 +181,7 @@ def compiled(name: str, timeout: float) -> Subject:
     exact = evaluate(planned_graph(package.graph, package.plan), inputs, cuts=reduce_cuts(package.plan))
     used = {port.name: inputs[port.name] for port in package.program.inputs}
     graph, machine = package.graph, package.machine
-    return Subject.of(name, package.program, machine, graph, used, exact, reference.outputs, reference.samples)
+    return Subject.tried(name, package.program, machine, graph, used, exact, reference.outputs, reference.samples)
 
 
 def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
@@ -247,11 +247,11 @@ def page(rows: Sequence[Verdict]) -> str:
                 "|---|---|---|---|---|---|---|",
             ]
         for row in chosen:
-            lines.append(f"| {row.subject} | {row.kind} | {' | '.join(_told(row.text))} | {row.change:.1e} |")
+            lines.append(f"| {row.subject} | {row.kind} | {' | '.join(_table_cells(row.text))} | {row.change:.1e} |")
     return "\n".join(lines) + "\n"
 
 
-def _told(text: str) -> tuple[str, str, str, str]:
+def _table_cells(text: str) -> tuple[str, str, str, str]:
     """Where, which instruction, and what differs before and after, of the text of a mutant."""
     place, _, rest = text.partition(": ")[2].partition(": ")
     where = re.sub(r"queue \d+ \((\w+)\), (\d+)", r"\1 \2", place)

@@ -208,7 +208,9 @@ class Rows:
             part.replace(self._file)
 
 
-def measure_all(cases: Sequence[Case], kept: Rows, one: Callable[[Case, Path], dict[str, Any]]) -> list[dict[str, Any]]:
+def measure_all(
+    cases: Sequence[Case], kept: Rows, measure_one: Callable[[Case, Path], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The rows of the cases, in order; after Ctrl-C, those that were done."""
     errors = Console(stderr=True)
     rows: list[dict[str, Any]] = []
@@ -218,7 +220,7 @@ def measure_all(cases: Sequence[Case], kept: Rows, one: Callable[[Case, Path], d
             if row is None:
                 errors.print(f"{number} of {len(cases)}: {case.key}", highlight=False)
                 with tempfile.TemporaryDirectory() as folder:
-                    row = one(case, Path(folder))
+                    row = measure_one(case, Path(folder))
                 kept.add(case, row)
                 if row["status"] != "ok":
                     errors.print(f"  {row['status']}: {row['error']}", style="red", highlight=False)

@@ -28,7 +28,7 @@ def knowledge(program: Program) -> tuple[Vectors, list[Place]]:
     """The vectors, and an order of the instructions that keeps to them; what is stuck is in neither."""
     count = len(program.queues)
     vectors: Vectors = [[] for _ in program.queues]
-    now = [np.zeros(count, np.int64) for _ in program.queues]
+    latest = [np.zeros(count, np.int64) for _ in program.queues]
     order: list[Place] = []
     moved = True
     while moved:
@@ -37,15 +37,15 @@ def knowledge(program: Program) -> tuple[Vectors, list[Place]]:
             while len(vectors[queue]) < len(stream):
                 instruction = stream[len(vectors[queue])]
                 if instruction.mnemonic == "wait":
-                    other, wanted = (int(v) for v in instruction.values)
-                    if wanted and (other >= count or wanted > len(vectors[other])):
+                    awaited, wanted = (int(v) for v in instruction.values)
+                    if wanted and (awaited >= count or wanted > len(vectors[awaited])):
                         break
                     if wanted:
-                        now[queue] = np.maximum(now[queue], vectors[other][wanted - 1])
-                        now[queue][other] = max(now[queue][other], wanted)
+                        latest[queue] = np.maximum(latest[queue], vectors[awaited][wanted - 1])
+                        latest[queue][awaited] = max(latest[queue][awaited], wanted)
                 order.append((queue, len(vectors[queue])))
                 # Of a wait, what is known after it: whoever counts it knows that, too.
-                vectors[queue].append(now[queue])
+                vectors[queue].append(latest[queue])
                 moved = True
     return vectors, order
 
@@ -63,11 +63,11 @@ def unordered(program: Program, machine: Machine) -> tuple[Place, Place] | None:
     for (queue, index), touched in zip(order, accesses, strict=True):
         vector = vectors[queue][index]
         for where, at in touched:
-            for (other, wrote), (seen, latest) in last[where].items():
-                if other != queue and (wrote or at.writes) and latest > vector[other]:
+            for (earlier_queue, wrote), (seen, latest) in last[where].items():
+                if earlier_queue != queue and (wrote or at.writes) and latest > vector[earlier_queue]:
                     latest = int(_bytes(seen, at).max())
-                    if latest > vector[other]:
-                        return (other, latest - 1), (queue, index)
+                    if latest > vector[earlier_queue]:
+                        return (earlier_queue, latest - 1), (queue, index)
         for where, at in touched:
             for wrote in (True, False):
                 if at.writes if wrote else at.reads:

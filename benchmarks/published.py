@@ -103,8 +103,8 @@ def row(published: Published, timeout: float, measured: Measurements) -> dict[st
     """
     rows = {s: measured.get(published.case(s, timeout).key, {}) for s in ORDER}
     runs: dict[str, dict[str, Any]] = {s: r.get("run", {}) for s, r in rows.items()}
-    ours, compiled = runs["solver"], rows["solver"].get("compile", {})
-    cycles, bound, rate = (ours.get(k) for k in ("cycles", "lower_bound_cycles", "items_per_second"))
+    ran, compiled = runs["solver"], rows["solver"].get("compile", {})
+    cycles, bound, rate = (ran.get(k) for k in ("cycles", "lower_bound_cycles", "items_per_second"))
     return {
         "name": published.name,
         "batch": published.batch,
@@ -125,9 +125,9 @@ def row(published: Published, timeout: float, measured: Measurements) -> dict[st
             name: {key: model[key] for key in ("status", "objective", "bound", "gap", "unit")}
             for name, model in compiled.get("models", {}).items()
         },
-        "npu_fraction": ours.get("npu_fraction"),
-        "violations": ours.get("violations"),
-        "rel_err": ours.get("rel_err"),
+        "npu_fraction": ran.get("npu_fraction"),
+        "violations": ran.get("violations"),
+        "rel_err": ran.get("rel_err"),
         "status": {s: r.get("status", "missing") for s, r in rows.items()},
     }
 

@@ -94,7 +94,11 @@ def repeated(program: Program, cores: int, instructions: int) -> Program:
         for queue, stream in zip(program.queues, program.streams, strict=True):
             queues.append(Queue(queue.engine, core))
             streams.append(
-                tuple(_shifted(one, core * len(lengths), turn, lengths) for turn in range(turns) for one in stream)
+                tuple(
+                    _shifted(instruction, core * len(lengths), turn, lengths)
+                    for turn in range(turns)
+                    for instruction in stream
+                )
             )
     return replace(program, queues=tuple(queues), streams=tuple(streams))
 
@@ -109,10 +113,10 @@ def _shifted(instruction: Instruction, queues: int, turn: int, lengths: list[int
 
 def growth(repeat: int) -> list[Row]:
     machine = load_machine("stcp920")
-    one = layer_program(LAYER, machine, streamed=True)
+    single = layer_program(LAYER, machine, streamed=True)
     rows: list[Row] = []
     for size in SIZES:
-        program = repeated(one, machine.cores, size)
+        program = repeated(single, machine.cores, size)
         spent = measure(lambda p=program: simulate(p, machine, {}, {}, data=False), repeat)
         rows.append(Row(f"{size:,}", program.instructions, spent))
     return rows

@@ -79,7 +79,7 @@ def _transfers(program: Program, machine: Machine, trace: Trace) -> dict[str, li
     for execution in _executions(program, trace, machine):
         if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
             begin = execution.begin + execution.engine.issue
-            for link, count in costs.of(execution.engine, execution.instruction).cost.links:
+            for link, count in costs.cost(execution.engine, execution.instruction).cost.links:
                 transfers[machine.links[link].name].append((begin, execution.end, count))
     return transfers
 

@@ -73,21 +73,21 @@ def _arrows(program: Program, trace: Trace) -> Iterator[Event]:
         [index for index, instruction in enumerate(stream) if instruction.row.kind != "sync" and ends[index] >= 0]
         for stream, ends in zip(program.streams, (ends.tolist() for ends in trace.end), strict=True)
     ]
-    for identity, ((other, before), (queue, behind)) in enumerate(_dependences(trace, ran)):
+    for identity, ((awaited, before), (queue, behind)) in enumerate(_dependences(trace, ran)):
         common = {"cat": "dependence", "name": "dependence", "id": identity}
-        leaves = max(int(trace.start[other][before]), int(trace.end[other][before]) - 1)
+        leaves = max(int(trace.start[awaited][before]), int(trace.end[awaited][before]) - 1)
         meets = int(trace.start[queue][behind])
-        yield {"ph": "s", "pid": _process(program.queues[other].core), "tid": other, "ts": leaves, **common}
+        yield {"ph": "s", "pid": _process(program.queues[awaited].core), "tid": awaited, "ts": leaves, **common}
         yield {"ph": "f", "pid": _process(program.queues[queue].core), "tid": queue, "ts": meets, "bp": "e", **common}
 
 
 def _dependences(trace: Trace, ran: Sequence[Sequence[int]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """(queue, index) of the last instruction that each wait waited for, and of the first one behind the wait."""
-    for queue, index, other, count in trace.waits.tolist():
-        before = bisect_left(ran[other], count) if other < len(ran) else 0
+    for queue, index, awaited, count in trace.waits.tolist():
+        before = bisect_left(ran[awaited], count) if awaited < len(ran) else 0
         behind = bisect_right(ran[queue], index)
         if before and behind < len(ran[queue]):
-            yield (other, ran[other][before - 1]), (queue, ran[queue][behind])
+            yield (awaited, ran[awaited][before - 1]), (queue, ran[queue][behind])
 
 
 def _counter(process: int, name: str, unit: str, steps: Steps) -> Iterator[Event]:

@@ -102,7 +102,7 @@ def spread(box: Box, places: Iterable[tuple[Place, Box]]) -> list[tuple[Place, B
             parts.append((place, intersect(held, box)))
     taken: list[tuple[Place, Box]] = []
     for place, piece in parts:
-        if not any(overlap(piece, other) for _, other in taken):
+        if not any(overlap(piece, earlier) for _, earlier in taken):
             taken.append((place, piece))
     return taken if sum(volume(piece) for _, piece in taken) == volume(box) else None
 

@@ -68,11 +68,11 @@ class Counters:
     @cached_property
     def total(self) -> dict[str, int]:
         """Sums over the cores and the cluster, in the order of the cores' names, then the cluster's."""
-        found: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
         for row in (*self.cores, self.cluster):
             for name, value in row.items():
-                found[name] += value
-        return dict(found)
+                sums[name] += value
+        return dict(sums)
 
     def to_json(self) -> str:
         """An object: ``meanings`` (unit and text by name), ``total``, ``cluster`` and ``cores``."""
@@ -87,7 +87,7 @@ class Counters:
         cores = [f"core{core}" for core in range(len(self.cores))]
         writer.writerow(["counter", "unit", "total", "cluster", *cores, "meaning"])
         for name, total in self.total.items():
-            told = meaning(name)
+            described = meaning(name)
             parts = [row.get(name, "") for row in (self.cluster, *self.cores)]
-            writer.writerow([name, told.unit, total, *parts, told.text])
+            writer.writerow([name, described.unit, total, *parts, described.text])
         return file.getvalue()

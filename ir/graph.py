@@ -283,11 +283,11 @@ class Graph:
     @cached_property
     def consumers(self) -> dict[str, tuple[Op, ...]]:
         """The operators that read each tensor, in order."""
-        found: dict[str, list[Op]] = {t.name: [] for t in self.tensors}
+        readers: dict[str, list[Op]] = {t.name: [] for t in self.tensors}
         for op in self.ops:
             for name in dict.fromkeys(op.inputs):
-                found[name].append(op)
-        return {name: tuple(ops) for name, ops in found.items()}
+                readers[name].append(op)
+        return {name: tuple(ops) for name, ops in readers.items()}
 
     @cached_property
     def constant_names(self) -> frozenset[str]:

@@ -91,9 +91,9 @@ class _Source:
 
     def line(self, path: str) -> int:
         """The line of a key, or of its table where the key is missing; the first line if there is no table."""
-        found = re.match(r"(?:(\w+)\[(\d+)\]\.?)?(.+?)?(?:\[|$)", path)
-        assert found is not None
-        table, index, key = found.groups()
+        match = re.match(r"(?:(\w+)\[(\d+)\]\.?)?(.+?)?(?:\[|$)", path)
+        assert match is not None
+        table, index, key = match.groups()
         lines = self.text.splitlines()
         headers = self._headers(lines, table) if table is not None else []
         start = headers[int(index)] if index is not None and int(index) < len(headers) else 0
@@ -133,5 +133,5 @@ def _check_table(source: _Source, path: str, table: dict[str, Any], kind: type) 
             source.fail(f"{path}.{key}".lstrip("."), f"unknown key {key!r}; {advice}")
     for key, spec in known.items():
         if spec.default is MISSING and spec.default_factory is MISSING and key not in table:
-            what = f"[[{key}]] tables are missing" if key in _TABLES else f"the key {key!r} is missing; add it"
-            source.fail(path, what)
+            message = f"[[{key}]] tables are missing" if key in _TABLES else f"the key {key!r} is missing; add it"
+            source.fail(path, message)

@@ -69,9 +69,9 @@ def npu_share(ops: Iterable[ProgramOp]) -> NpuShare:
     """Shares of multiply-accumulates and of element operations; 1.0 where a network has none."""
     shares: list[float] = []
     rows = list(ops)
-    for of in ("macs", "elements"):
-        total = sum(getattr(op, of) for op in rows)
-        host = sum(getattr(op, of) for op in rows if op.host)
+    for unit in ("macs", "elements"):
+        total = sum(getattr(op, unit) for op in rows)
+        host = sum(getattr(op, unit) for op in rows if op.host)
         shares.append(1.0 - host / total if total else 1.0)
     return NpuShare(*shares)
 

@@ -109,9 +109,9 @@ def _filled_shape(fill: onnx.NodeProto, stored: dict[str, onnx.TensorProto]) -> 
 
 def _uses(graph: onnx.GraphProto) -> dict[str, _Use]:
     """The weight-like inputs of the graph: a map from tensor name to the place that decides its draws."""
-    made = {t.name for t in graph.initializer if t.dims and t.data_type == onnx.TensorProto.FLOAT}
-    made |= {node.output[0] for node in graph.node if _is_fill(node)}
-    origin = {name: name for name in made}
+    weights = {t.name for t in graph.initializer if t.dims and t.data_type == onnx.TensorProto.FLOAT}
+    weights |= {node.output[0] for node in graph.node if _is_fill(node)}
+    origin = {name: name for name in weights}
     for node in graph.node:
         if node.op_type in _VIEWS and node.input[0] in origin:
             origin[node.output[0]] = origin[node.input[0]]

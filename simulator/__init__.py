@@ -93,10 +93,10 @@ def simulate(
     )
     end = tuple(np.array(times, np.int64) for times in timeline.end)
     waits = [
-        (queue, index, other, count)
+        (queue, index, awaited, count)
         for queue, tasks in enumerate(prepared.tasks)
         for index, task in enumerate(tasks)
-        for other, count in task.waits or ()
+        for awaited, count in task.waits or ()
     ]
     return Trace(summary, start, end, outputs, np.array(waits, np.int64).reshape(-1, 4))
 

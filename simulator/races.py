@@ -99,15 +99,15 @@ class _Shadow:
 
     def conflict(self, queue: int, access: _Access, vector: Sequence[int]) -> _Met | None:
         """An access by another queue that ``vector`` does not cover."""
-        for other, latest in self.latest.items():
-            if other != queue and latest > vector[other]:
-                numbers = self.view(other, access)
-                if int(numbers.max()) > vector[other]:
-                    place = np.unravel_index(int(np.argmax(numbers > vector[other])), numbers.shape)
+        for earlier, latest in self.latest.items():
+            if earlier != queue and latest > vector[earlier]:
+                numbers = self.view(earlier, access)
+                if int(numbers.max()) > vector[earlier]:
+                    place = np.unravel_index(int(np.argmax(numbers > vector[earlier])), numbers.shape)
                     blocks = _blocks(access.operand)
                     steps = (*blocks.strides, self._granule)
                     address = access.base + blocks.start + sum(int(i) * s for i, s in zip(place, steps, strict=True))
-                    return _Met(other, int(numbers[place]) - 1, address)
+                    return _Met(earlier, int(numbers[place]) - 1, address)
         return None
 
 
@@ -165,13 +165,13 @@ class Races:
             self._next[queue] += 1
             task = tasks[index]
             vector = self._vectors[queue][-1]
-            for other, count in task.waits or ():
-                if count == 0 or vector[other] >= count:
+            for awaited, count in task.waits or ():
+                if count == 0 or vector[awaited] >= count:
                     continue
-                self._catch_up(other, count)
-                known = self._vectors[other][bisect_right(self._changes[other], count) - 1]
+                self._catch_up(awaited, count)
+                known = self._vectors[awaited][bisect_right(self._changes[awaited], count) - 1]
                 vector = [max(a, b) for a, b in zip(vector, known, strict=True)]
-                vector[other] = max(vector[other], count)
+                vector[awaited] = max(vector[awaited], count)
             if vector is not self._vectors[queue][-1]:
                 self._changes[queue].append(index + 1)
                 self._vectors[queue].append(vector)

@@ -49,6 +49,6 @@ def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
         "bytes": total,
         "limit_bytes": store.limit,
     }
-    what = f"{plural(counts['plan'], 'plan')} and {plural(counts['program'], 'program')}, {size(total)}"
+    contents = f"{plural(counts['plan'], 'plan')} and {plural(counts['program'], 'program')}, {size(total)}"
     done = "deleted" if action == "clear" else f"at most {size(store.limit)}"
-    emit(as_json, data, f"{store.folder}: {what}; {done}")
+    emit(as_json, data, f"{store.folder}: {contents}; {done}")

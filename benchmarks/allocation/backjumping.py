@@ -241,19 +241,19 @@ def _failure(field: _Field, state: _State) -> list[int] | None:
 
 def _culprits(field: _Field, state: _State, failed: Sequence[int]) -> int:
     """The decisions that what is known of the failed items depends on, as bits."""
-    found = 0
+    culprits = 0
     seen = sum(1 << i for i in failed)
     todo = list(failed)
     while todo:
         i = todo.pop()
-        found |= field.near[i] & state.placed
+        culprits |= field.near[i] & state.placed
         if state.refused[i]:
             # Its low depends on what its neighbours can still do.
-            found |= state.blame[i]
+            culprits |= state.blame[i]
             new = field.near[i] & ~seen & ~state.placed
             seen |= new
             while new:
                 bit = new & -new
                 todo.append(bit.bit_length() - 1)
                 new ^= bit
-    return found
+    return culprits

@@ -120,13 +120,13 @@ def layer_program(layer: Layer, machine: Machine, *, streamed: bool) -> Program:
     # Of each half: the instruction that last read it, of MME or, for IM, of MTO.
     users = {(buffer, side): 0 for buffer in half for side in (0, 1)}
 
-    def load(buffer: str, what: object, instruction: Instruction) -> tuple[int, int]:
+    def load(buffer: str, tile: object, instruction: Instruction) -> tuple[int, int]:
         """Bring ``what`` into the half of ``buffer`` that is not in use, unless it is there."""
         known, side, since = loaded.get(buffer, (None, 1, 0))
-        if known != what:
+        if known != tile:
             side = 1 - side
             since = core.emit("MTI", _moved(instruction, half[buffer] * side), {"MME": users[buffer, side]})
-            loaded[buffer] = what, side, since
+            loaded[buffer] = tile, side, since
         return side, since
 
     inputs = 0

@@ -202,14 +202,24 @@ def busy_for_ideal(network: str, machine: Machine, theirs: dict[str, dict[str, d
 def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
     table = columns("layer|ours|SCALE-Sim|ratio|why|weight stat.", left=LEFT)
     for row in rows:
-        other = row.ours / weights[row.layer]
-        table.add_row(row.layer, f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{other:.2f}")
+        weight_ratio = row.ours / weights[row.layer]
+        table.add_row(
+            row.layer, f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{weight_ratio:.2f}"
+        )
     for network in dict.fromkeys(row.layer.split()[0] for row in rows):
         own = [row for row in rows if row.layer.split()[0] == network]
-        ours, theirs = sum(r.ours for r in own), sum(r.theirs for r in own)
-        other = ours / sum(weights[r.layer] for r in own)
+        our_cycles, their_cycles = sum(r.ours for r in own), sum(r.theirs for r in own)
+        weight_ratio = our_cycles / sum(weights[r.layer] for r in own)
         name = f"{network}: {len(own)} layers"
-        table.add_row(name, f"{ours:,}", f"{theirs:,}", f"{ours / theirs:.2f}", "", f"{other:.2f}", style="bold")
+        table.add_row(
+            name,
+            f"{our_cycles:,}",
+            f"{their_cycles:,}",
+            f"{our_cycles / their_cycles:.2f}",
+            "",
+            f"{weight_ratio:.2f}",
+            style="bold",
+        )
     return table
 
 

@@ -65,7 +65,7 @@ def _file(figures: dict[str, int], dataflow: str) -> str:
         "architecture_presets": presets | {"Dataflow": dataflow, "ReadRequestBuffer": 32, "WriteRequestBuffer": 32},
         "layout": layout
         | {f"{side}CustomLayout": False for side in ("Ifmap", "Filter")}
-        | {f"{side}SRAMBank{what}": n for side in ("Ifmap", "Filter") for what, n in (("Num", 1), ("Port", 2))},
+        | {f"{side}SRAMBank{setting}": n for side in ("Ifmap", "Filter") for setting, n in (("Num", 1), ("Port", 2))},
         "sparsity": {"SparsitySupport": False},
         "run_presets": {"InterfaceBandwidth": "USER", "UseRamulatorTrace": False},
     }

@@ -55,7 +55,7 @@ class _Account:
         self._roles = [memory.role for memory in machine.memories]
         costs = InstructionCosts(program, machine)
         self._costs = [
-            [costs.of(machine.engine[queue.engine], instruction) for instruction in stream]
+            [costs.cost(machine.engine[queue.engine], instruction) for instruction in stream]
             for queue, stream in zip(program.queues, program.streams, strict=True)
         ]
         self.path = CriticalPath(program, trace, [[c.cost.latency for c in stream] for stream in self._costs])
@@ -124,8 +124,8 @@ class _Account:
 
     def _follows(self, first: str, second: str) -> bool:
         """Whether both operators are in one segment, and ``second`` is no earlier there."""
-        (segment, position), (other, later) = self._positions[first], self._positions[second]
-        return segment == other and position <= later
+        (segment, position), (later_segment, later) = self._positions[first], self._positions[second]
+        return segment == later_segment and position <= later
 
     def _wait(
         self, ledger: Ledger, core: int | None, waiting: str | None, boundary: bool, releaser: Node | None, since: int,

@@ -45,8 +45,8 @@ class CriticalPath:
             for end, late in zip(self.end, latency, strict=True)
         ]
         self._waits: dict[Node, list[Node]] = defaultdict(list)
-        for queue, index, other, count in trace.waits.tolist():
-            self._waits[queue, index].append((other, count))
+        for queue, index, awaited, count in trace.waits.tolist():
+            self._waits[queue, index].append((awaited, count))
 
     def releaser(self, node: Node) -> Node | None:
         """The instruction that let ``node`` start; ``None`` if it could start at once."""
@@ -82,9 +82,9 @@ class CriticalPath:
     def _satisfied(self, queue: int, index: int) -> Node | None:
         """The instruction whose result ended a wait that took time."""
         when = self.end[queue][index]
-        for other, count in self._waits[queue, index]:
-            if 0 < count <= len(self._visible[other]) and int(self._visible[other][count - 1]) == when:
-                return self._visible_at(other, when)
+        for awaited, count in self._waits[queue, index]:
+            if 0 < count <= len(self._visible[awaited]) and int(self._visible[awaited][count - 1]) == when:
+                return self._visible_at(awaited, when)
         return None
 
     def _visible_at(self, queue: int, cycle: int) -> Node | None:

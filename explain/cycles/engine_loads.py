@@ -28,7 +28,7 @@ def engine_loads(graph: Graph, plan: Plan, program: Program, machine: Machine) -
         for instruction in stream:
             if instruction.row.kind == "sync":
                 continue
-            cost = costs.of(engine, instruction).cost
+            cost = costs.cost(engine, instruction).cost
             op, _ = tensor_of(instruction)
             queue_busy[op] += cost.busy
             for link, count in cost.links:

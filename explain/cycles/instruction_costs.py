@@ -40,7 +40,7 @@ class InstructionCosts:
         ]
         self._known: dict[tuple[object, ...], InstructionCost] = {}
 
-    def of(self, engine: Engine, instruction: Instruction) -> InstructionCost:
+    def cost(self, engine: Engine, instruction: Instruction) -> InstructionCost:
         """The cost of an instruction on its engine."""
         key = engine.name, instruction.mnemonic, _WITHOUT_ADDRESSES[instruction.mnemonic](instruction.values)
         known = self._known.get(key)

@@ -29,8 +29,8 @@ def check_net(net: Net) -> None:
         _require(same, f"constant {name} is {info.dtype}{info.shape}, but its data is {array.dtype.name}{array.shape}")
     given = {*net.inputs, *net.constants}
     _require(given <= set(net.tensors), f"inputs are no tensors of the net: {_names(given - set(net.tensors))}")
-    both = set(net.inputs) & set(net.constants)
-    _require(not both, f"tensors are both input and constant: {_names(both)}")
+    ambiguous = set(net.inputs) & set(net.constants)
+    _require(not ambiguous, f"tensors are both input and constant: {_names(ambiguous)}")
     written: set[str] = set()
     for step in net.steps:
         for name in step.outputs:

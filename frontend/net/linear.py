@@ -47,7 +47,7 @@ class Linear:
     const: int = 0
 
     @staticmethod
-    def of(terms: Mapping[str, int], const: int = 0) -> Linear:
+    def from_terms(terms: Mapping[str, int], const: int = 0) -> Linear:
         return Linear(tuple(sorted((a, c) for a, c in terms.items() if c)), const)
 
     @staticmethod
@@ -72,10 +72,10 @@ class Linear:
         terms = dict(self.terms)
         for a, c in other.terms:
             terms[a] = terms.get(a, 0) + c
-        return Linear.of(terms, self.const + other.const)
+        return Linear.from_terms(terms, self.const + other.const)
 
     def __mul__(self, factor: int) -> Linear:
-        return Linear.of({a: c * factor for a, c in self.terms}, self.const * factor)
+        return Linear.from_terms({a: c * factor for a, c in self.terms}, self.const * factor)
 
     def __sub__(self, other: Linear) -> Linear:
         return self + other * -1
@@ -101,8 +101,8 @@ class Linear:
         """Floor quotient and remainder, both linear; raises a :class:`Retry` or :class:`NotAffine`."""
         if by <= 0:
             raise NotAffine(f"division by {by}")
-        quotient = Linear.of({a: c // by for a, c in self.terms}, self.const // by)
-        rest = Linear.of({a: c % by for a, c in self.terms}, self.const % by)
+        quotient = Linear.from_terms({a: c // by for a, c in self.terms}, self.const // by)
+        rest = Linear.from_terms({a: c % by for a, c in self.terms}, self.const % by)
         lo, hi = rest.bounds(extents)
         if lo // by == hi // by:
             whole = lo // by

@@ -128,7 +128,7 @@ class Loop:
         outer, inner = fresh(axis + "o", self.axes), fresh(axis + "i", self.axes)
         old = self.axes[axis]
         new = {outer: Extent(old.size // factor, old.reduce), inner: Extent(factor, old.reduce)}
-        return self.substitute(axis, Linear.of({outer: factor, inner: 1}), new)
+        return self.substitute(axis, Linear.from_terms({outer: factor, inner: 1}), new)
 
     def without_unit_axes(self) -> Loop:
         loop = self

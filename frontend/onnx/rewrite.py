@@ -116,14 +116,14 @@ def as_scale(network: Network, node: Node) -> Scale | None:
     if node.op_type not in ("Mul", "Add") or not all(i in network.infos for i in (*node.inputs, node.outputs[0])):
         return None
     first, second = node.inputs[0], node.inputs[1]
-    for source, other in ((first, second), (second, first)):
-        if other in constants and source not in constants:
+    for source, constant in ((first, second), (second, first)):
+        if constant in constants and source not in constants:
             info = network.infos[source]
-            values = per_channel(constants[other], info)
+            values = per_channel(constants[constant], info)
             if values is None or network.infos[node.outputs[0]] != info:
                 return None
-            one, zero = np.ones(()), np.zeros(())
-            return Scale(source, values, zero) if node.op_type == "Mul" else Scale(source, one, values)
+            unit, zero = np.ones(()), np.zeros(())
+            return Scale(source, values, zero) if node.op_type == "Mul" else Scale(source, unit, values)
     return None
 
 

@@ -108,9 +108,9 @@ def _divisible(graph: Graph, op: Op) -> bool:
             return False
         for read in stage.reads:
             used = any(i.coeffs[column] for i in read.index)
-            ours = read.tensor in own and _alone(read, column)
+            private = read.tensor in own and _alone(read, column)
             fixed = read.tensor in graph.constant_names and _dim(read, column) is not None
-            if (used or read.tensor in own) and not (ours or fixed):
+            if (used or read.tensor in own) and not (private or fixed):
                 return False
     return True
 

@@ -90,8 +90,8 @@ def _order(loop: Loop, ref: Ref) -> list[str]:
     written = [a for i in loop.write.index for a, _ in sorted(i.terms, key=lambda t: -t[1])]
     others = [o for o in loop.reads if o is not ref]
     reduced: list[str] = []
-    for other in others:
-        reduced += [a for i in other.index for a in i.axes if loop.axes[a].reduce and a not in reduced]
+    for operand in others:
+        reduced += [a for i in operand.index for a in i.axes if loop.axes[a].reduce and a not in reduced]
     reduced += [a for a in loop.reduced if a not in reduced]
     spatial = written + [a for a in loop.spatial if a not in written]
     shared = [a for a in spatial if any(a in o.axes for o in others)] if loop.is_matrix else []

@@ -281,9 +281,9 @@ def _clip(chain: _Chain, term: Term) -> Term | None:
         return None
     for inner, bound in (term[1], term[1][::-1]):
         pair = chain.call(inner, "min" if outer == "max" else "max")
-        for x, other in (pair, pair[::-1]) if pair else ():
-            if isinstance(bound, float) and isinstance(other, float) and isinstance(x, Ref):
-                low, high = (bound, other) if outer == "max" else (other, bound)
+        for x, inner_bound in (pair, pair[::-1]) if pair else ():
+            if isinstance(bound, float) and isinstance(inner_bound, float) and isinstance(x, Ref):
+                low, high = (bound, inner_bound) if outer == "max" else (inner_bound, bound)
                 return ("clip", (x, low, high)) if low <= high else None
     return None
 

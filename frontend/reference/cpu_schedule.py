@@ -73,8 +73,8 @@ def _tile(schedule: Any, block: Block) -> None:
     spatial = [p for p, i in enumerate(block.iters) if not i.reduce]
     column = spatial[-1]
     column_var = block.iters[column].var
-    other = second if column_var in first else first
-    rows = [p for p in spatial if p != column and block.iters[p].var in other and block.iters[p].extent > 1]
+    row_vars = second if column_var in first else first
+    rows = [p for p in spatial if p != column and block.iters[p].var in row_vars and block.iters[p].extent > 1]
     rows = [p for p in rows if not (block.iters[p].var in first and block.iters[p].var in second)]
     if not rows:
         raise NotAffine("nothing to keep in registers")

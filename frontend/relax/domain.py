@@ -32,16 +32,16 @@ class Domain:
     known: Mapping[Any, np.ndarray]
 
     @staticmethod
-    def of(block: Block, known: Mapping[Any, np.ndarray]) -> Domain:
+    def of_block(block: Block, known: Mapping[Any, np.ndarray]) -> Domain:
         axes: dict[str, Extent] = {}
         values: dict[Any, Linear] = {}
-        for it in block.iters:
-            if it.extent == 1:
-                values[it.var] = Linear()
+        for iteration in block.iters:
+            if iteration.extent == 1:
+                values[iteration.var] = Linear()
                 continue
-            name = fresh(it.name, axes)
-            axes[name] = Extent(it.extent, it.reduce)
-            values[it.var] = Linear.axis(name)
+            name = fresh(iteration.name, axes)
+            axes[name] = Extent(iteration.extent, iteration.reduce)
+            values[iteration.var] = Linear.axis(name)
         return Domain(axes, values, known)
 
     def replace(self, axis: str, value: Linear, new: Mapping[str, Extent]) -> Domain:
@@ -58,7 +58,7 @@ class Domain:
     def split(self, request: SplitAxis) -> Domain:
         old = self.axes[request.axis]
         outer, inner = fresh(request.axis + "o", self.axes), fresh(request.axis + "i", self.axes)
-        value = Linear.of({outer: request.factor, inner: 1})
+        value = Linear.from_terms({outer: request.factor, inner: 1})
         new = {
             outer: Extent(old.size // request.factor, old.reduce),
             inner: Extent(request.factor, old.reduce),

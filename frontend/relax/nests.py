@@ -45,7 +45,7 @@ class Nest:
 def lower_block(block: Block, context: Context) -> Nest:
     """The loops of ``block``; raises :class:`NotAffine` if it has none."""
     nest = Nest()
-    work = [Domain.of(block, context.known)]
+    work = [Domain.of_block(block, context.known)]
     pieces = 0
     while work:
         domain = work.pop()
@@ -146,7 +146,7 @@ class _Lowering:
         key = ("flat", name)
         if key not in self.memo:
             whole = {f"d{d}": Extent(n) for d, n in enumerate(shape) if n > 1}
-            place = Linear.of({f"d{d}": w for d, w in enumerate(weights) if shape[d] > 1})
+            place = Linear.from_terms({f"d{d}": w for d, w in enumerate(weights) if shape[d] > 1})
             source = Ref(name, tuple(Linear.axis(f"d{d}") if n > 1 else Linear() for d, n in enumerate(shape)))
             flat = self.context.temp()
             self.nest.temps[flat] = Info((math.prod(shape),), dtype_of(expr))
@@ -208,8 +208,8 @@ class _Lowering:
         if name in ("sinh", "cosh"):
             up = self.temporary("exp", args, dtype)
             down = self.temporary("recip", (up,), dtype)
-            both = self.temporary("sub" if name == "sinh" else "add", (up, down), dtype)
-            return "mul", (both, 0.5)
+            doubled = self.temporary("sub" if name == "sinh" else "add", (up, down), dtype)
+            return "mul", (doubled, 0.5)
         if name == "trunc":
             size = self.temporary("floor", (self.temporary("abs", args, dtype),), dtype)
             return "mul", (self.temporary("sign", args, dtype), size)

@@ -192,11 +192,11 @@ def _loop(change: Interpolation, info: Info, source: str, target: str, run: _Run
     if len(run.weights) > 1:
         axes["k"] = Extent(len(run.weights), True)
         read["k"] = 1
-    to = _at(change, info, target, Linear.of(write, run.first))
-    value = _at(change, info, source, Linear.of(read, run.low))
+    to = _at(change, info, target, Linear.from_terms(write, run.first))
+    value = _at(change, info, source, Linear.from_terms(read, run.low))
     if len(run.weights) == 1:
         return Loop(axes, to, "copy", (value,))
-    weight: Operand = Ref(weights, (Linear.of({}, number), Linear.axis("k")))
+    weight: Operand = Ref(weights, (Linear.from_terms({}, number), Linear.axis("k")))
     return Loop(axes, to, "mul", (value, weight), "sum")
 
 

@@ -137,15 +137,17 @@ def _run_block(block: Block, arrays: dict[Any, np.ndarray]) -> None:
     if math.prod(i.extent for i in block.iters) > 1 << 28:
         raise NotAffine("too large to evaluate at import")
     grids = {
-        it.var: np.arange(it.extent, dtype=dtype_of(it.var)).reshape([-1 if p == position else 1 for p in range(rank)])
-        for position, it in enumerate(block.iters)
+        axis.var: np.arange(axis.extent, dtype=dtype_of(axis.var)).reshape(
+            [-1 if p == position else 1 for p in range(rank)]
+        )
+        for position, axis in enumerate(block.iters)
     }
     extents = [i.extent for i in block.iters]
     for store in block.stores:
         target = arrays[store.buffer]
         value = np.broadcast_to(evaluate(store.value, grids, arrays), extents)
         if store.combine:
-            axes = tuple(p for p, it in enumerate(block.iters) if it.reduce)
+            axes = tuple(p for p, axis in enumerate(block.iters) if axis.reduce)
             value = _REDUCERS[store.combine].reduce(value, axis=axes, keepdims=True)
         index = [np.asarray(evaluate(i, grids, arrays)) for i in store.index]
         spatial = np.broadcast_shapes(*(i.shape for i in index), value.shape) if index else ()

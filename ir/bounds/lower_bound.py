@@ -108,9 +108,9 @@ def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
 def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, InBoundsPoints]]:
     """(operator, position, stage, points) of each stage that must run."""
     for op in graph.ops:
-        for position, (stage, mine) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
-            if mine.in_bounds is not None:
-                yield op, position, stage, mine.in_bounds
+        for position, (stage, run) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
+            if run.in_bounds is not None:
+                yield op, position, stage, run.in_bounds
 
 
 def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
@@ -174,16 +174,16 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
     into = _accessed_bytes(graph, sources, points)
     out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
-    both: dict[str, int] = defaultdict(int)
+    crossing: dict[str, int] = defaultdict(int)
     for name, count in (*into.items(), *out.items()):
-        both[name] += count
-    twice = {name: 2 * count for name, count in both.items()}
+        crossing[name] += count
+    twice = {name: 2 * count for name, count in crossing.items()}
     main, shared = machine.role("main").name, machine.role("shared").name
     crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
-        (main, "read"): into, (main, "write"): out, (main, "both"): both,
-        (shared, "read"): both, (shared, "write"): both, (shared, "both"): twice,
+        (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
+        (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
     }  # fmt: skip
-    found: list[Work] = []
+    works: list[Work] = []
     for link in machine.links:
         crossed = crossed_by.get((link.memory, link.direction), {})
         if moved := sum(crossed.values()):
@@ -191,8 +191,8 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
             for name, count in crossed.items():
                 by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
             reason = f"{moved:,} bytes of constants, inputs and outputs"
-            found.append(Work(link.name, moved / link.bytes_per_cycle, reason, by_op))
-    return found
+            works.append(Work(link.name, moved / link.bytes_per_cycle, reason, by_op))
+    return works
 
 
 def _user(graph: Graph, tensor: str, points: Needed) -> str:

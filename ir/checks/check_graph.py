@@ -32,8 +32,8 @@ def check_graph(graph: Graph) -> None:
     ready = {p.tensor for p in graph.inputs} | graph.constant_names
     missing = ready - set(graph.tensor)
     _require(not missing, f"ports or constants name no tensor: {', '.join(sorted(missing))}")
-    both = graph.input_tensors & graph.constant_names
-    _require(not both, f"tensors are both input and constant: {', '.join(sorted(both))}")
+    ambiguous = graph.input_tensors & graph.constant_names
+    _require(not ambiguous, f"tensors are both input and constant: {', '.join(sorted(ambiguous))}")
     for op in graph.ops:
         for name in op.inputs:
             _require(name in ready, f"operator {op.name} reads {name} before it is written")
@@ -74,8 +74,8 @@ def _constants(graph: Graph) -> None:
         _require(name in graph.constant_names, f"data for {name}, which is no constant")
         tensor = graph.tensor[name]
         same = array.shape == tensor.shape and array.dtype.name == tensor.dtype
-        found = f"{array.dtype.name}{array.shape}"
-        _require(same, f"constant {name} is {tensor.dtype}{tensor.shape}, but its data is {found}")
+        actual = f"{array.dtype.name}{array.shape}"
+        _require(same, f"constant {name} is {tensor.dtype}{tensor.shape}, but its data is {actual}")
 
 
 def _port(graph: Graph, port: Port) -> None:

@@ -82,14 +82,14 @@ def _names(machine: Machine) -> Iterator[Problem]:
 
 def _roles(machine: Machine) -> Iterator[Problem]:
     for role in ROLES:
-        found = [i for i, m in enumerate(machine.memories) if m.role == role]
-        if not found:
+        holders = [i for i, m in enumerate(machine.memories) if m.role == role]
+        if not holders:
             yield "memories", f"no memory has the role {role!r}; exactly one must: add a [[memories]] table"
-        if len(found) > 1:
-            both = " and ".join(machine.memories[i].name for i in found)
-            yield f"memories[{found[1]}].role", f"{both} have the role {role!r}; exactly one memory may"
+        if len(holders) > 1:
+            names = " and ".join(machine.memories[i].name for i in holders)
+            yield f"memories[{holders[1]}].role", f"{names} have the role {role!r}; exactly one memory may"
         expected = "cluster" if role in ("main", "shared") else "core"
-        for i in found[:1]:
+        for i in holders[:1]:
             if machine.memories[i].scope != expected:
                 yield f"memories[{i}].scope", f'the memory with the role {role!r} must have scope "{expected}"'
 

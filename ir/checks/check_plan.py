@@ -66,19 +66,19 @@ def _check_partition(facts: Facts) -> None:
         if not segment.ops:
             fail(f"segment {index} has no operators")
         run = wanted[place : place + len(segment.ops)]
-        strange = next((mine for mine in segment.ops if mine not in run), None)
+        strange = next((name for name in segment.ops if name not in run), None)
         if strange is not None or len(set(segment.ops)) < len(run) or len(run) < len(segment.ops):
-            told = "an operator twice" if strange is None else strange
-            fail(f"segment {index} has {told}, and the graph has {', '.join(run) or 'nothing'} there")
+            surplus = "an operator twice" if strange is None else strange
+            fail(f"segment {index} has {surplus}, and the graph has {', '.join(run) or 'nothing'} there")
         if segment.ops[-1] != run[-1]:
             fail(f"segment {index} ends with {segment.ops[-1]}, and its leader is {run[-1]}")
-        made: set[str] = set()
-        ours = {graph.op[name].output for name in run}
+        computed: set[str] = set()
+        results = {graph.op[name].output for name in run}
         for name in segment.ops:
-            early = [tensor for tensor in graph.op[name].inputs if tensor in ours - made]
+            early = [tensor for tensor in graph.op[name].inputs if tensor in results - computed]
             if early:
                 fail(f"segment {index} runs {name} before {graph.producer[early[0]].name}, which makes its {early[0]}")
-            made |= set(graph.op[name].outputs)
+            computed |= set(graph.op[name].outputs)
         place += len(segment.ops)
     if place != len(wanted):
         fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
@@ -86,9 +86,9 @@ def _check_partition(facts: Facts) -> None:
 
 def _check_rematerialised(plan: Plan) -> None:
     """What runs again, and those that it runs again for, are in one segment."""
-    of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
+    segment_of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
     for wanted in plan.rematerialised:
-        where = sorted({of[name] for name in wanted.readers})
+        where = sorted({segment_of[name] for name in wanted.readers})
         if len(where) > 1:
             fail(f"{wanted.op} is to run again for readers in segments {', '.join(map(str, where))}, not in one")
 
@@ -104,12 +104,12 @@ def _check_segment(facts: Facts, index: int, segment: Segment) -> None:
         return
     _check_ancestors(where, ops)
     shape = facts.graph.tensor[ops[-1].output].shape
-    for what, splits in (("instances", segment.instances), ("cores", segment.cores)):
+    for kind, splits in (("instances", segment.instances), ("cores", segment.cores)):
         for split in splits:
             if not 0 <= split.dim < len(shape):
-                fail(f"{where} cuts dimension {split.dim} into {what}, and its leader's result has {len(shape)}")
+                fail(f"{where} cuts dimension {split.dim} into {kind}, and its leader's result has {len(shape)}")
             if not 1 <= split.parts <= shape[split.dim]:
-                fail(f"{where} cuts dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {what}")
+                fail(f"{where} cuts dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {kind}")
     if count(segment.cores) > facts.machine.cores:
         fail(f"{where} uses {count(segment.cores)} cores, and {facts.machine.name} has {facts.machine.cores}")
     if [t.op for t in segment.tiles] != list(segment.ops):
@@ -187,9 +187,9 @@ def common(boxes: Boxes, box: Box) -> Int:
     """How many elements each of ``boxes`` shares with ``box``."""
     if not box:
         return boxes.volumes
-    one = np.array(box, dtype=np.int64)
-    low = np.maximum(boxes.spans[:, :, 0], one[:, 0])
-    high = np.minimum(boxes.spans[:, :, 1], one[:, 1])
+    spans = np.array(box, dtype=np.int64)
+    low = np.maximum(boxes.spans[:, :, 0], spans[:, 0])
+    high = np.minimum(boxes.spans[:, :, 1], spans[:, 1])
     return np.where(boxes.present, np.prod(np.maximum(high - low, 0), axis=1), 0)
 
 
@@ -209,20 +209,20 @@ def _check_order(facts: Facts) -> None:
                     wanted.setdefault(name, []).append((number, box))
     step_of = {slot: number for number, slot in enumerate(facts.first_slot)}
     for name, reads in wanted.items():
-        made = facts.made.get(name)
+        shares = facts.shares.get(name)
         if name in facts.by_host:
             maker = step_of[facts.by_host[name]]
             for number, _ in reads:
                 if number <= maker:
                     fail(f"step {number} reads {name}, which the host makes in step {maker}")
-        if not made:
+        if not shares:
             continue
-        boxes = stack([m.box for m in made], len(facts.graph.tensor[name].shape))
-        steps = np.array([m.step for m in made])
+        boxes = stack([m.box for m in shares], len(facts.graph.tensor[name].shape))
+        steps = np.array([m.step for m in shares])
         for number, box in dict.fromkeys(reads):
-            there = int(common(boxes, box)[steps < number].sum())
-            if there < volume(box):
-                fail(f"step {number} reads {volume(box)} elements of {name}, and {there} were made before")
+            available = int(common(boxes, box)[steps < number].sum())
+            if available < volume(box):
+                fail(f"step {number} reads {volume(box)} elements of {name}, and {available} were made before")
 
 
 def _check_predictions(plan: Plan) -> None:

@@ -146,10 +146,10 @@ class Facts:
     @cached_property
     def first_slot(self) -> tuple[int, ...]:
         """The slot in which each step begins."""
-        found = [0]
+        firsts = [0]
         for step in self.plan.steps:
-            found.append(found[-1] + len(self.plan.segments[step.segment].ops))
-        return tuple(found[:-1])
+            firsts.append(firsts[-1] + len(self.plan.segments[step.segment].ops))
+        return tuple(firsts[:-1])
 
     @cached_property
     def data(self) -> dict[tuple[int, str], LocalBuffer]:
@@ -175,9 +175,9 @@ class Facts:
         return True
 
     @cached_property
-    def made(self) -> dict[str, list[Stored]]:
+    def shares(self) -> dict[str, list[Stored]]:
         """By tensor: all shares of results that leave their segment, in the order of the slots."""
-        found: dict[str, list[Stored]] = {}
+        shares: dict[str, list[Stored]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
@@ -188,12 +188,12 @@ class Facts:
             for position, op in enumerate(ops):
                 if op.name not in out:
                     continue
-                rows = found.setdefault(op.output, [])
+                rows = shares.setdefault(op.output, [])
                 slot = self.first_slot[number] + position
                 rows += [
                     Stored(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned
                 ]
-        return found
+        return shares
 
     @cached_property
     def by_host(self) -> dict[str, int]:
@@ -208,18 +208,18 @@ class Facts:
     @cached_property
     def host_reads(self) -> dict[str, list[int]]:
         """The slots in which the host reads a tensor in main memory."""
-        found: dict[str, list[int]] = {}
+        slots: dict[str, list[int]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
                 for name in dict.fromkeys(self.graph.op[segment.ops[0]].inputs):
-                    found.setdefault(name, []).append(self.first_slot[number])
-        return found
+                    slots.setdefault(name, []).append(self.first_slot[number])
+        return slots
 
     @cached_property
     def reads(self) -> dict[str, list[Loaded]]:
         """By tensor: what cells load from the shared memory into local memory."""
-        found: dict[str, list[Loaded]] = {}
+        reads: dict[str, list[Loaded]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
@@ -230,13 +230,13 @@ class Facts:
                     buffer = self.data.get((step.segment, name))
                     if name not in produced and buffer is not None and volume(box):
                         slot = self.first_slot[number] + buffer.live[0]
-                        found.setdefault(name, []).append(Loaded(number, slot, core, box))
-        return found
+                        reads.setdefault(name, []).append(Loaded(number, slot, core, box))
+        return reads
 
     @cached_property
     def streams(self) -> dict[str, list[Stream]]:
         """By constant: the tiles that go straight to weight memory."""
-        found: dict[str, list[Stream]] = {}
+        streams: dict[str, list[Stream]] = {}
         for number, step in enumerate(self.plan.steps):
             segment = self.plan.segments[step.segment]
             if self.is_host(segment):
@@ -250,5 +250,5 @@ class Facts:
                     if op.name in cell.ops:
                         box = cell.ops[op.name].tensors[op.output]
                         tiles, when = self.geometry.weight_tiles(op, segment.tile[op.name], box)
-                        found.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
-        return found
+                        streams.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
+        return streams

@@ -100,12 +100,12 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
         boxes = list(dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops))
         for private, size in zip(op.buffers, facts.geometry.scratch(op, tile, boxes), strict=True):
             if size:
-                buffer = _there(known, (op.name, "scratch", private.name), index)
+                buffer = _required(known, (op.name, "scratch", private.name), index)
                 _check_versions(buffer, size, tile.depth, (position, position + 1))
         right = facts.stationary(segment, op)
         if right is not None and boxes:
             most = facts.geometry.weights(op, tile, boxes)
-            buffer = _there(known, (op.name, "weights", right), index)
+            buffer = _required(known, (op.name, "weights", right), index)
             size = most * DTYPES[facts.graph.tensor[right].dtype]
             _check_versions(buffer, size, tile.weight_depth, (position, position + 1))
     whole = parent_buffers(facts.graph, segment)
@@ -116,7 +116,7 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             _fail(f"segment {index} has a data buffer of {buffer.name}, which it does not touch")
 
 
-def _there(known: dict[tuple[str, str, str], LocalBuffer], key: tuple[str, str, str], index: int) -> LocalBuffer:
+def _required(known: dict[tuple[str, str, str], LocalBuffer], key: tuple[str, str, str], index: int) -> LocalBuffer:
     if key not in known:
         op, use, name = key
         _fail(f"segment {index} has no {use} buffer of {name}" + (f" for {op}" if op else ""))
@@ -144,7 +144,7 @@ def _check_data(
             if ("", "data", name) in known:
                 _fail(f"segment {index} has a data buffer of {name}, which goes straight to weight memory")
             continue
-        buffer = _there(known, ("", "data", name), index)
+        buffer = _required(known, ("", "data", name), index)
         members = {name} | {part for part, outer in whole.items() if outer == name}
         need = max(volume(c.allocated(part)) for c in cells for part in members if part in c.tensors)
         need *= DTYPES[facts.graph.tensor[name].dtype]

@@ -31,10 +31,10 @@ def check_shared(facts: Facts) -> None:
     for buffer in facts.plan.shared:
         _check_place(facts, buffer, (main, shared))
     homes = [b for b in facts.plan.shared if b.memory == main]
-    here = [b for b in facts.plan.shared if b.memory == shared]
+    on_chip = [b for b in facts.plan.shared if b.memory == shared]
     _check_alone(homes)
-    _check_alone(here)
-    _Contents(facts, homes, here).check()
+    _check_alone(on_chip)
+    _Contents(facts, homes, on_chip).check()
 
 
 def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) -> None:
@@ -95,14 +95,14 @@ def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
 class _Contents:
     """Who wrote what into which buffers, chunk by chunk as the lowering will (see :func:`girih.ir.box.spread`)."""
 
-    def __init__(self, facts: Facts, homes: list[SharedBuffer], here: list[SharedBuffer]) -> None:
+    def __init__(self, facts: Facts, homes: list[SharedBuffer], on_chip: list[SharedBuffer]) -> None:
         self.facts = facts
         self.homes = {b.tensor: b for b in homes}
         if len(self.homes) < len(homes):
             _fail("a tensor has two homes")
-        self.here: dict[str, list[SharedBuffer]] = {}
-        for buffer in here:
-            self.here.setdefault(buffer.tensor, []).append(buffer)
+        self.on_chip: dict[str, list[SharedBuffer]] = {}
+        for buffer in on_chip:
+            self.on_chip.setdefault(buffer.tensor, []).append(buffer)
         self.written: dict[int, list[Stored]] = {}
         """By the identity of a buffer: what is stored into it."""
         self.targets: dict[tuple[str, int, int], list[tuple[SharedBuffer, Box]]] = {}
@@ -111,15 +111,15 @@ class _Contents:
         """By the identity of a buffer: the boxes that are stored into it, and when."""
 
     def check(self) -> None:
-        for name, made in self.facts.made.items():
-            for m in made:
+        for name, shares in self.facts.shares.items():
+            for m in shares:
                 targets = self._holding(name, m.box, m.slot, f"core {m.core} stores")
                 for buffer, part in targets:
                     if buffer.fetch:
                         _fail(f"core {m.core} stores {name} in slot {m.slot} into {_name(buffer)}, which is fetched")
                     self.written.setdefault(id(buffer), []).append(replace(m, box=part))
                 self.targets[name, m.slot, m.core] = targets
-        for buffers in self.here.values():
+        for buffers in self.on_chip.values():
             for buffer in buffers:
                 if buffer.fetch:
                     self._check_fetch(buffer)
@@ -138,15 +138,15 @@ class _Contents:
             self._check_rings(name, streams)
         self._check_ports()
 
-    def _holding(self, name: str, box: Box, slot: int, who: str) -> list[tuple[SharedBuffer, Box]]:
-        rooms = [(b, b.box) for b in self.here.get(name, ()) if b.live[0] <= slot < b.live[1]]
-        found: list[tuple[SharedBuffer, Box]] = []
+    def _holding(self, name: str, box: Box, slot: int, user: str) -> list[tuple[SharedBuffer, Box]]:
+        rooms = [(b, b.box) for b in self.on_chip.get(name, ()) if b.live[0] <= slot < b.live[1]]
+        parts: list[tuple[SharedBuffer, Box]] = []
         for chunk in dma_chunks(box, DTYPES[self.facts.graph.tensor[name].dtype]):
             held = spread(chunk, rooms)
             if held is None:
-                _fail(f"{who} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
-            found += held
-        return found
+                _fail(f"{user} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
+            parts += held
+        return parts
 
     def _check_fetch(self, buffer: SharedBuffer) -> None:
         """What is fetched lies in main memory by then."""
@@ -154,26 +154,26 @@ class _Contents:
         if buffer.store:
             _fail(f"{_name(buffer)} is both fetched and stored")
 
-    def _check_home(self, name: str, box: Box, slot: int, who: str) -> None:
+    def _check_home(self, name: str, box: Box, slot: int, user: str) -> None:
         """``box`` of the home of a tensor has its contents when ``slot`` begins."""
         if name not in self.homes:
-            _fail(f"{who}, and {name} has no home in main memory")
+            _fail(f"{user}, and {name} has no home in main memory")
         if name in self.facts.graph.constant_names or name in self.facts.graph.input_tensors:
             return
         if name in self.facts.by_host:
             if self.facts.by_host[name] >= slot:
-                _fail(f"{who} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
+                _fail(f"{user} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
             return
-        for m in self.facts.made.get(name, ()):
+        for m in self.facts.shares.get(name, ()):
             for buffer, part in self.targets[name, m.slot, m.core]:
                 if is_empty(intersect(part, box)):
                     continue
                 if not buffer.store:
                     _fail(
-                        f"{who}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory"
+                        f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory"
                     )
                 if m.slot >= slot:
-                    _fail(f"{who} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+                    _fail(f"{user} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
 
     def _check_store(self, buffer: SharedBuffer) -> None:
         """A stored buffer is written in one slot, as a whole: each slot that writes it copies all of it."""
@@ -183,20 +183,20 @@ class _Contents:
         slots = {m.slot for m in writers}
         if len(slots) != 1:
             _fail(f"{_name(buffer)} is stored, and written in {len(slots)} slots")
-        there = self._written(buffer, buffer.box, len(self.facts.plan.slots))
-        if there < volume(buffer.box):
-            _fail(f"{_name(buffer)} is stored, and only {there} of its {volume(buffer.box)} elements are written")
+        written = self._written(buffer, buffer.box, len(self.facts.plan.slots))
+        if written < volume(buffer.box):
+            _fail(f"{_name(buffer)} is stored, and only {written} of its {volume(buffer.box)} elements are written")
 
     def _check_read(self, name: str, box: Box, slot: int, core: int) -> None:
         """What a core loads is in the buffer: fetched, or written there by those who made it."""
         for buffer, part in self._holding(name, box, slot, f"core {core} reads"):
             if buffer.fetch:
                 continue
-            there = self._written(buffer, part, slot)
-            if there < volume(part):
+            written = self._written(buffer, part, slot)
+            if written < volume(part):
                 _fail(
                     f"core {core} reads {volume(part)} elements of {name} in slot {slot} from {_name(buffer)}, "
-                    f"and {there} of them were written there before"
+                    f"and {written} of them were written there before"
                 )
 
     def _written(self, buffer: SharedBuffer, box: Box, slot: int) -> int:
@@ -213,7 +213,7 @@ class _Contents:
     def _check_stream(self, name: str, stream: Stream) -> None:
         """Each tile of weights lies in one buffer."""
         inside = np.zeros(len(stream.tiles), dtype=np.bool_)
-        for buffer in self.here.get(name, ()):
+        for buffer in self.on_chip.get(name, ()):
             if buffer.live[0] <= stream.slot < buffer.live[1]:
                 holds = _within(stream.tiles, buffer.box)
                 if not buffer.fetch and bool(holds.any()):
@@ -229,7 +229,7 @@ class _Contents:
     def _check_rings(self, name: str, streams: list[Stream]) -> None:
         """Where positions take turns, no core needs one whose place another has taken."""
         for slot in dict.fromkeys(s.slot for s in streams):
-            rings = [b for b in self.here.get(name, ()) if b.live == (slot, slot + 1)]
+            rings = [b for b in self.on_chip.get(name, ()) if b.live == (slot, slot + 1)]
             last_position = max((b.ring_position for b in rings), default=0)
             if last_position < 2:
                 continue
@@ -272,5 +272,5 @@ class _Contents:
 
 def _within(tiles: Boxes, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which tiles lie in ``box``."""
-    one = np.array(box, dtype=np.int64).reshape(len(box), 2)
-    return np.all((tiles.spans[:, :, 0] >= one[:, 0]) & (tiles.spans[:, :, 1] <= one[:, 1]), axis=1)
+    spans = np.array(box, dtype=np.int64).reshape(len(box), 2)
+    return np.all((tiles.spans[:, :, 0] >= spans[:, 0]) & (tiles.spans[:, :, 1] <= spans[:, 1]), axis=1)

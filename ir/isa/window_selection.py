@@ -28,7 +28,7 @@ MOST_STEP = (1 << 16) - 1
 
 @dataclass(frozen=True)
 class Combination:
-    """Loops that combine ``source`` (times ``other``, if there is one) into ``target``; strides by loop.
+    """Loops that combine ``source`` (times ``factor``, if there is one) into ``target``; strides by loop.
 
     Loops with no stride in the target are reduced.
     """
@@ -36,7 +36,7 @@ class Combination:
     extents: tuple[int, ...]
     target: tuple[int, ...]
     source: tuple[int, ...]
-    other: tuple[int, ...] | None
+    factor: tuple[int, ...] | None
     guards: tuple[Dimension, ...]
 
 
@@ -225,7 +225,7 @@ def _slots(nest: Combination) -> list[Slot]:
     """Every dimension that an instruction could have."""
     owners = {a: [number for number, g in enumerate(nest.guards) if g.coeffs[a]] for a in range(len(nest.extents))}
     # A loop of the kernel finds its weights wherever they are, but those of an output are the same for all outputs.
-    outs = [a for a, s in enumerate(nest.target) if s and not (nest.other and nest.other[a])]
+    outs = [a for a, s in enumerate(nest.target) if s and not (nest.factor and nest.factor[a])]
     kernels = [a for a, s in enumerate(nest.target) if not s]
     slots: list[Slot] = []
     for out in (*outs, None):

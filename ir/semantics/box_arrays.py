@@ -89,12 +89,12 @@ def op_boxes_many(op: Op, tensors: Mapping[str, Tensor], targets: Boxes) -> tupl
             nothing = np.zeros((len(targets), len(stage.axes), 2), dtype=np.int64)
             points.append(Boxes(nothing, np.zeros(len(targets), dtype=np.bool_)))
             continue
-        there = _points_for(stage, wanted)
-        points.append(there)
-        written = _accessed(stage.write, there, shapes[stage.write.tensor])
+        stage_points = _points_for(stage, wanted)
+        points.append(stage_points)
+        written = _accessed(stage.write, stage_points, shapes[stage.write.tensor])
         boxes[stage.write.tensor] = hull_many(wanted, written)
         for read in stage.reads:
-            need = _accessed(read, there, shapes[read.tensor])
+            need = _accessed(read, stage_points, shapes[read.tensor])
             known = boxes.get(read.tensor)
             boxes[read.tensor] = need if known is None else hull_many(known, need)
     return points[::-1], boxes
@@ -113,9 +113,9 @@ def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce
     cuts = tile_walk(tuple(full((stage.axes[a].extent,))[0] for a in axes), reduce, tuple(range(len(axes))))
     spans = np.repeat(points.spans, len(cuts), axis=0)
     spans[:, axes] = np.tile(cuts.spans, (len(points), 1, 1))
-    there = Boxes(spans, np.repeat(points.present, len(cuts)))
+    tile_points = Boxes(spans, np.repeat(points.present, len(cuts)))
     right = stage.reads[1]
-    return _accessed(right, there, shapes[right.tensor])
+    return _accessed(right, tile_points, shapes[right.tensor])
 
 
 def _cut(span: Span, size: int) -> Int:
@@ -161,9 +161,9 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
         if len(terms) == 1:
             # Most are, and are told exactly: there is no digit after it.
             ((c, axis),) = terms
-            now = points[:, axis]
-            np.maximum(now[:, 0], -(-lo // c), out=now[:, 0])
-            np.minimum(now[:, 1], -(-hi // c), out=now[:, 1])
+            spans = points[:, axis]
+            np.maximum(spans[:, 0], -(-lo // c), out=spans[:, 0])
+            np.minimum(spans[:, 1], -(-hi // c), out=spans[:, 1])
             continue
         if not terms:
             present &= (lo <= 0) & (hi > 0)
@@ -173,11 +173,11 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
             rest = sum(cc * (stage.axes[a].extent - 1) for cc, a in terms[position + 1 :])
             first = np.where(lo > rest, -((rest - lo) // c), 0)
             last = (hi - 1) // c
-            now = points[:, axis]
-            now[:, 0] = np.where(exact, np.maximum(now[:, 0], first), now[:, 0])
-            now[:, 1] = np.where(exact, np.minimum(now[:, 1], last + 1), now[:, 1])
-            exact &= now[:, 1] - now[:, 0] == 1
-            lo, hi = lo - c * now[:, 0], hi - c * now[:, 0]
+            spans = points[:, axis]
+            spans[:, 0] = np.where(exact, np.maximum(spans[:, 0], first), spans[:, 0])
+            spans[:, 1] = np.where(exact, np.minimum(spans[:, 1], last + 1), spans[:, 1])
+            exact &= spans[:, 1] - spans[:, 0] == 1
+            lo, hi = lo - c * spans[:, 0], hi - c * spans[:, 0]
     return Boxes(points, present & _non_empty(points))
 
 

@@ -102,7 +102,7 @@ class _OpBoxesCache:
         self.graph = graph
         self._known: dict[tuple[str, Box], OpBoxes] = {}
 
-    def of(self, op: Op, target: Box) -> OpBoxes:
+    def boxes(self, op: Op, target: Box) -> OpBoxes:
         key = (op.name, target)
         if key not in self._known:
             self._known[key] = op_boxes(op, self.graph.tensor, target)
@@ -120,23 +120,23 @@ def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int 
 def _followed(parts: _OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
     graph, root = parts.graph, ops[-1]
     shape = graph.tensor[root.output].shape
-    found: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
-    found[root.name] = {d: d for d in range(len(shape))}
+    dims_of: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
+    dims_of[root.name] = {d: d for d in range(len(shape))}
     for d, extent in enumerate(shape):
         half = list(full(shape))
         half[d] = part(extent, 2, 0) if extent > 1 else Span(0, 1)
         boxes = _backwards(parts, ops, {root.name: tuple(half)})
         for op in ops[:-1]:
-            mine = boxes.get(op.name)
+            needed = boxes.get(op.name)
             whole = graph.tensor[op.output].shape
-            taken = set(found[op.name].values())
+            taken = set(dims_of[op.name].values())
             dims = [
                 i
                 for i, w in enumerate(whole)
-                if mine is not None and extent > 1 and mine.tensors[op.output][i].size < w and i not in taken
+                if needed is not None and extent > 1 and needed.tensors[op.output][i].size < w and i not in taken
             ]
-            found[op.name][d] = dims[0] if dims else None
-    return found
+            dims_of[op.name][d] = dims[0] if dims else None
+    return dims_of
 
 
 def _backwards(parts: _OpBoxesCache, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
@@ -147,7 +147,7 @@ def _backwards(parts: _OpBoxesCache, ops: tuple[Op, ...], shares: Mapping[str, B
         target = hull(wanted.get(op.output), shares.get(op.name))
         if target is None or is_empty(target):
             continue
-        boxes[op.name] = parts.of(op, target)
+        boxes[op.name] = parts.boxes(op, target)
         for name in op.inputs:
             merged = hull(wanted.get(name), boxes[op.name].tensors.get(name))
             if merged is not None:
@@ -238,7 +238,7 @@ class Cells:
         if run.class_number not in self._dims:
             self._dims[run.class_number] = run, _followed(self._parts, tuple(self.graph.op[n] for n in ops))
         first, dims = self._dims[run.class_number]
-        return {mine: dims[theirs] for mine, theirs in zip(ops, first.ops, strict=True)}
+        return {name: dims[equivalent] for name, equivalent in zip(ops, first.ops, strict=True)}
 
     def _compute(self, segment: Segment, instance: int, core: int) -> Cell:
         graph = self.graph

@@ -36,16 +36,16 @@ def dma_chunks(box: Box, itemsize: int) -> list[Box]:
 
 def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
     """The cores that load each box, in one copy or broadcast; ``boxes``: what core 0, 1 … wants (``None``: nothing)."""
-    found: dict[Box, list[int]] = {}
+    cores: dict[Box, list[int]] = {}
     for core, box in enumerate(boxes):
         if box is not None:
-            found.setdefault(box, []).append(core)
-    return found
+            cores.setdefault(box, []).append(core)
+    return cores
 
 
 def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:
     """(which, chunk) for several boxes of ``counts`` chunks: those of one box spread evenly over the others'."""
     return sorted(
-        ((which, chunk) for which, number in enumerate(counts) for chunk in range(number)),
+        ((position, chunk) for position, number in enumerate(counts) for chunk in range(number)),
         key=lambda turn: (turn[1] / counts[turn[0]], turn[0]),
     )

@@ -34,7 +34,7 @@ def with_reruns(graph: Graph, rematerialised: Sequence[Rematerialisation]) -> Gr
     Raises :class:`CheckError` if an operator or a reader does not exist or runs on the host, if it makes nothing that
     its readers read, or if nobody needs the first run any more.
     """
-    graphs = [graph, *(made for _, made in reruns(graph, rematerialised))]
+    graphs = [graph, *(rerun for _, rerun in reruns(graph, rematerialised))]
     return graphs[-1]
 
 

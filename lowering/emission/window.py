@@ -135,7 +135,7 @@ def _emitted(
         OperandRef("dst", flat.accesses[0].buffer, piece.bases[0], steps(0, row.out, column.out, window.lane)),
         OperandRef("a", flat.accesses[source].buffer, base, pitches),
     ]
-    for other in (n for n in range(1, len(flat.accesses)) if n != source):
-        strides = steps(other, row.kernel, column.kernel, window.lane)
-        refs.append(OperandRef("b", flat.accesses[other].buffer, piece.bases[other], strides))
+    for operand in (n for n in range(1, len(flat.accesses)) if n != source):
+        strides = steps(operand, row.kernel, column.kernel, window.lane)
+        refs.append(OperandRef("b", flat.accesses[operand].buffer, piece.bases[operand], strides))
     return Emitted(mnemonic, fields, tuple(refs))

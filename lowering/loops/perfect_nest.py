@@ -101,9 +101,9 @@ class _Scope:
         if isinstance(expr, tirx.Sub):
             return self._add(expr.a, factor, coeffs) + self._add(expr.b, -factor, coeffs)
         if isinstance(expr, tirx.Mul):
-            for number, other in ((expr.a, expr.b), (expr.b, expr.a)):
+            for number, term in ((expr.a, expr.b), (expr.b, expr.a)):
                 if isinstance(number, tirx.IntImm):
-                    return self._add(other, factor * int(number.value), coeffs)
+                    return self._add(term, factor * int(number.value), coeffs)
         if isinstance(expr, tirx.Cast):
             return self._add(expr.value, factor, coeffs)
         node = _node(expr)

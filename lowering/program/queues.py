@@ -167,7 +167,9 @@ class Streams:
         clocks = {q: self._clock(q, count - 1) for q, count in open_needs.items()}
         for q, count in sorted(open_needs.items()):
             if known[q] >= count or any(
-                other != q and clock[q] >= count for other, clock in clocks.items() if known[other] < open_needs[other]
+                source != q and clock[q] >= count
+                for source, clock in clocks.items()
+                if known[source] < open_needs[source]
             ):
                 continue
             self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))

@@ -162,10 +162,10 @@ def _structural_keys(op: Op, points: list[Boxes], tensors: dict[str, Boxes]) -> 
             boxes = tensors.get(access.tensor)
             if boxes is None:
                 continue
-            both = stage_points.present & boxes.present
+            present = stage_points.present & boxes.present
             for dim, index in enumerate(access.index):
                 first = stage_points.spans[:, :, 0] @ np.array(index.coeffs, dtype=np.int64).reshape(-1) + index.const
-                columns.append(np.where(both, first - boxes.spans[:, dim, 0], 0)[:, None])
+                columns.append(np.where(present, first - boxes.spans[:, dim, 0], 0)[:, None])
     return np.concatenate([column.astype(np.int64) for column in columns], axis=1)
 
 

@@ -170,11 +170,11 @@ class Execution:
         for at in outputs:
             self._main.mark(at, 0)
 
-    def _read(self, placed: Placed, queue: int, index: int, what: str) -> np.ndarray:
+    def _read(self, placed: Placed, queue: int, index: int, name: str) -> np.ndarray:
         """(replicas, *shape) of a tensor in main memory."""
         at = dense(placed, self._main_number)
         if at.low < at.high and not self._main.is_written(at, 0):
-            self._violations.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {what}")
+            self._violations.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {name}")
         return self._main.view(at, 0).reshape(self._program.replicas, *placed.shape)
 
 

@@ -51,7 +51,7 @@ class Store:
         if picks is not None:
             whole = np.broadcast_to(self._mask(at, base), at.extents)
             axis, entries = picks
-            return all(bool((np.take_along_axis(whole, one, axis - 1) == full).all()) for one in entries)
+            return all(bool((np.take_along_axis(whole, indices, axis - 1) == full).all()) for indices in entries)
         # What was once written stays written, so that one look is enough.
         key = (base, at.start, at.extents, at.strides, at.dtype)
         if key in self._written:
@@ -67,8 +67,8 @@ class Store:
             return
         if picks is not None:
             axis, entries = picks
-            for one in entries:
-                np.put_along_axis(self._mask(at, base), one, _WRITTEN[at.itemsize], axis - 1)
+            for indices in entries:
+                np.put_along_axis(self._mask(at, base), indices, _WRITTEN[at.itemsize], axis - 1)
             return
         key = (base, at.start, at.extents, at.strides, at.dtype)
         if key not in self._written:

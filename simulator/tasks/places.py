@@ -39,7 +39,7 @@ class Banks:
     shared: int
 
     @classmethod
-    def of(cls, machine: Machine) -> Banks:
+    def of_machine(cls, machine: Machine) -> Banks:
         first: dict[Place, int] = {}
         capacity: list[float] = []
         shared = 0

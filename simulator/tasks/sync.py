@@ -52,8 +52,8 @@ def resolve(program: Program, violations: Violations) -> dict[tuple[int, int], t
             meetings[number, turns["barrier", queue, number]].append((queue, index))
             turns["barrier", queue, number] += 1
         elif owners.setdefault((instruction.mnemonic, number), queue) != queue:
-            other = owners[instruction.mnemonic, number]
-            message = f"token {number} is also for queue {other} to {instruction.mnemonic}; use another token"
+            owner = owners[instruction.mnemonic, number]
+            message = f"token {number} is also for queue {owner} to {instruction.mnemonic}; use another token"
             violations.add("operand", queue, index, 0, message)
     waits: dict[tuple[int, int], tuple[Wait, ...]] = {}
     turns.clear()

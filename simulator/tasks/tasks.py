@@ -48,7 +48,7 @@ class Prepared:
         self._known: dict[tuple[object, ...], Task] = {}
         self._same_elsewhere: dict[tuple[object, ...], tuple[InstructionTemplate, Task, int]] = {}
         self._moved: dict[tuple[int, int], Task] = {}
-        self.banks = Banks.of(machine)
+        self.banks = Banks.of_machine(machine)
         self.used: dict[Place, int] = dict.fromkeys(places(machine), 0)
         self.broken: set[tuple[int, int]] = set()
         self.tasks: list[list[Task]] = []
@@ -76,7 +76,7 @@ class Prepared:
                         template, task = elsewhere[0], self._on_other_core(queue, instruction, *elsewhere)
                         known[key] = index
                     else:
-                        template = templates.of(engine, instruction)
+                        template = templates.template(engine, instruction)
                         task = self._task(queue, (number, index), instruction, template)
                         # What is wrong is told of each one.
                         if (number, index) not in self.broken:

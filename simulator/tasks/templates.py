@@ -72,7 +72,7 @@ class InstructionTemplates:
             if row.kind == "sync"
         }
 
-    def of(self, engine: Engine, instruction: Instruction) -> InstructionTemplate:
+    def template(self, engine: Engine, instruction: Instruction) -> InstructionTemplate:
         """The template of an instruction that is no synchronisation."""
         mnemonic = instruction.mnemonic
         bases = self._bases.get(mnemonic)

@@ -117,11 +117,11 @@ class Clock:
 
     def _pass(self, queue: int, waits: tuple[Wait, ...], now: int) -> bool:
         """Whether all these waits are satisfied by now; if not, ``queue`` is woken when the first open one may be."""
-        for other, count in waits:
-            retired = self._retired[other] if other < len(self._retired) else []
+        for awaited, count in waits:
+            retired = self._retired[awaited] if awaited < len(self._retired) else []
             if count > len(retired):
-                if other < len(self._waiters):
-                    self._waiters[other].append((count, queue))
+                if awaited < len(self._waiters):
+                    self._waiters[awaited].append((count, queue))
                 return False
             if count and retired[count - 1] > now:
                 self._schedule(queue, retired[count - 1])

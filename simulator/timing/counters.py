@@ -110,9 +110,9 @@ def _times(queues: Sequence[Ended], units: Sequence[str]) -> dict[str, int]:
     row["syn_total_cycle"] = int(cycles[running[-1]].sum())
     row["syn_inst"] = sum(int(queue.waits.sum()) for queue in queues)
     row["syn_wait"] = sum(queue.cycles(waits=True) for queue in queues)
-    pairs = [(one, other) for one, other in _PAIRS if one in during and other in during]
-    for one, other in pairs:
-        row[f"pal_{one}_{other}_cycle"] = int(cycles[during[one] & during[other]].sum())
+    pairs = [(first, second) for first, second in _PAIRS if first in during and second in during]
+    for first, second in pairs:
+        row[f"pal_{first}_{second}_cycle"] = int(cycles[during[first] & during[second]].sum())
     if pairs:
         row["pal_total_cycle"] = int(cycles[running[:-1].sum(0) > 1].sum())
     return row

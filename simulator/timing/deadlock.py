@@ -41,8 +41,8 @@ def _step(program: Program, queue: int, index: int, wait: Wait) -> str:
     target, count = wait
     instruction = program.streams[queue][index]
     name, op = program.queues[queue], instruction.op
-    what = f"{instruction.mnemonic} of {program.ops[op].name}" if op < len(program.ops) else instruction.mnemonic
-    return f"queue {queue} ({name}) at instruction {index} waits for {count} of queue {target} ({what})"
+    awaited = f"{instruction.mnemonic} of {program.ops[op].name}" if op < len(program.ops) else instruction.mnemonic
+    return f"queue {queue} ({name}) at instruction {index} waits for {count} of queue {target} ({awaited})"
 
 
 def _open(task: Task, done: list[int]) -> Wait:

@@ -37,7 +37,7 @@ def subject(name: str) -> Subject:
     inputs = inputs_of(graph)
     plan = sequential_plan(graph, machine)
     exact = evaluate(graph, inputs, cuts=reduce_cuts(plan))
-    return Subject.of(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
+    return Subject.tried(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
 
 
 def tried(name: str, kind: str) -> list[Verdict]:

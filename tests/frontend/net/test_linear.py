@@ -12,7 +12,7 @@ from girih.frontend.net.linear import CutAxis, Linear, NotAffine, SplitAxis
 
 EXTENTS = {"a": 4, "b": 6, "c": 3}
 LINEAR = st.builds(
-    Linear.of,
+    Linear.from_terms,
     st.dictionaries(st.sampled_from(list(EXTENTS)), st.integers(-8, 24), max_size=3),
     st.integers(-10, 30),
 )
@@ -47,7 +47,7 @@ def test_substitution(index: Linear, value: Linear) -> None:
 
 
 def test_head_and_feature() -> None:
-    flat = Linear.of({"h": 64, "d": 1})
+    flat = Linear.from_terms({"h": 64, "d": 1})
     assert flat.divide(64, {"h": 12, "d": 64}) == (Linear.axis("h"), Linear.axis("d"))
 
 
@@ -59,5 +59,5 @@ def test_an_axis_to_split_is_named() -> None:
 
 def test_an_axis_to_cut_is_named() -> None:
     with pytest.raises(CutAxis) as request:
-        Linear.of({"n": 1}, 2).divide(4, {"n": 3})
+        Linear.from_terms({"n": 1}, 2).divide(4, {"n": 3})
     assert (request.value.axis, request.value.at) == ("n", 2)

@@ -154,14 +154,14 @@ def test_a_chain_in_another_layout_reads_the_right_elements() -> None:
         return Ref(tensor, tuple(Linear.axis(a) for a in index))
 
     i, j, k = (Extent(n) for n in (2, 3, 4))
-    digits = Linear.of({"j": 4, "k": 1})
+    digits = Linear.from_terms({"j": 4, "k": 1})
     first = Loop({"j": Extent(6), "k": k}, Ref("t", (digits,)), "mul", (ref("x", "k", "j"), ref("s", "j")))
-    index = Linear.of({"a": 12, "b": 4, "c": 1})
+    index = Linear.from_terms({"a": 12, "b": 4, "c": 1})
     second = Loop({"c": k, "b": j, "a": i}, ref("y", "a", "b", "c"), "add", (ref("z", "b"), Ref("t", (index,))))
     step = Step("s", (), ("s", 0), ("y",), [first, second], {"t": Info((24,), "float32")})
     fuse_functions(Net(steps=[step]))
     (loop,) = step.loops
-    j = Linear.of({"a": 3, "b": 1})
+    j = Linear.from_terms({"a": 3, "b": 1})
     assert (loop.func, loop.axes, step.temps) == ("fma", second.axes, {})
     assert loop.operands == (Ref("x", (Linear.axis("c"), j)), Ref("s", (j,)), ref("z", "b"))
 

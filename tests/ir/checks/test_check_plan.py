@@ -503,7 +503,7 @@ def test_a_store_goes_where_the_read_looks() -> None:
     number, whole, chunk = next(
         (i, b, parts[0])
         for i, b in enumerate(plan.shared)
-        for m in facts.made.get(b.tensor, ())
+        for m in facts.shares.get(b.tensor, ())
         if b.memory == here and not b.fetch and not b.store and len(parts := dma_chunks(m.box, 2)) > 1
     )
     thief = replace(whole, box=chunk, bytes=2 * volume(chunk), live=(whole.live[0], whole.live[0] + 1))

@@ -38,17 +38,17 @@ def nests(draw: st.DrawFn) -> tuple[Combination, list[bool]]:
     pitches = (640, 16, 1)
     source = tuple(c * pitches[d] for c, d in zip(coeffs, home, strict=True))
     target = tuple(0 if r else 1 << (3 * a) for a, r in enumerate(reduced))
-    other = draw(st.sampled_from([None, tuple(draw(st.integers(0, 2)) for _ in range(count))]))
+    factor = draw(st.sampled_from([None, tuple(draw(st.integers(0, 2)) for _ in range(count))]))
     guards = tuple(
         Dimension(tuple(c if h == d else 0 for c, h in zip(coeffs, home, strict=True)), draw(st.integers(-3, 3)), bound, pitch)
         for d, (pitch, bound) in enumerate(zip(pitches[:2], (draw(st.integers(1, 9)), draw(st.integers(1, 9))), strict=True))
         if draw(st.booleans()) and d in home
     )  # fmt: skip
-    return Combination(extents, target, source, other, guards), reduced
+    return Combination(extents, target, source, factor, guards), reduced
 
 
 def found(nest: Combination, below: int = FOREVER) -> WindowPart | None:
-    reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
+    reads = (nest.source,) if nest.factor is None else (nest.source, nest.factor)
     guards = (nest.guards, ())[: len(reads)]
     return cheapest(VME, nest.extents, guards, (nest.target, *reads), ["float16"] * len(reads), below)
 
@@ -64,7 +64,7 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
     for slot in (window.row, window.column):
         assert slot.out is None or nest.target[slot.out]
         assert slot.kernel is None or not nest.target[slot.kernel]
-        assert slot.out is None or nest.other is None or not nest.other[slot.out]
+        assert slot.out is None or nest.factor is None or not nest.factor[slot.out]
         for loop, step in ((slot.out, slot.stride), (slot.kernel, slot.dilation)):
             assert loop is None or (step > 0 and nest.source[loop] == step * slot.pitch)
             # What decides about bounds inside an instruction is known to it, and in one dimension.
@@ -143,7 +143,7 @@ def test_a_depthwise_convolution() -> None:
 
 
 def parts_of(nest: Combination) -> tuple[WindowPart, ...]:
-    reads = (nest.source,) if nest.other is None else (nest.source, nest.other)
+    reads = (nest.source,) if nest.factor is None else (nest.source, nest.factor)
     guards = (nest.guards, ())[: len(reads)]
     return cheapest_parts(VME, nest.extents, (nest.target, *reads), guards, ["float16"] * len(reads), FOREVER)
 
