@@ -1,0 +1,12 @@
+"""The families of hostile cases, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.hostile import onnx_files
+from benchmarks.hostile.case import Family
+
+FAMILIES: Mapping[str, Family] = {
+    "onnx": Family(onnx_files.mutations, onnx_files.attempt),
+}

@@ -1,0 +1,36 @@
+"""A small part of ``benchmarks/hostile``: damaged files are refused with a message, or their results are right."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from benchmarks.hostile.case import Case, Outcome, WrongResultError, judge
+from benchmarks.hostile.families import FAMILIES
+from girih.ir.errors import CheckError, InfeasibleError, UsageError
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cases_follow_from_the_seed(family: str) -> None:
+    first, again, different = (list(islice(FAMILIES[family].cases(seed), 40)) for seed in (3, 3, 4))
+    assert first == again
+    assert first != different
+
+
+def judged(error: Exception | None) -> Outcome:
+    def attempt(case: Case) -> None:
+        if error is not None:
+            raise error
+
+    return judge(Case("onnx", "kind", "change", b""), attempt)
+
+
+def test_verdicts() -> None:
+    assert judged(None).verdict == "right"
+    assert judged(UsageError("no such file")).verdict == "refused"
+    assert judged(InfeasibleError("too large")).verdict == "refused"
+    assert judged(UsageError(" ")).verdict == "internal error"
+    assert judged(KeyError("shape")).verdict == "internal error"
+    assert judged(WrongResultError("by 1")).verdict == judged(CheckError("a race")).verdict == "wrong result"
+    assert "test_hostile.py" in judged(ValueError()).where and "attempt" in judged(ValueError()).where
