@@ -67,8 +67,10 @@ def _improved(start: Sequence[bool], costs: Costs) -> list[bool]:
     while gains:
         gains = False
         for segment, pairs in enumerate(beside):
-            now, then = (sum(pair[reflects[segment] ^ reflects[o] ^ way] for o, pair in pairs) for way in (False, True))
-            if then < now:
+            kept, changed = (
+                sum(pair[reflects[segment] ^ reflects[o] ^ change] for o, pair in pairs) for change in (False, True)
+            )
+            if changed < kept:
                 reflects[segment] = not reflects[segment]
                 gains = True
     return reflects
@@ -88,16 +90,16 @@ def _costs(graph: Graph, machine: Machine, plan: Plan, memory: Memory) -> Costs:
     for number, (step, after) in enumerate(pairwise(plan.steps)):
         if step.segment == after.segment:
             continue
-        made = {graph.op[name].output for name in plan.segments[after.segment].ops}
-        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in made]
-        there = by_segment[step.segment]
+        results = {graph.op[name].output for name in plan.segments[after.segment].ops}
+        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in results]
+        before = by_segment[step.segment]
         end = plan.predictions[first[number] + len(plan.segments[step.segment].ops) - 1].stop
-        spare = {id(b): end - plan.predictions[first[number] + b.live[1] - 1].stop for b in there}
+        spare = {id(b): end - plan.predictions[first[number] + b.live[1] - 1].stop for b in before}
         waits = [0.0, 0.0]
         for reflects in (False, True):
             for b in loaded:
                 low = _reflect(b, memory) if reflects else b.address
-                met = [spare[id(o)] for o in there if o.address < low + b.bytes and low < o.address + o.bytes]
+                met = [spare[id(o)] for o in before if o.address < low + b.bytes and low < o.address + o.bytes]
                 if met:
                     waits[reflects] += max(0.0, b.bytes * machine.cores / rate - min(met))
         pair = step.segment, after.segment

@@ -42,30 +42,30 @@ def _spans(items: Sequence[Item]) -> list[tuple[int, int, int]]:
 
 def neighbours(items: Sequence[Item]) -> list[list[int]]:
     """For each item, those that live at some time with it."""
-    found: list[dict[int, None]] = [{} for _ in items]
+    neighbours: list[dict[int, None]] = [{} for _ in items]
     alive: list[tuple[int, int]] = []
     for first, last, i in _spans(items):
         alive = [(end, j) for end, j in alive if end > first]
         for _, j in alive:
             if i != j:
-                found[i][j] = None
-                found[j][i] = None
+                neighbours[i][j] = None
+                neighbours[j][i] = None
         alive.append((last, i))
-    return [list(f) for f in found]
+    return [list(f) for f in neighbours]
 
 
 def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
     """The maximal sets of items that live at one time, in order of time."""
-    found: list[tuple[int, ...]] = []
+    neighbours: list[tuple[int, ...]] = []
     alive: list[tuple[int, int]] = []
     for first, last, i in _spans(items):
         staying = [(end, j) for end, j in alive if end > first]
         if len(staying) < len(alive):
-            found.append(tuple(sorted({j for _, j in alive})))
+            neighbours.append(tuple(sorted({j for _, j in alive})))
         alive = [*staying, (last, i)]
     if alive:
-        found.append(tuple(sorted({j for _, j in alive})))
-    return found
+        neighbours.append(tuple(sorted({j for _, j in alive})))
+    return neighbours
 
 
 def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:

@@ -57,8 +57,8 @@ class Placing:
             if isinstance(answer, LocalOverflow):
                 return answer
             self._places[key] = run, answer
-        first, found = self._places[key]
-        return replace(found, buffers=renamed(found.buffers, first, run, index))
+        first, placement = self._places[key]
+        return replace(placement, buffers=renamed(placement.buffers, first, run, index))
 
     def _local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)

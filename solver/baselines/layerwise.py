@@ -19,7 +19,7 @@ def layerwise_segments(graph: Graph, machine: Machine, *, margin: int = 0) -> tu
 
     Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
     """
-    made = Candidates(graph, machine, longest=1, margin=margin)
+    candidates = Candidates(graph, machine, longest=1, margin=margin)
     rate = Rates.of(machine).main
 
     def time(column: Column) -> float:
@@ -30,6 +30,6 @@ def layerwise_segments(graph: Graph, machine: Machine, *, margin: int = 0) -> tu
 
     chosen: list[Column] = []
     for last in range(len(graph.ops)):
-        options = sorted(made.ending(last), key=time)
-        chosen.append(next((c for c in options if made.exact_local_bytes(c) <= made.capacity), options[0]))
+        options = sorted(candidates.ending(last), key=time)
+        chosen.append(next((c for c in options if candidates.exact_local_bytes(c) <= candidates.capacity), options[0]))
     return segments_of(chosen, graph)

@@ -89,24 +89,28 @@ def coarsen(incumbent: Incumbent, around: Neighbourhood) -> None:
 def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
     """Once more with results computed again where they are read, if the model says that it is worth it."""
     best = _best(incumbent)
-    old = best.subproblem
-    chosen = choose_rematerialisations(old.graph, old.machine, best.plan, old.options.seed)
+    before = best.subproblem
+    chosen = choose_rematerialisations(before.graph, before.machine, best.plan, before.options.seed)
     if chosen is None:
         return
     names = ", ".join(dict.fromkeys(r.op for r in chosen.rematerialised))
     note = f"{len(chosen.rematerialised)} once more: {names}" if names else "nothing is worth it"
-    old.log(chosen.solved, chosen.effort, note)
+    before.log(chosen.solved, chosen.effort, note)
     if not chosen.rematerialised:
         return
-    new = Subproblem(
-        with_reruns(old.graph, chosen.rematerialised), old.machine, old.options, incumbent.note, chosen.rematerialised
+    extended = Subproblem(
+        with_reruns(before.graph, chosen.rematerialised),
+        before.machine,
+        before.options,
+        incumbent.note,
+        chosen.rematerialised,
     )
     caps = around.cuts.cap
-    second = {run: caps[op] for run, op in second_runs(old.graph, chosen.rematerialised) if op in caps}
-    segments = rematerialised_segments(old.graph, bare(old.graph, best.plan.segments), chosen.rematerialised)
+    second = {run: caps[op] for run, op in second_runs(before.graph, chosen.rematerialised) if op in caps}
+    segments = rematerialised_segments(before.graph, bare(before.graph, best.plan.segments), chosen.rematerialised)
     above = (*best.answers("segmentation"), chosen.solved)
     evaluation = evaluate(
-        new, incumbent, segments, TilingCuts(around.cuts.caps).capped(second), around.iteration, *above
+        extended, incumbent, segments, TilingCuts(around.cuts.caps).capped(second), around.iteration, *above
     )
     if isinstance(evaluation.answer, Infeasibility):
         incumbent.record.cut("rematerialisation", evaluation.answer.message)

@@ -74,10 +74,10 @@ class Master:
 
 def cost_cuts(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:
     """Optimality cuts: the cycles of segments that take more than :data:`COSTLIER` times their estimate."""
-    found: list[BendersCut] = []
+    cuts: list[BendersCut] = []
     for column, chosen, cycles in zip(
         segmentation.columns, segmentation.segments, evaluated.segment_cycles, strict=True
     ):
         if cycles > COSTLIER * column.cycles:
-            found.append(BendersCut(chosen.ops, chosen.instances, chosen.cores, cycles))
-    return tuple(found)
+            cuts.append(BendersCut(chosen.ops, chosen.instances, chosen.cores, cycles))
+    return tuple(cuts)

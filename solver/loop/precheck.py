@@ -19,24 +19,24 @@ from ..tiling.solve import Infeasible
 def check_smallest(graph: Graph, machine: Machine) -> None:
     """Raise :class:`InfeasibleError` for the first operator of which not even one element fits in a core's memory."""
     for op in graph.analysis(EquivalenceClasses).representatives:
-        found = _without_tile(op, graph, machine) if op.host is None else None
-        if found is not None:
-            raise found.error()
+        infeasibility = _without_tile(op, graph, machine) if op.host is None else None
+        if infeasibility is not None:
+            raise infeasibility.error()
 
 
 def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
     shape = graph.tensor[op.output].shape
     engine = contraction_engine(op, graph, machine)
     axes = op.stages[op.contraction].axes if op.contraction is not None else ()
-    one = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
+    smallest = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
     middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]
     memory = machine.role("accumulator")
-    need = sum(round_up(size, memory.alignment) for size in scratch_sizes(graph, op, one, middle).values())
+    need = sum(round_up(size, memory.alignment) for size in scratch_sizes(graph, op, smallest, middle).values())
     if need > memory.capacity:
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return Infeasible(op.name, memory.name, need, memory.capacity, levers)
     memory = machine.role("weights")
-    need = round_up(weight_size(graph, op, one, middle), memory.alignment) if engine == "matrix" else 0
+    need = round_up(weight_size(graph, op, smallest, middle), memory.alignment) if engine == "matrix" else 0
     if need > memory.capacity:
         return Infeasible(op.name, memory.name, need, memory.capacity, (f"use a machine with more {memory.name}",))
     return None

@@ -32,11 +32,11 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
     spilled = {b.tensor for b in plan.shared if b.store} - graph.output_tensors
     segments = list(bare(graph, plan.segments))
     place = {op.name: number for number, op in enumerate(graph.ops)}
-    of = {name: number for number, s in enumerate(segments) for name in s.ops}
+    segment_of = {name: number for number, s in enumerate(segments) for name in s.ops}
     # From the last to the first: a reader may be cut anew itself.
     for number, segment in reversed(list(enumerate(segments))):
         leader = graph.op[segment.ops[-1]]
-        readers = [of[c.name] for c in graph.consumers[leader.output]]
+        readers = [segment_of[c.name] for c in graph.consumers[leader.output]]
         if leader.host is None and leader.output in spilled and readers:
             like = _like(graph, cells, leader.output, segment, segments[min(readers)])
             cut = _cheapest(graph, candidates, segment, place, like) if like else None
@@ -54,18 +54,18 @@ def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:
 def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """The segments (in the order of the graph) with the cheapest of their cuts into fewer instances, if any fits."""
     place = {op.name: number for number, op in enumerate(graph.ops)}
-    found: list[Segment] = []
+    coarse: list[Segment] = []
     for segment in segments:
         most = count(segment.instances)
         cut: SegmentSplit | None = None
         if most > 1:
             shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
             fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
-            ways = tuple(SegmentSplit(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
-            column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], ways)
+            choices = tuple(SegmentSplit(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
+            column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], choices)
             cut = column.split if column is not None else None
-        found.append(segment if cut is None else replace(segment, instances=cut.instances))
-    return tuple(found)
+        coarse.append(segment if cut is None else replace(segment, instances=cut.instances))
+    return tuple(coarse)
 
 
 def _possible(shape: tuple[int, ...], splits: Sequence[Split]) -> bool:
@@ -99,10 +99,10 @@ def _cheapest(
 ) -> SegmentSplit | None:
     """The cheapest way to cut a segment first like its reader, then on."""
     shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
-    ways: list[SegmentSplit] = []
+    splits: list[SegmentSplit] = []
     for cores in core_splits(shape, candidates.machine.cores):
         for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
             if len((*like, *more)) <= MOST_SPLITS and _possible(shape, (*like, *more, *cores)):
-                ways.append(SegmentSplit((*like, *more), cores))
-    found = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(ways))
-    return found.split if found is not None else None
+                splits.append(SegmentSplit((*like, *more), cores))
+    column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(splits))
+    return column.split if column is not None else None

@@ -91,11 +91,11 @@ class StationaryWalks:
 
     def of(self, segment: Segment, op: Op, instance: int) -> list[StationaryWalk]:
         """One walk for each core that runs ``op``."""
-        found: list[StationaryWalk] = []
+        walks: list[StationaryWalk] = []
         for cell in self.cells.row(segment, instance):
             if op.name in cell.ops:
-                found.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
-        return found
+                walks.append(self._walk(op, segment.tile[op.name], cell.ops[op.name].tensors[op.output]))
+        return walks
 
     def _walk(self, op: Op, tile: Tile, box: Box) -> StationaryWalk:
         free = self._unrelated(op)
@@ -164,15 +164,15 @@ def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int) -
 
 def first_use(walks: Sequence[StationaryWalk], box: Box) -> float | None:
     """The share of the walk, 0 to 1, that passes before a core needs a tile in ``box``; ``None`` if none does."""
-    found: float | None = None
+    least: float | None = None
     for walk in walks:
         lows = np.array([s.lo for s in box])
         highs = np.array([s.hi for s in box])
         meets = np.all((walk.boxes.spans[:, :, 0] < highs) & (walk.boxes.spans[:, :, 1] > lows), axis=1)
         if meets.any():
             share = int(walk.start[int(np.argmax(meets))]) / max(1, walk.length)
-            found = share if found is None else min(found, share)
-    return found
+            least = share if least is None else min(least, share)
+    return least
 
 
 def circular_buffer(

@@ -116,14 +116,14 @@ def owned_boxes(cells: BatchedCells, shape: tuple[int, ...], followed: Mapping[i
         for leader_dim in np.unique(dims).tolist():
             if leader_dim < 0:
                 continue
-            mine = dims == leader_dim
+            splits_dim = dims == leader_dim
             dim = followed.get(leader_dim)
             if dim is None:
-                present &= ~(mine & (digit > 0))
+                present &= ~(splits_dim & (digit > 0))
                 continue
             lo, hi = spans[:, dim, 0].copy(), spans[:, dim, 1].copy()
             size = hi - lo
-            spans[:, dim, 0] = np.where(mine, lo + size * digit // parts, lo)
-            spans[:, dim, 1] = np.where(mine, lo + size * (digit + 1) // parts, hi)
+            spans[:, dim, 0] = np.where(splits_dim, lo + size * digit // parts, lo)
+            spans[:, dim, 1] = np.where(splits_dim, lo + size * (digit + 1) // parts, hi)
     present &= np.all(spans[:, :, 1] > spans[:, :, 0], axis=1)
     return Boxes(spans, present)

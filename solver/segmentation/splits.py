@@ -43,50 +43,50 @@ class SegmentSplit:
 
 def core_splits(shape: tuple[int, ...], cores: int) -> list[Splits]:
     """Cuts over the cores in one or two dimensions, that use as many cores as possible or nearly so."""
-    found: list[Splits] = [()]
+    choices: list[Splits] = [()]
     for dim, extent in enumerate(shape):
         if extent > 1:
-            found.append((Split(dim, min(extent, cores)),))
+            choices.append((Split(dim, min(extent, cores)),))
     for a, b in combinations(range(len(shape)), 2):
         for parts in range(2, min(shape[a], cores // 2) + 1):
             other = min(shape[b], cores // parts)
             if other >= 2 and (cores % parts == 0 or parts == shape[a]):
-                found.append((Split(a, parts), Split(b, other)))
-    most = max(prod(s.parts for s in splits) for splits in found)
-    return [splits for splits in found if prod(s.parts for s in splits) >= LEAST_CORE_USE * most]
+                choices.append((Split(a, parts), Split(b, other)))
+    most = max(prod(s.parts for s in splits) for splits in choices)
+    return [splits for splits in choices if prod(s.parts for s in splits) >= LEAST_CORE_USE * most]
 
 
 def instance_splits(shape: tuple[int, ...], most: int, most_in_two: int) -> list[Splits]:
     """No cut, about powers of two in one dimension up to ``most``, and in two up to ``most_in_two`` together."""
-    found: list[Splits] = [()]
+    choices: list[Splits] = [()]
     powers = {dim: _powers(extent, most) for dim, extent in enumerate(shape)}
-    found += [(Split(dim, p),) for dim in powers for p in powers[dim]]
+    choices += [(Split(dim, p),) for dim in powers for p in powers[dim]]
     for a, b in combinations(range(len(shape)), 2):
-        found += [(Split(a, p), Split(b, q)) for p in powers[a] for q in powers[b] if p * q <= most_in_two]
-    return found
+        choices += [(Split(a, p), Split(b, q)) for p in powers[a] for q in powers[b] if p * q <= most_in_two]
+    return choices
 
 
 def _powers(extent: int, most: int) -> list[int]:
     """Numbers of parts near the powers of two from 2 to ``most``, with the same largest part and none to spare."""
-    found: dict[int, None] = {}
+    counts: dict[int, None] = {}
     parts = 2
     while parts <= min(extent, most):
         largest = -(-extent // parts)
-        found.setdefault(-(-extent // largest))
+        counts.setdefault(-(-extent // largest))
         parts *= 2
-    return list(found)
+    return list(counts)
 
 
 def segment_splits(
     shape: tuple[int, ...], cores: int, most: int = MOST_INSTANCES, most_in_two: int = MOST_INSTANCES_IN_TWO
 ) -> tuple[SegmentSplit, ...]:
     """All cuts of a result of ``shape`` that leave no cell empty, coarsest first."""
-    found: list[SegmentSplit] = []
+    segment_splits: list[SegmentSplit] = []
     for over_cores in core_splits(shape, cores):
         for instances in instance_splits(shape, most, most_in_two):
             parts = [1] * len(shape)
             for split in (*instances, *over_cores):
                 parts[split.dim] *= split.parts
             if all(p <= extent for p, extent in zip(parts, shape, strict=True)):
-                found.append(SegmentSplit(instances, over_cores))
-    return tuple(sorted(found, key=lambda c: c.instance_count))
+                segment_splits.append(SegmentSplit(instances, over_cores))
+    return tuple(sorted(segment_splits, key=lambda c: c.instance_count))

@@ -36,38 +36,38 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
     bare = replace(segment, aliased=())
     if graph.op[segment.ops[0]].host is not None:
         return bare
-    found = possible_aliases(graph, [graph.op[name] for name in segment.ops])
-    if not found:
+    possible = possible_aliases(graph, [graph.op[name] for name in segment.ops])
+    if not possible:
         return bare
     middle = cells.cell(bare, count(bare.instances) // 2, count(bare.cores) // 2)
     tried: set[tuple[str, ...]] = {()}
     for growth in GROWTHS:
-        made = replace(bare, aliased=_within(found, middle, growth))
-        if made.aliased in tried:
+        candidate = replace(bare, aliased=_within(possible, middle, growth))
+        if candidate.aliased in tried:
             continue
-        tried.add(made.aliased)
-        if _peak(graph, cells, machine, made) <= machine.role("local").capacity:
-            return made
+        tried.add(candidate.aliased)
+        if _peak(graph, cells, machine, candidate) <= machine.role("local").capacity:
+            return candidate
     return bare
 
 
-def _within(found: Mapping[str, ConcatAlias], cell: Cell, growth: float | None) -> tuple[str, ...]:
+def _within(possible: Mapping[str, ConcatAlias], cell: Cell, growth: float | None) -> tuple[str, ...]:
     """Of what is found, that for which no buffer grows more; beginning with the last concatenation."""
     chosen: dict[str, ConcatAlias] = {}
-    for name, where in reversed(list(found.items())):
+    for name, where in reversed(list(possible.items())):
         if name not in cell.tensors or where.parent not in cell.tensors:
             continue
         more = {**chosen, name: where}
         if growth is None or _largest(more, cell.tensors, where.parent) <= growth:
             chosen = more
-    return tuple(name for name in found if name in chosen)
+    return tuple(name for name in possible if name in chosen)
 
 
-def _largest(found: Mapping[str, ConcatAlias], boxes: Mapping[str, Box], name: str) -> float:
+def _largest(possible: Mapping[str, ConcatAlias], boxes: Mapping[str, Box], name: str) -> float:
     """By how much the buffer in which ``name`` lies is larger than its outermost tensor, as a share of that."""
-    if name in found:
-        name = root_aliases(found)[name].parent
-    return volume(allocation_extents(found, boxes)[name]) / volume(boxes[name]) - 1
+    if name in possible:
+        name = root_aliases(possible)[name].parent
+    return volume(allocation_extents(possible, boxes)[name]) / volume(boxes[name]) - 1
 
 
 def _peak(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> int:

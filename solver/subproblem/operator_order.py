@@ -18,12 +18,12 @@ def interleaved(graph: Graph, ops: tuple[str, ...]) -> tuple[str, ...]:
 
     Only a product that nothing needs until after that operator is moved: the last one of them.
     """
-    found = list(ops)
+    order = list(ops)
     for vector in ops:
-        moved = _movable(graph, found, found.index(vector))
+        moved = _movable(graph, order, order.index(vector))
         if moved is not None:
-            found.insert(found.index(vector), found.pop(moved))
-    return tuple(found)
+            order.insert(order.index(vector), order.pop(moved))
+    return tuple(order)
 
 
 def _movable(graph: Graph, ops: list[str], position: int) -> int | None:

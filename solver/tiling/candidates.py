@@ -99,8 +99,8 @@ def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int],
     for d, span in enumerate(box):
         if span.size == 1:
             continue
-        one = (*box[:d], Span(span.lo, span.lo + 1), *box[d + 1 :])
-        shape = shape_of(op_boxes(op, graph.tensor, one).points[cost.contraction])
+        single = (*box[:d], Span(span.lo, span.lo + 1), *box[d + 1 :])
+        shape = shape_of(op_boxes(op, graph.tensor, single).points[cost.contraction])
         shrunk = {a for a, (x, y) in enumerate(zip(shape, whole, strict=True)) if x < y}
         if shrunk & {*roles.n, *roles.batch}:
             chosen.add(d)

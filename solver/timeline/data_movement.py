@@ -140,19 +140,19 @@ class Movement:
 
     def holding(self, tensor: str, box: Box) -> list[tuple[Shared, Box]]:
         """The buffers that hold ``box``, and what of it; the plan promises them."""
-        found = spread(box, ((s, s.buffer.box) for s in self._live[tensor]))
-        assert found is not None
-        return found
+        parts = spread(box, ((s, s.buffer.box) for s in self._live[tensor]))
+        assert parts is not None
+        return parts
 
     def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
         """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches the next."""
         waiting = self._phased.get((tensor, slot), [])
         while True:
-            found = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
-            if found is not None:
-                while waiting and waiting[0].ring_position <= found.buffer.ring_position + 1:
+            holder = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
+            if holder is not None:
+                while waiting and waiting[0].ring_position <= holder.buffer.ring_position + 1:
                     self._open(waiting.pop(0))
-                return found
+                return holder
             self._open(waiting.pop(0))
 
     def copy(self, cores: Sequence[int], ready: float, move: Transfer) -> float:
@@ -216,13 +216,13 @@ class Movement:
         used: dict[int, tuple[Shared, float]] = {}
         for turn in range(max(len(parts) for _, parts in shares)):
             # All owners store their chunks side by side; one stands for them.
-            now = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
-            mine, chunk = next((one for one in now if one[0] is largest), now[0])
-            there = [held for _, part in now for held in self.holding(name, part)]
-            begin = max(ready(mine, chunk), *(shared.area.floor for shared, _ in there))
-            stop = self._write(name, mine.allocated(name), chunk, begin, len(now))
+            chunks = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
+            writer, chunk = next((pair for pair in chunks if pair[0] is largest), chunks[0])
+            targets = [held for _, part in chunks for held in self.holding(name, part)]
+            begin = max(ready(writer, chunk), *(shared.area.floor for shared, _ in targets))
+            stop = self._write(name, writer.allocated(name), chunk, begin, len(chunks))
             area.use(stop)
-            for shared, box in _by_buffer(there):
+            for shared, box in _by_buffer(targets):
                 shared.write(box, stop)
                 used[id(shared)] = shared, stop
         for shared, stop in used.values():

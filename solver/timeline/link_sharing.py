@@ -27,19 +27,19 @@ class _Load:
             del times[: REMEMBERED // 2], left[: REMEMBERED // 2]
             times[0] = 0.0
         i = self._split(start)
-        now = start
+        time = start
         while True:
             speed = min(limit, left[i])
             if speed > _LEAST * self.rate:
-                stop = now + size / speed
+                stop = time + size / speed
                 if i + 1 == len(times) or stop <= times[i + 1]:
                     self._split(stop)
                     left[i] -= speed
                     return stop
-                size -= speed * (times[i + 1] - now)
+                size -= speed * (times[i + 1] - time)
                 left[i] -= speed
             i += 1
-            now = times[i]
+            time = times[i]
 
     def _split(self, at: float) -> int:
         """The index of a change at this time; made if there is none."""

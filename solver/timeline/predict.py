@@ -56,7 +56,7 @@ class _Step:
     cells: tuple[Cell, ...]
     cell: Cell
     local: dict[str, Area] = field(default_factory=dict[str, Area])
-    made: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
+    computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
     arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Of the tensors that were loaded: when each chunk has arrived."""
 
@@ -121,18 +121,20 @@ class _Simulation:
         if walk is not None and walk.weights:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
-            weights = WeightBuffer(self.movement, slot, op, walk, step.cells, step.cell, areas, step.local, step.made)
+            weights = WeightBuffer(
+                self.movement, slot, op, walk, step.cells, step.cell, areas, step.local, step.computed
+            )
             if position == 0:
                 weights.prefetch()
-        made = {self.graph.op[n].output for n in segment.ops}
-        loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in made}
+        results = {self.graph.op[n].output for n in segment.ops}
+        loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in results}
         step.arrived |= self.movement.load(step.cells, loaded)
         start = stop = max(self.matrix, self.vector)
         if walk is not None:
             scratch = [versions[b.name] for b in op.buffers if b.name in versions]
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
-            self.movement.store(step.cells, op.output, partial(self._made, step, op.output), step.local[op.output])
+            self.movement.store(step.cells, op.output, partial(self._computed, step, op.output), step.local[op.output])
         return start, stop
 
     def _open(self, step: _Step, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
@@ -149,11 +151,11 @@ class _Simulation:
                 versions[b.name] = areas
         return versions
 
-    def _made(self, step: _Step, name: str, cell: Cell, box: Box) -> float:
+    def _computed(self, step: _Step, name: str, cell: Cell, box: Box) -> float:
         """When ``box`` of a result has been made; ``cell`` has it."""
-        if name not in step.made:
+        if name not in step.computed:
             return self.movement.end
-        walk, times = step.made[name]
+        walk, times = step.computed[name]
         local = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
         return times[last_tile(local, walk.box, walk.tile.sizes, walk.tile.order)]
 
@@ -233,7 +235,7 @@ class _Simulation:
         self.busy["matrix"] += walk.matrix_cycles
         self.busy["vector"] += walk.vector_cycles
         stop = self.movement.over(done[-1] if done else 0.0)
-        step.made[op.output] = (walk, done or [0.0])
+        step.computed[op.output] = (walk, done or [0.0])
         used = [step.local[name] for name in (*op.inputs, op.output) if name in step.local]
         for area in (*used, *(area for versions in scratch for area in versions)):
             area.use(stop)
@@ -243,8 +245,8 @@ class _Simulation:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
         producers: list[tuple[list[int], list[float]]] = []
         for name in names:
-            if name in step.made and name in walk.reads:
-                producer, times = step.made[name]
+            if name in step.computed and name in walk.reads:
+                producer, times = step.computed[name]
                 producers.append((self.walks.last_tiles_read(walk, name, producer), times))
         return producers
 

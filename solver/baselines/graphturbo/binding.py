@@ -20,11 +20,11 @@ def bind(extents: Sequence[int], cores: int) -> tuple[Split, ...]:
     where the two disagree. Here whatever leaves a segment is in the shared memory in any case, so each segment has its
     plain binding, which never uses fewer cores.
     """
-    found: list[Split] = []
+    splits: list[Split] = []
     left = cores
     for dim, extent in enumerate(extents):
         parts = gcd(extent, left)
         if parts > 1:
-            found.append(Split(dim, parts))
+            splits.append(Split(dim, parts))
             left //= parts
-    return tuple(found)
+    return tuple(splits)

@@ -57,7 +57,7 @@ class Heuristics:
         """The plan. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits in no way at all."""
         while True:
             began = time.perf_counter()
-            segments = self._segments.found()
+            segments = self._segments.segments()
             grouped = self._ran(Solved("segmentation", "fixed", float(len(segments)), None, "segments"), began)
             answer = self._below(segments, grouped)
             if isinstance(answer, EvaluatedPlan):
@@ -88,18 +88,18 @@ class Heuristics:
         return self._realised(segments, best[0], local, best[1], (grouped, tiled, best[2]))
 
     def _tiled(self, bare: Sequence[Segment]) -> tuple[Segment, ...] | Infeasibility:
-        found: list[Segment] = []
+        tiled_segments: list[Segment] = []
         for index, segment in enumerate(bare):
             tiled = self._tiles.segment(segment, self._segments.caps)
             if isinstance(tiled, TooLarge):
                 what = "the smallest tile takes"
                 return self._too_much(index, tiled.op, "accumulator", what, tiled.need)
-            found.append(tiled)
-        return tuple(found)
+            tiled_segments.append(tiled)
+        return tuple(tiled_segments)
 
     def _local(self, segments: Sequence[Segment]) -> tuple[LocalBuffer, ...] | Infeasibility:
         """All buffers of the cores; equal segments share theirs."""
-        found: list[LocalBuffer] = []
+        everything: list[LocalBuffer] = []
         for index, segment in enumerate(segments):
             run, key = self.cells.run(segment.ops), structural_class(self.cells, segment)
             if key not in self._places:
@@ -108,21 +108,21 @@ class Heuristics:
                     return placed
                 self._places[key] = run, placed
             first, buffers = self._places[key]
-            found += renamed(buffers, first, run, index)
-        return tuple(found)
+            everything += renamed(buffers, first, run, index)
+        return tuple(everything)
 
     def _placed(self, index: int, segment: Segment) -> list[LocalBuffer] | Infeasibility:
         """The buffers of one segment at their addresses."""
-        found: list[LocalBuffer] = []
+        addressed: list[LocalBuffer] = []
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
         before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
         for memory in self.machine.memories:
-            mine = [b for b in buffers if b.memory == memory.name]
-            at = addresses(mine, before if memory.role == "local" else {}, memory)
+            requests = [b for b in buffers if b.memory == memory.name]
+            at = addresses(requests, before if memory.role == "local" else {}, memory)
             if isinstance(at, int):
                 return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
-            found += [replace(b, address=a) for b, a in zip(mine, at, strict=True)]
-        return found
+            addressed += [replace(b, address=a) for b, a in zip(requests, at, strict=True)]
+        return addressed
 
     def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Infeasibility:
         """What lives in the shared memory when, for one order."""

@@ -111,8 +111,8 @@ class _Grouping:
     def _entries(self, first: int, last: int) -> set[int]:
         """The sub-graphs that ``first .. last`` read from."""
         low, high = self.subs[first].first, self.subs[last].last
-        made = {p for i in range(low, high + 1) for p in self._producers[i] if p < low}
-        return {bisect_right(self.subs, p, key=lambda sub: sub.first) - 1 for p in made}
+        producers = {p for i in range(low, high + 1) for p in self._producers[i] if p < low}
+        return {bisect_right(self.subs, p, key=lambda sub: sub.first) - 1 for p in producers}
 
     def _long(self, first: int, last: int) -> bool:
         return self.subs[last].last - self.subs[first].first >= LONGEST

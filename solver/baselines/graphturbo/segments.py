@@ -34,21 +34,21 @@ class Segments:
         self._finer: dict[str, Iterator[Segment]] = {}
         self._cut: dict[str, Segment] = {}
 
-    def found(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[Segment, ...]:
         """The segments; their tiles say which engine runs what, and no more.
 
         Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
         """
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for sub in group(self.graph, self._split):
             ops = self.graph.ops[sub.first : sub.last + 1]
             if ops[0].host is not None:
-                found.append(Segment((ops[0].name,), (), (), ()))
+                segments.append(Segment((ops[0].name,), (), (), ()))
             elif len(ops) == 1 and (sub.split is None or ops[0].name in self._cut):
-                found.append(self._cut.get(ops[0].name) or self._next_cut(ops[0], None))
+                segments.append(self._cut.get(ops[0].name) or self._next_cut(ops[0], None))
             elif sub.split is not None:
-                found.append(self._splitter.segment(ops, sub.split.instances, sub.split.cores))
-        return tuple(found)
+                segments.append(self._splitter.segment(ops, sub.split.instances, sub.split.cores))
+        return tuple(segments)
 
     def refuse(self, segment: Segment, refusal: Infeasibility) -> None:
         """Cut what did not fit: a sub-graph into parts, then the tiles of an operator's weights, then the operator.
@@ -87,8 +87,8 @@ class Segments:
         seen: set[Segment] = set()
         for part in range(MARGINS):
             margin = part * self.machine.role("local").capacity // 16
-            made = Candidates(self.graph, self.machine, longest=1, margin=margin)
-            for column in made.ending(self._position[op.name]):
+            candidates = Candidates(self.graph, self.machine, longest=1, margin=margin)
+            for column in candidates.ending(self._position[op.name]):
                 cut = self._splitter.segment((op,), column.split.instances, column.split.cores)
                 if cut not in seen:
                     seen.add(cut)

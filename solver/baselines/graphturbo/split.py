@@ -93,32 +93,32 @@ class Splitter:
         if peak <= room and self._fits(ops, whole):
             return whole
         follow = self.cells.followed(tuple(op.name for op in ops))
-        found: SplitInfo | None = None
+        best: SplitInfo | None = None
         for dim, extent in enumerate(shape):
             for factor in factors(extent if most is None else min(extent, most)):
                 if -(-peak // factor) > room:
                     continue
                 split = self._split(ops, follow, shape, dim, factor)
-                if found is not None and found.operators == len(ops) and split.rank < found.rank:
+                if best is not None and best.operators == len(ops) and split.rank < best.rank:
                     break
                 if self._fits(ops, split):
-                    found = split if found is None else max(found, split, key=lambda s: s.rank)
+                    best = split if best is None else max(best, split, key=lambda s: s.rank)
                     break
-        return found
+        return best
 
     def _split(
         self, ops: Sequence[Op], follow: dict[str, dict[int, int | None]], shape: tuple[int, ...], dim: int, factor: int
     ) -> SplitInfo:
         split = 0
         for op in ops:
-            mine = follow[op.name][dim]
-            split += mine is not None and self._follows(self.graph.tensor[op.output].shape[mine], shape[dim], factor)
+            own = follow[op.name][dim]
+            split += own is not None and self._follows(self.graph.tensor[op.output].shape[own], shape[dim], factor)
         extents = [-(-e // factor) if d == dim else e for d, e in enumerate(shape)]
         return SplitInfo(dim, factor, split, bind(extents, self.machine.cores))
 
-    def _follows(self, mine: int, extent: int, factor: int) -> bool:
+    def _follows(self, followed: int, extent: int, factor: int) -> bool:
         """Whether a dimension is split along: evenly as published; where the result is not, as well as it is."""
-        return mine % factor == 0 or (extent % factor != 0 and mine >= factor)
+        return followed % factor == 0 or (extent % factor != 0 and followed >= factor)
 
     def _peak(self, ops: Sequence[Op]) -> int:
         """Bytes of all tensors that live at one time, unsplit; a result in the place of an input counts once."""
@@ -140,32 +140,32 @@ class Splitter:
         instance, cores = split.factor // 2, count(split.cores)
         # What one core in the middle cannot do need not be asked of all.
         for some in dict.fromkeys((range(cores // 2, cores // 2 + 1), range(cores))):
-            there = [self.cells.cell(segment, instance, core) for core in some]
-            if not self._able(ops, segment, there, split.factor if len(there) == cores else 0):
+            cells = [self.cells.cell(segment, instance, core) for core in some]
+            if not self._able(ops, segment, cells, split.factor if len(cells) == cores else 0):
                 return False
         return True
 
-    def _able(self, ops: Sequence[Op], segment: Segment, there: Sequence[Cell], times: int) -> bool:
+    def _able(self, ops: Sequence[Op], segment: Segment, cells: Sequence[Cell], times: int) -> bool:
         """Whether these cells fit, where all that is computed is ``times`` what they do (0: not known yet)."""
         whole = sum(stage.points for op in ops for stage in op.stages)
-        if len(ops) > 1 and self._points(there) * times > (1 + AGAIN) * whole:
+        if len(ops) > 1 and self._points(cells) * times > (1 + AGAIN) * whole:
             return False
         shared = self.machine.role("shared").capacity
         weights = sum(self.graph.tensor[n].bytes for op in ops for n in op.inputs if n in self.graph.constant_names)
-        if self._staged(segment, there) + min(weights, shared // RING) > shared:
+        if self._staged(segment, cells) + min(weights, shared // RING) > shared:
             return False
-        buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, there)
+        buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, cells)
         return isinstance(addresses(buffers, replaced(self.graph, ops), self.machine.role("local")), list)
 
-    def _points(self, there: Sequence[Cell]) -> int:
-        return sum(volume(points) for cell in there for boxes in cell.ops.values() for points in boxes.points)
+    def _points(self, cells: Sequence[Cell]) -> int:
+        return sum(volume(points) for cell in cells for boxes in cell.ops.values() for points in boxes.points)
 
-    def _staged(self, segment: Segment, there: Sequence[Cell]) -> int:
+    def _staged(self, segment: Segment, cells: Sequence[Cell]) -> int:
         """Bytes of the shared memory for the activations that enter and leave."""
-        made = {self.graph.op[name].output for name in segment.ops}
+        results = {self.graph.op[name].output for name in segment.ops}
         held: dict[str, Box | None] = {}
-        for cell in there:
+        for cell in cells:
             for name, box in (*cell.tensors.items(), *cell.owned.items()):
-                if name in cell.owned if name in made else name not in self.graph.constant_names:
-                    held[name] = hull(held.get(name), cell.owned[name] if name in made else box)
+                if name in cell.owned if name in results else name not in self.graph.constant_names:
+                    held[name] = hull(held.get(name), cell.owned[name] if name in results else box)
         return sum(volume(box) * DTYPES[self.graph.tensor[n].dtype] for n, box in held.items() if box is not None)

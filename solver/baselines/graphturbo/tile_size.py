@@ -51,17 +51,17 @@ class Tiles:
         """The segment with its tiles, or the first operator that has none; ``caps``: bytes that weights may use."""
         if not segment.tiles:
             return segment
-        there = all_cells(self.cells, segment)
-        found: list[Tile] = []
+        cells = all_cells(self.cells, segment)
+        tiles: list[Tile] = []
         for name in segment.ops:
             op = self.graph.op[name]
-            boxes = targets(there, op)
+            boxes = targets(cells, op)
             tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
             if tile is None:
-                one = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
-                return TooLarge(name, sum(scratch_sizes(self.graph, op, one, [largest(boxes)]).values()))
-            found.append(replace(tile, op=name))
-        return replace(segment, tiles=tuple(found))
+                smallest = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
+                return TooLarge(name, sum(scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()))
+            tiles.append(replace(tile, op=name))
+        return replace(segment, tiles=tuple(tiles))
 
     def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | None:
         structure = self.structures.class_of[op.name]
@@ -98,7 +98,7 @@ class _Try:
             self.judged = self.boxes
             if not self._shrink():
                 return None
-        return self._now()
+        return self._tile()
 
     def _shrink(self) -> bool:
         unit = self.machine.engine_for("matrix").columns
@@ -111,7 +111,7 @@ class _Try:
             return False
         return _cut([*chosen, *outer, *narrow], self._scratch_fits)
 
-    def _now(self) -> Tile:
+    def _tile(self) -> Tile:
         shape = shape_of(largest(self.boxes))
         cut = [d for d in sorted(self.chosen) if self.sizes[d] < shape[d]]
         order = (*cut, *(d for d in range(len(self.sizes)) if d not in cut))
@@ -120,11 +120,11 @@ class _Try:
         return Tile(self.op.name, tuple(self.sizes), order, tuple(self.reduce), self.cost.engine, depth, held)
 
     def _weights_fit(self) -> bool:
-        size = weight_size(self.graph, self.op, self._now(), self.judged)
+        size = weight_size(self.graph, self.op, self._tile(), self.judged)
         return self.versions * round_up(size, self.machine.role("weights").alignment) <= self.cap
 
     def _scratch_fits(self) -> bool:
-        memory, tile = self.machine.role("accumulator"), self._now()
+        memory, tile = self.machine.role("accumulator"), self._tile()
         sizes = scratch_sizes(self.graph, self.op, tile, self.judged)
         return tile.depth * sum(round_up(s, memory.alignment) for s in sizes.values()) <= memory.capacity
 
