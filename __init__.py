@@ -7,13 +7,11 @@ print(result.cycles, compiled.explain())
 compiled.save("resnet50.girih")
 again = girih.load("resnet50.girih")
 
-Everything is imported on first use, so that ``import girih`` costs nothing.
+Everything is imported on first use, so that ``import girih`` costs nothing. Not even ``typing`` is: the command begins
+here, and Ctrl-C is not yet handled.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from .api.compile import Compiled as Compiled
@@ -66,6 +64,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("girih")
+    from importlib import import_module
+
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_FROM[name], __name__), name)

@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -18,8 +19,11 @@ from .compile_command import compile_command
 from .inspect_commands import disasm_command, explain_command, models_command, ops_command, targets_command
 from .output import dump
 from .run_command import run_command
+from .standard_streams import OutputError
 
 _STATUS = {1: "internal_error", 2: "usage_error", 3: "unsupported", 4: "infeasible", 5: "check_failed"}
+_UNREAD = 141
+"""The exit code of what writes to a pipe that nobody reads, as of a process that SIGPIPE ends."""
 _SHELLS = ("bash", "zsh", "fish")
 
 
@@ -66,6 +70,15 @@ for _command in (
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code; every error becomes a short message."""
+    try:
+        _main(args)
+    except OutputError as error:
+        if not error.unread:
+            click.echo(f"girih: {error}", err=True)
+        sys.exit(_UNREAD if error.unread else 2)
+
+
+def _main(args: Sequence[str] | None) -> NoReturn:
     words = list(sys.argv[1:] if args is None else args)
     received: list[int] = []
 
@@ -79,11 +92,13 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
     signal.signal(signal.SIGTERM, interrupt)
     # A shell may have told a command in the background to ignore Ctrl-C.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(signal.SIGINT, interrupt)
     try:
         result = cli.main(words, prog_name="girih", standalone_mode=False)
         sys.exit(result if isinstance(result, int) else 0)
+    except OutputError:
+        raise
     except click.ClickException as error:
         _debug()
         error.show()
@@ -117,14 +132,20 @@ def _began_with_interrupt(error: BaseException) -> bool:
 def _interrupted(words: Sequence[str], received: Sequence[int]) -> NoReturn:
     click.echo("girih: interrupted; no file is half-written", err=True)
     if "--json" in words:
-        click.echo(dump({"status": "interrupted", "error": "interrupted"}))
+        _echo_error({"status": "interrupted", "error": "interrupted"})
     sys.exit(128 + (received or [signal.SIGINT])[0])
 
 
 def _fail(words: Sequence[str], code: int, message: str) -> NoReturn:
     if "--json" in words:
-        click.echo(dump({"status": _STATUS[code], "error": message}))
+        _echo_error({"status": _STATUS[code], "error": message})
     sys.exit(code)
+
+
+def _echo_error(data: Mapping[str, object]) -> None:
+    """Print the object, if it can be: standard error has said what is wrong, and that is what the exit code is of."""
+    with suppress(OutputError):
+        click.echo(dump(data))
 
 
 def _debug() -> None:

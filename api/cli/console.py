@@ -1,29 +1,39 @@
 """The command ``girih``: the command line, started and left so that an interrupt at any time is a quiet one."""
 
-from __future__ import annotations
-
+# Nothing but what Python has already loaded: an interrupt of an import up here would be a traceback.
 import os
-import signal
-import sys
-from contextlib import suppress
-from typing import NoReturn
+
+_INTERRUPTED = 130
 
 
-def console() -> NoReturn:
-    """Run the command line, and leave at once.
+def console() -> None:
+    """Run the command line, and leave at once; never returns.
 
     Unloading TVM and OR-Tools takes half a second, in which a signal would change the exit code, and it aborts the
     process if a second Ctrl-C left a search running.
     """
-    code = 128 + signal.SIGINT
-    # Loading takes a moment in which Ctrl-C may come, and so may a second one while the first is being reported.
-    with suppress(KeyboardInterrupt, OSError, ValueError):
-        try:
-            from .app import main
+    code = _INTERRUPTED
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        # Another one, while the first is being reported.
+        pass
+    finally:
+        os._exit(code)
 
-            main()
-        except SystemExit as done:
-            code = done.code if isinstance(done.code, int) else 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+
+def _run() -> int:
+    import signal
+
+    # While modules are loaded there is nothing to tidy up, and libraries in C report interrupts as they like.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from .standard_streams import open_streams
+
+    open_streams()
+    from .app import main
+
+    try:
+        main()
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 1

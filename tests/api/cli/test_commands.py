@@ -157,32 +157,6 @@ def test_exit_codes(
         assert status.replace("_", " ") in err
 
 
-LOADING = """
-import sys, types
-from girih.api.cli.console import console
-
-class Loading(types.ModuleType):
-    def __getattr__(self, name):
-        raise KeyboardInterrupt
-
-sys.modules["girih.api.cli.app"] = Loading("girih.api.cli.app")
-console()
-"""
-
-
-def test_an_interrupt_while_loading_is_quiet() -> None:
-    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def test_the_command_ends_as_the_command_line_does() -> None:
-    for words, code in (["--version"], 0), (["targets", "nothing"], 2):
-        program = "from girih.api.cli.console import console; console()"
-        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == code
-        assert done.stdout or done.stderr
-
-
 def test_the_readme_lists_every_option_of_every_command() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     usage = readme[readme.index("    girih compile MODEL.onnx") : readme.index("`girih COMMAND --help`")]
