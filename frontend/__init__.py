@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .pipeline import import_onnx
+    from .import_network import import_onnx
     from .reference.run import Reference, model_bytes, reference_outputs
 
 __all__ = ["Reference", "import_onnx", "model_bytes", "reference_outputs"]
 
 _HOMES = {
     "Reference": "reference.run",
-    "import_onnx": "pipeline",
+    "import_onnx": "import_network",
     "model_bytes": "reference.run",
     "reference_outputs": "reference.run",
 }

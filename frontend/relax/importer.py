@@ -8,7 +8,7 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
 from ..net.linear import Linear, NotAffine
 from ..net.net import Extent, Info, Loop, Net, Ref, Step, fresh
-from ..net.passes import ImportListener
+from ..net.net_pass import ImportListener
 from ..onnx.prepare import Network, Node
 from .convert import Converter, renamed_step
 from .template import Template, TemplateCall

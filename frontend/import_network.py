@@ -15,7 +15,7 @@ from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
 from .net.batch_independence import is_independent
 from .net.net import Net
-from .net.passes import ImportListener, NetPass, run_passes
+from .net.net_pass import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
 from .onnx import dims as dimensions
 from .onnx.load import ModelSource, load_model

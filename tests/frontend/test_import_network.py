@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from girih.frontend import import_onnx, pipeline
+from girih.frontend import import_network, import_onnx
 from girih.frontend.net.net import Net
-from girih.frontend.net.passes import NetPass
+from girih.frontend.net.net_pass import NetPass
 from girih.ir.errors import CheckError
 from tests.support.onnx_models import Model
 
@@ -29,32 +29,32 @@ def lose_last_step(net: Net) -> None:
 def test_the_net_is_checked_between_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     model = chain(3)
     model = model.build(model.nodes[-1].output[0])
-    passes = (*pipeline.passes("as-is")[:3], NetPass(lose_last_step))
-    monkeypatch.setattr(pipeline, "passes", lambda precision: passes)
+    passes = (*import_network.passes("as-is")[:3], NetPass(lose_last_step))
+    monkeypatch.setattr(import_network, "passes", lambda precision: passes)
     with pytest.raises(CheckError, match="after the pass 'lose last step': no step writes the outputs neg2"):
         import_onnx(model)
 
 
 def test_the_net_is_not_checked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from girih.frontend.net import passes
+    from girih.frontend.net import net_pass
 
     monkeypatch.delenv("GIRIH_CHECK", raising=False)
-    monkeypatch.setattr(passes, "check_net", None)
+    monkeypatch.setattr(net_pass, "check_net", None)
     model = chain(3)
     import_onnx(model.build(model.nodes[-1].output[0]))
 
 
 def test_the_graph_is_checked_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[object] = []
-    monkeypatch.setattr(pipeline, "check_graph", checked.append)
+    monkeypatch.setattr(import_network, "check_graph", checked.append)
     model = chain(3)
     graph = import_onnx(model.build(model.nodes[-1].output[0]))
     assert checked == [graph]
 
 
 @pytest.mark.parametrize("precision", ["as-is", "fp16"])
-def test_passes_say_their_contract(precision: pipeline.Precision) -> None:
-    for step in pipeline.passes(precision):
+def test_passes_say_their_contract(precision: import_network.Precision) -> None:
+    for step in import_network.passes(precision):
         assert "Before:" in step.contract and "After:" in step.contract and "becomes" in step.contract, step.name
 
 
@@ -63,7 +63,7 @@ def test_progress_names_each_pass_and_counts_nodes() -> None:
     news: list[tuple[str, int, int]] = []
     import_onnx(model.build(model.nodes[-1].output[0]), listener=lambda *n: news.append(n))
     names = list(dict.fromkeys(name for name, _, _ in news))
-    assert names == ["convert nodes", *dict.fromkeys(step.name for step in pipeline.passes("as-is"))]
+    assert names == ["convert nodes", *dict.fromkeys(step.name for step in import_network.passes("as-is"))]
     assert [done for name, done, _ in news if name == "convert nodes"] == list(range(21))
     assert all(0 <= done <= total for _, done, total in news)
 
