@@ -29,10 +29,10 @@ from ..ir.program import Program
 from .numpy_functions import COMBINE, FUNCTIONS, number, on_whole_numbers, saturated
 
 Arrays = dict[str, np.ndarray]
-HostKernel = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
+HostFunction = Callable[[Op, list[np.ndarray]], list[np.ndarray]]
 """Computes the outputs of a host operator."""
 
-Cuts = Mapping[str, tuple[int, ...]]
+ReductionTiles = Mapping[str, tuple[int, ...]]
 """By operator: the extents of the tiles of its matrix product along the reduce axes."""
 
 
@@ -42,11 +42,11 @@ def reduce_cuts(plan: Plan) -> dict[str, tuple[int, ...]]:
     return {tile.op: tile.reduce for tile in tiles if tile.engine == "matrix" and tile.reduce}
 
 
-def sums_in_parts(graph: Graph, program: Program, cuts: Cuts) -> tuple[str, ...]:
+def sums_in_parts(graph: Graph, program: Program, cuts: ReductionTiles) -> tuple[str, ...]:
     """The operators whose sums the program rounds where neither graph nor plan says so.
 
     An instruction adds exactly and rounds its result; where a sum takes several instructions, each of them rounds. A
-    correct program may then differ from :func:`evaluate` in the last digits.
+    correct program may then differ from :func:`evaluate_graph` in the last digits.
     """
     sums, products = Counter[str](), Counter[str]()
     in_parts: set[str] = set()
@@ -71,8 +71,8 @@ def _mean(op: Op, cut: tuple[int, ...]) -> Fraction:
     return Fraction(math.prod(extents), math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True)))
 
 
-def evaluate(
-    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
+def evaluate_graph(
+    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostFunction | None = None, cuts: ReductionTiles | None = None
 ) -> Arrays:
     """The outputs of the whole batch, by port name, in the dtypes of the ports.
 
@@ -112,7 +112,7 @@ def replica_part(graph: Graph, port: Port, array: np.ndarray, replica: int) -> n
 
 
 def evaluate_replica(
-    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostKernel | None = None, cuts: Cuts | None = None
+    graph: Graph, inputs: Mapping[str, np.ndarray], host: HostFunction | None = None, cuts: ReductionTiles | None = None
 ) -> Arrays:
     """The tensors that one cluster computes from its ``inputs``, by name; intermediate ones are dropped when dead."""
     arrays: Arrays = {**inputs, **graph.data}
@@ -126,7 +126,7 @@ def evaluate_replica(
 
 
 def evaluate_op(
-    graph: Graph, op: Op, arrays: Arrays, host: HostKernel | None = None, cut: tuple[int, ...] = ()
+    graph: Graph, op: Op, arrays: Arrays, host: HostFunction | None = None, cut: tuple[int, ...] = ()
 ) -> None:
     """Compute the outputs of ``op`` from ``arrays``, and add them there."""
     if op.host:

@@ -179,7 +179,7 @@ def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> C
 
 def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
     """Evaluate the graph in numpy, rounded where it and the plan say, and compare every element."""
-    from .exact import evaluate, reduce_cuts, sums_in_parts
+    from .exact import evaluate_graph, reduce_cuts, sums_in_parts
 
     graph, program, cuts = planned_graph(package.graph, package.plan), package.program, reduce_cuts(package.plan)
     names = [op.name for op in graph.ops if op.host]
@@ -190,5 +190,5 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
 
         return run_kernel(kernels[op.name], arrays)
 
-    verdict = check(graph, outputs, evaluate(graph, inputs, host, cuts), None, exact=True)
+    verdict = check(graph, outputs, evaluate_graph(graph, inputs, host, cuts), None, exact=True)
     return verdict if verdict.passed else replace(verdict, in_parts=sums_in_parts(graph, program, cuts))

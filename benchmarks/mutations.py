@@ -34,7 +34,7 @@ from benchmarks.mutants import MISTAKES, Mutant, mutate
 from benchmarks.networks import columns
 from benchmarks.ordering import unordered
 from girih.api.check import check, compare
-from girih.api.exact import evaluate, reduce_cuts
+from girih.api.exact import evaluate_graph, reduce_cuts
 from girih.api.run import make_inputs
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
@@ -178,7 +178,7 @@ def compiled(name: str, timeout: float) -> Subject:
     inputs = make_inputs(package, 0)
     batched = {p.name for p in package.graph.inputs if p.batch_axis == 0}
     reference = reference_outputs(package.model, inputs, batched=batched)
-    exact = evaluate(planned_graph(package.graph, package.plan), inputs, cuts=reduce_cuts(package.plan))
+    exact = evaluate_graph(planned_graph(package.graph, package.plan), inputs, cuts=reduce_cuts(package.plan))
     used = {port.name: inputs[port.name] for port in package.program.inputs}
     graph, machine = package.graph, package.machine
     return Subject.tried(name, package.program, machine, graph, used, exact, reference.outputs, reference.samples)

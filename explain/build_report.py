@@ -14,7 +14,7 @@ from .cycles.losses import verdict
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, Log, model_rows
 from .plan_tables import ending, host_rows, operator_rows, rematerialised_rows, segment_rows, waiting
-from .report import Report, Summary
+from .report import Report, ReportSummary
 
 
 def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
@@ -23,7 +23,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
     network, graph = graph, planned_graph(graph, plan)
     loads = engine_loads(graph, plan, program, machine)
     worst = max(breakdown.segments_of(breakdown.bounding), key=lambda row: row.lost)
-    summary = Summary(
+    summary = ReportSummary(
         network=graph.name,
         machine=machine.name,
         strategy=plan.strategy,

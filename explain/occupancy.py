@@ -27,7 +27,7 @@ STEPS = 2000
 BLOCKS = 1024
 """Blocks that a memory is divided into, at most."""
 
-Access = tuple[int, int, int, int, bool]
+TimedAccess = tuple[int, int, int, int, bool]
 """(low, high, begin, end, writes): bytes ``low <= address < high`` are accessed from cycle ``begin`` to ``end``."""
 
 MemoryInstance = tuple[str, int | None]
@@ -84,9 +84,9 @@ def _transfers(program: Program, machine: Machine, trace: Trace) -> dict[str, li
     return transfers
 
 
-def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[Access]]:
+def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[TimedAccess]]:
     """For each memory, its accesses."""
-    accesses: dict[MemoryInstance, list[Access]] = {
+    accesses: dict[MemoryInstance, list[TimedAccess]] = {
         (memory.name, core): []
         for memory in machine.memories
         for core in (range(machine.cores) if memory.scope == "core" else (None,))
@@ -139,7 +139,7 @@ def _span(placed: Placed) -> tuple[int, int]:
     return placed.address, placed.address + prod(placed.shape) * DTYPES[placed.dtype]
 
 
-def _levels(accesses: Sequence[Access]) -> tuple[np.ndarray, np.ndarray]:
+def _levels(accesses: Sequence[TimedAccess]) -> tuple[np.ndarray, np.ndarray]:
     """(times, bytes): how much is occupied from each of these cycles on."""
     low, high, begin, end, writes = np.array(accesses, np.int64).reshape(-1, 5).T
     size = 1 << max(0, ceil(int(high.max(initial=0)) / BLOCKS) - 1).bit_length()

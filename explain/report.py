@@ -19,7 +19,7 @@ _FORMATS = ("", ".txt", ".md", ".json")
 
 
 @dataclass(frozen=True)
-class Summary:
+class ReportSummary:
     """The whole in a few numbers. ``ratio`` is cycles over the lower bound.
 
     Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
@@ -67,7 +67,7 @@ class Report:
     ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
     """
 
-    summary: Summary
+    summary: ReportSummary
     models: tuple[ModelRow, ...]
     breakdown: CycleBreakdown
     verdict: str

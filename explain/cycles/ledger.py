@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
 
-from ...ir.bounds.lower_bound import Work
+from ...ir.bounds.lower_bound import ResourceWork
 from .breakdown import CAUSES, BreakdownRow, WaitReason
 
 _MOST_REASONS = 5
@@ -29,7 +29,9 @@ class Ledger:
         self.busy: list[dict[str, float]] = [defaultdict(float) for _ in range(units)]
         self.waits: dict[str, dict[Wait, float]] = defaultdict(lambda: defaultdict(float))
 
-    def row(self, ops: Sequence[str], work: Work | None, segment: int | None = None, op: str = "") -> BreakdownRow:
+    def row(
+        self, ops: Sequence[str], work: ResourceWork | None, segment: int | None = None, op: str = ""
+    ) -> BreakdownRow:
         """The row of some operators; ``work`` is what the lower bound says of the resource."""
         count = self.units
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 
 from .linear import Linear
-from .net import Loop, Net, Ref, Step
+from .net import Loop, Net, NetStep, Ref
 
 
 def is_independent(net: Net, divided: set[str]) -> bool:
@@ -35,7 +35,7 @@ def is_independent(net: Net, divided: set[str]) -> bool:
     return all(carries.get(o) == 0 for o in net.outputs)
 
 
-def _through(step: Step, net: Net, carries: dict[str, int]) -> int | None:
+def _through(step: NetStep, net: Net, carries: dict[str, int]) -> int | None:
     """The dimension of the step's output that carries the batch, or ``None`` if samples meet."""
     local = ChainMap(dict[str, int](), carries)
     same: list[Loop] = []

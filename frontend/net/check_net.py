@@ -15,7 +15,7 @@ import networkx as nx
 from ...ir.errors import CheckError
 from ...ir.graph import DTYPES
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS
-from .net import Info, Loop, Net, Ref, Step
+from .net import Info, Loop, Net, NetStep, Ref
 
 
 def check_net(net: Net) -> None:
@@ -73,7 +73,7 @@ def _acyclic(net: Net) -> None:
         _require(not is_cycle, f"steps wait for one another in a cycle: {_names(waiting)}")
 
 
-def check_step(step: Step, net: Net) -> None:
+def check_step(step: NetStep, net: Net) -> None:
     """Check one step against the tensors of the net."""
     if step.host:
         _require(not step.loops and not step.temps, f"step {step.name} is a host kernel and has loops")

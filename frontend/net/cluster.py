@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
-from .net import Info, Loop, Ref, Step
+from .net import Info, Loop, NetStep, Ref
 
 LONG_ROW = 1 << 15
 """Elements of a row that is too long to be reduced in the same operator as its use."""
@@ -18,7 +18,7 @@ class Cluster:
     The cluster writes what its last step writes. The results of the others are private to it.
     """
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: NetStep) -> None:
         self._steps = [step]  # From the last to the first.
         self._inputs: dict[str, None] = dict.fromkeys(step.inputs)
         self._reads: dict[str, list[tuple[Loop, Ref]]] = {}
@@ -112,7 +112,7 @@ class Cluster:
                 return None
         return [loop.write.tensor for loop, _ in self.reads(tensor)]
 
-    def step(self, tensors: Mapping[str, Info]) -> Step:
+    def step(self, tensors: Mapping[str, Info]) -> NetStep:
         """The cluster as one step; the results of all but the last step become temporaries."""
         if len(self._steps) == 1:
             return self._steps[0]

@@ -1,7 +1,8 @@
 """The importer's working form: small loop nests over named axes, before they become operators.
 
 A :class:`Loop` is what a :class:`~girih.ir.graph.Stage` will be, with axes by name, so that passes can substitute,
-split and drop them. A :class:`Step` is a few loops that together write one tensor; fusion merges steps into operators.
+split and drop them. A :class:`NetStep` is a few loops that together write one tensor; fusion merges steps into
+operators.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def _identical(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
 
 
 @dataclass
-class Step:
+class NetStep:
     """Loops that together write ``output``, through the private tensors ``temps``; or one host kernel.
 
     ``unit`` is shared by the steps of one library kernel (the four of a softmax), which fusion joins again.
@@ -253,7 +254,7 @@ class Net:
 
     tensors: dict[str, Info] = field(default_factory=dict[str, Info])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[NetStep] = field(default_factory=list[NetStep])
     inputs: list[str] = field(default_factory=list[str])
     outputs: list[str] = field(default_factory=list[str])
 

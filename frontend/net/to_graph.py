@@ -12,7 +12,7 @@ from ...ir.box import Affine
 from ...ir.graph import Access, Axis, Constant, Graph, Op, Port, Stage, Tensor
 from .dataflow import Dataflow
 from .linear import Linear
-from .net import Extent, Info, Loop, Net, Ref, Step
+from .net import Extent, Info, Loop, Net, NetStep, Ref
 
 
 def to_graph(
@@ -59,7 +59,7 @@ class _Names:
         return candidate
 
 
-def _op(step: Step, name: str, net: Net) -> Op:
+def _op(step: NetStep, name: str, net: Net) -> Op:
     if step.host:
         return Op(name, step.origin, step.host_inputs, step.outputs, host=step.host)
     inputs = step.inputs

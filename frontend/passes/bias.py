@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ..net.linear import NotAffine, Retry
-from ..net.net import Loop, Net, Ref, Step
+from ..net.net import Loop, Net, NetStep, Ref
 from .fold_movement import invert
 
 
@@ -34,7 +34,7 @@ def start_from_biases(net: Net) -> None:
                         break
 
 
-def _moved(step: Step, add: Loop, total: Ref, bias: Ref) -> bool:
+def _moved(step: NetStep, add: Loop, total: Ref, bias: Ref) -> bool:
     """Whether ``bias`` became what ``total`` starts from, and the only reader of their sum reads the total instead."""
     name = add.write.tensor
     products = [loop for loop in step.loops if loop.write.tensor == total.tensor]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..net.dataflow import Dataflow
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
-from ..net.net import Loop, Net, Ref, Step
+from ..net.net import Loop, Net, NetStep, Ref
 from ..relax.nests import FLOAT_MAX, simplify
 
 
@@ -54,7 +54,7 @@ def fold_movements(net: Net, *, paddings_only: bool = False) -> None:
     net.drop_dead()
 
 
-def _drop(step: Step, users: list[Step], flow: Dataflow[Step]) -> None:
+def _drop(step: NetStep, users: list[NetStep], flow: Dataflow[NetStep]) -> None:
     """Remove a step whose users were changed."""
     flow.remove(step)
     for user in users:
@@ -67,7 +67,7 @@ def _stays(loop: Loop) -> bool:
     return source.fill is not None or source.index == loop.write.index
 
 
-def _spread_constant(step: Step, consumers: list[Step], net: Net) -> bool:
+def _spread_constant(step: NetStep, consumers: list[NetStep], net: Net) -> bool:
     """Give the number that ``step`` fills a tensor with to all consumers."""
     loop = step.loops[0]
     value = loop.operands[0]
@@ -92,7 +92,7 @@ def _with_number(loop: Loop, name: str, value: float) -> Loop:
     return replace(loop, operands=operands)
 
 
-def _pure(step: Step, net: Net) -> bool:
+def _pure(step: NetStep, net: Net) -> bool:
     """Whether the step writes the whole of its output once, from another tensor of the same dtype."""
     loop = step.loops[0]
     if not loop.reads:
@@ -101,7 +101,7 @@ def _pure(step: Step, net: Net) -> bool:
     return source.dtype == target.dtype and loop.points == target.elements
 
 
-def _forward(move: Step, consumers: list[Step], net: Net, split: bool) -> bool:
+def _forward(move: NetStep, consumers: list[NetStep], net: Net, split: bool) -> bool:
     """Let all consumers read what ``move`` reads."""
     name = move.output
     if name in net.outputs or any(s.host for s in consumers) or not consumers:
@@ -115,7 +115,7 @@ def _forward(move: Step, consumers: list[Step], net: Net, split: bool) -> bool:
     return True
 
 
-def _read_through(loop: Loop, move: Step, net: Net, split: bool) -> Loop:
+def _read_through(loop: Loop, move: NetStep, net: Net, split: bool) -> Loop:
     """``loop`` with its reads of the moved tensor replaced."""
     while True:
         try:
@@ -230,7 +230,7 @@ def invert(
     return values
 
 
-def _backward(move: Step, net: Net, flow: Dataflow[Step]) -> bool:
+def _backward(move: NetStep, net: Net, flow: Dataflow[NetStep]) -> bool:
     """Let the producer of what ``move`` reads write where ``move`` writes."""
     loop = move.loops[0]
     source = loop.reads[0]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from networkx.utils import UnionFind
 
-from ..net.net import Info, Loop, Net, Ref, Step, renamed
+from ..net.net import Info, Loop, Net, NetStep, Ref, renamed
 from ..relax.importer import copy_step
 
 
@@ -62,7 +62,7 @@ def _buffer_ports(net: Net) -> None:
     """Give windows and matrix loops tensors of their own where they touch a port or a host kernel."""
     fixed = net.fixed()
     entries: dict[str, str] = {}
-    steps: list[Step] = []
+    steps: list[NetStep] = []
     for step in net.steps:
         if step.host:
             steps.append(step)
@@ -93,7 +93,7 @@ def _cares(loop: Loop, ref: Ref) -> bool:
     return len(ref.index) > 3 and loop.combine is not None
 
 
-def _connect(step: Step, net: Net, eligible: set[str], groups: UnionFind[str]) -> None:
+def _connect(step: NetStep, net: Net, eligible: set[str], groups: UnionFind[str]) -> None:
     """Join input and output where each dimension of one is the same dimension of the other."""
     target = step.output
     if target not in eligible or any(loop.is_matrix for loop in step.loops):

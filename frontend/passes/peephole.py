@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ..net.linear import NotAffine, Retry
-from ..net.net import Loop, Net, Operand, Ref, Step
+from ..net.net import Loop, Net, NetStep, Operand, Ref
 from .fold_movement import invert
 
 ABSORBED = frozenset({"float16", "float32", "float64", "bool"})
@@ -55,7 +55,7 @@ MAX_DEPTH = 16
 class _Body:
     """The loops of a step by position, with who writes and reads each tensor, kept up to date."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: NetStep) -> None:
         self.temps = step.temps
         self.loops = dict(enumerate(step.loops))
         self.writers: dict[str, list[int]] = {}

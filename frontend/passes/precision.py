@@ -15,7 +15,7 @@ import numpy as np
 
 from ..net.dataflow import Dataflow
 from ..net.linear import Linear
-from ..net.net import Extent, Info, Loop, Net, Operand, Ref, Step, renamed
+from ..net.net import Extent, Info, Loop, Net, NetStep, Operand, Ref, renamed
 from ..relax.importer import copy_step
 
 WIDE, NARROW = "float32", "float16"
@@ -37,7 +37,7 @@ def wrap_hosts(net: Net) -> None:
     read_by_npu = {i for s in net.steps if not s.host for i in s.inputs}
     wide_of: dict[str, str] = {}
     narrow_of: dict[str, str] = {}
-    steps: list[Step] = []
+    steps: list[NetStep] = []
     for step in net.steps:
         if not step.host:
             step.loops = [renamed(loop, narrow_of) for loop in step.loops]
@@ -173,7 +173,7 @@ def _shared_statistics(net: Net) -> set[str]:
     return statistics
 
 
-def _wide_temps(step: Step, shared: set[str]) -> set[str]:
+def _wide_temps(step: NetStep, shared: set[str]) -> set[str]:
     """Temporaries that stay float32: accumulators, and what is computed from statistics alone."""
     wide: set[str] = set()
     statistics: set[str] = set()

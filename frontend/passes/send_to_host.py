@@ -20,7 +20,7 @@ import numpy as np
 import tvm
 
 from ..net.dataflow import Dataflow
-from ..net.net import Info, Loop, Net, Ref, Step
+from ..net.net import Info, Loop, Net, NetStep, Ref
 from ..relax.host_kernel import Allocation, Call, as_host, can_join, compute_dtype, host_kernel, joined
 
 Parts: TypeAlias = "Call | Allocation | tuple[Parts, ...]"
@@ -41,7 +41,7 @@ def send_to_host(net: Net, dtypes: tuple[str, ...]) -> None:
     net.steps = [group.step() for group in _merge(groups, net, dtypes)]
 
 
-def _reason(step: Step, net: Net, dtypes: Collection[str]) -> str | None:
+def _reason(step: NetStep, net: Net, dtypes: Collection[str]) -> str | None:
     """Why a step is computed on the host; ``None`` if an engine can do it."""
     if step.host:
         return step.host.reason
@@ -54,7 +54,7 @@ def _reason(step: Step, net: Net, dtypes: Collection[str]) -> str | None:
     return None
 
 
-def _infos(step: Step, net: Net) -> dict[str, Info]:
+def _infos(step: NetStep, net: Net) -> dict[str, Info]:
     """Shape and dtype of all tensors that a step touches: inputs, outputs, temporaries."""
     return {**{n: net.tensors[n] for n in (*step.inputs, *step.outputs)}, **step.temps}
 
@@ -70,7 +70,7 @@ class _Group:
     ``reason`` says why it is computed on the host; it is ``None`` for a step that an engine can compute.
     """
 
-    def __init__(self, step: Step, net: Net, reason: str | None) -> None:
+    def __init__(self, step: NetStep, net: Net, reason: str | None) -> None:
         self._step = step
         self._infos = _infos(step, net)
         self._tensors = net.tensors
@@ -112,7 +112,7 @@ class _Group:
         self._parts = (first.parts, self.parts, between)
         self._origins = [*first._origins, *self._origins]
 
-    def step(self) -> Step:
+    def step(self) -> NetStep:
         """The group as one step: a host kernel, or the step itself if an engine can compute it."""
         step = self._step
         if self.reason is None or (step.host and isinstance(self.parts, Call)):
@@ -125,7 +125,7 @@ class _Group:
             function = joined(_flat(self.parts), infos)
         origin = tuple(dict.fromkeys(name for origin in self._origins for name in origin))
         host = as_host(function, self.reason)
-        return Step(step.name, origin, step.unit, step.outputs, host=host, host_inputs=inputs)
+        return NetStep(step.name, origin, step.unit, step.outputs, host=host, host_inputs=inputs)
 
 
 def _flat(parts: Parts) -> list[Call | Allocation]:

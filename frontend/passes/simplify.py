@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 from ..net.linear import Linear, NotAffine, Retry
-from ..net.net import Info, Loop, Net, Ref, Step, renamed
+from ..net.net import Info, Loop, Net, NetStep, Ref, renamed
 from .fold_movement import write_through
 
 
-def drop_unit_dimensions(step: Step) -> None:
+def drop_unit_dimensions(step: NetStep) -> None:
     """Private buffers have no dimensions of extent one."""
     kept = {name: [d for d, n in enumerate(info.shape) if n > 1] for name, info in step.temps.items()}
 
@@ -26,7 +26,7 @@ TRUTHS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or"})
 """Functions whose results, 0 and 1, are the same in every dtype."""
 
 
-def drop_copies(step: Step, net: Net) -> None:
+def drop_copies(step: NetStep, net: Net) -> None:
     """What is only copied on is written to its destination in the first place."""
     loops = dict(enumerate(step.loops))
     writers: dict[str, list[int]] = {}
@@ -57,7 +57,7 @@ def drop_copies(step: Step, net: Net) -> None:
     step.loops = list(loops.values())
 
 
-def share_equal_loops(step: Step) -> None:
+def share_equal_loops(step: NetStep) -> None:
     """Two loops that compute the same temporary become one."""
     writers = Counter(loop.write.tensor for loop in step.loops)
     seen: dict[object, str] = {}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..net.dataflow import Dataflow
 from ..net.linear import NotAffine, Retry
-from ..net.net import Loop, Net, Ref, Step
+from ..net.net import Loop, Net, NetStep, Ref
 from .fold_movement import invert
 
 
@@ -40,7 +40,7 @@ def sum_products(net: Net) -> None:
     net.steps = flow.operations
 
 
-def _inline(loop: Loop, step: Step, product: Loop) -> Loop:
+def _inline(loop: Loop, step: NetStep, product: Loop) -> Loop:
     reads = [r for r in loop.reads if r.tensor == step.output]
     if not reads:
         return loop

@@ -9,7 +9,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from ..net.linear import NotAffine
-from ..relax.tir_records import Block, loads, read_kernel, variables
+from ..relax.tir_records import TirBlock, loads, read_kernel, variables
 
 LANES = 32
 ROWS = 6
@@ -49,12 +49,12 @@ def _scheduled(func: Any) -> Any:
     return schedule.mod["main"].with_attrs(dict(func.attrs))
 
 
-def _is_contraction(block: Block) -> bool:
+def _is_contraction(block: TirBlock) -> bool:
     store = block.stores[0]
     return len(block.stores) == 1 and store.combine == "sum" and len(loads(store.value)) == 2
 
 
-def _spread(schedule: Any, block: Block) -> None:
+def _spread(schedule: Any, block: TirBlock) -> None:
     """Threads over the outermost loops."""
     handle = schedule.get_sblock(block.name)
     loops = schedule.get_loops(handle)
@@ -66,7 +66,7 @@ def _spread(schedule: Any, block: Block) -> None:
             return
 
 
-def _tile(schedule: Any, block: Block) -> None:
+def _tile(schedule: Any, block: TirBlock) -> None:
     """A tile of ``ROWS`` by ``LANES`` results in registers, the reduction inside of threads."""
     store = block.stores[0]
     first, second = ({v for i in load.indices for v in variables(i)} for load in loads(store.value))

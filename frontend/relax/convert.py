@@ -24,7 +24,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES
 from ..net.linear import NotAffine
-from ..net.net import Info, Step, renamed
+from ..net.net import Info, NetStep, renamed
 from ..onnx.limits import refuse_values
 from ..onnx.prepare import Node
 from .casts import truncating_cast
@@ -288,9 +288,9 @@ class _Reader:
                 self.constant.update(outputs)
                 return  # The weights are constant: evaluated for each node by the importer.
         host = as_host(func, reason)
-        call.steps = [Step(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs))]
+        call.steps = [NetStep(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs))]
 
-    def steps(self, kernel: Kernel, hint: str, inputs: list[str], outputs: list[str]) -> list[Step]:
+    def steps(self, kernel: Kernel, hint: str, inputs: list[str], outputs: list[str]) -> list[NetStep]:
         names: dict[Any, str] = dict(zip(kernel.params, [*inputs, *outputs], strict=True))
         known = {p: self.known[n] for p, n in names.items() if n in self.known}
         for buffer in kernel.temps:
@@ -305,17 +305,17 @@ class _Reader:
 
         count = 0
         context = Context(names, known, self.add_constant, temp)
-        steps: list[Step] = []
+        steps: list[NetStep] = []
         for block in kernel.blocks:
             for store in block.stores:
                 single = replace(block, stores=(store,))
                 nest = lower_block(single, context)
                 name = hint if names[store.buffer] in outputs else block.name
-                steps.append(Step(name, (), ("", 0), (names[store.buffer],), nest.loops, nest.temps))
+                steps.append(NetStep(name, (), ("", 0), (names[store.buffer],), nest.loops, nest.temps))
         return steps
 
 
-def renamed_step(step: Step, names: dict[str, str]) -> Step:
+def renamed_step(step: NetStep, names: dict[str, str]) -> NetStep:
     """The step with its tensors renamed."""
     return replace(
         step,

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Extent, fresh
-from .tir_numpy import evaluate
-from .tir_records import Block, dtype_of, kind_of, loads, variables
+from .tir_numpy import evaluate_expression
+from .tir_records import TirBlock, dtype_of, kind_of, loads, variables
 
 MAX_PIECES = 64
 """Parts of a block, or of one index along an axis."""
@@ -32,7 +32,7 @@ class Domain:
     known: Mapping[Any, np.ndarray]
 
     @staticmethod
-    def of_block(block: Block, known: Mapping[Any, np.ndarray]) -> Domain:
+    def of_block(block: TirBlock, known: Mapping[Any, np.ndarray]) -> Domain:
         axes: dict[str, Extent] = {}
         values: dict[Any, Linear] = {}
         for iteration in block.iters:
@@ -105,7 +105,7 @@ class Domain:
             raise NotAffine("an index table too large to evaluate")
         variables_here = [v for v in variables(expr) if v in self.values]
         grids = {v: self._on_grid(self.values[v], axes).astype(dtype_of(v)) for v in variables_here}
-        return axes, np.broadcast_to(evaluate(expr, grids, self.known), shape)
+        return axes, np.broadcast_to(evaluate_expression(expr, grids, self.known), shape)
 
     def keeps_inside(self, condition: Any, index: Sequence[Linear], shape: Sequence[int]) -> bool:
         """Whether a free condition holds exactly where ``index`` is within ``shape``."""

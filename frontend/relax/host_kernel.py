@@ -18,7 +18,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.graph import Host
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from ..net.linear import Linear
-from ..net.net import Info, Loop, Operand, Ref, Step
+from ..net.net import Info, Loop, NetStep, Operand, Ref
 
 Expr = Any
 """A TIR expression or statement; TVM's operator overloading is beyond static types."""
@@ -73,7 +73,7 @@ def _zero(expr: Expr) -> Expr:
     return tirx.const(0, _dtype(expr))
 
 
-def host_kernel(step: Step, infos: Mapping[str, Info]) -> tirx.PrimFunc:
+def host_kernel(step: NetStep, infos: Mapping[str, Info]) -> tirx.PrimFunc:
     """The loops of a step, one after the other, as a function of its inputs and its output."""
     buffers = {name: _buffer(info, f"b{position}") for position, (name, info) in enumerate(infos.items())}
     nests = [nest for loop in step.loops for nest in _nests(loop, buffers, infos)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
 from ..net.linear import Linear, NotAffine
-from ..net.net import Extent, Info, Loop, Net, Ref, Step, fresh
+from ..net.net import Extent, Info, Loop, Net, NetStep, Ref, fresh
 from ..net.net_pass import ImportListener
 from ..onnx.prepare import Network, Node
 from .convert import Converter, renamed_step
@@ -131,9 +131,9 @@ def importance(call: TemplateCall) -> int:
     return 2 * any(loop.is_matrix for loop in loops) + any(loop.combine for loop in loops)
 
 
-def copy_step(name: str, origin: tuple[str, ...], source: str, target: str, info: Info) -> Step:
+def copy_step(name: str, origin: tuple[str, ...], source: str, target: str, info: Info) -> NetStep:
     """Copies a whole tensor."""
     axes = {f"i{d}": Extent(n) for d, n in enumerate(info.shape) if n > 1}
     index = tuple(Linear.axis(f"i{d}") if n > 1 else Linear() for d, n in enumerate(info.shape))
     loop = Loop(axes, Ref(target, index), "copy", (Ref(source, index),))
-    return Step(name, origin, (f"copy {target}", 0), (target,), [loop])
+    return NetStep(name, origin, (f"copy {target}", 0), (target,), [loop])

@@ -18,7 +18,7 @@ from ...ir.isa.tir_operators import FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Extent, Info, Loop, Operand, Ref
 from .domain import MAX_PIECES, Domain
-from .tir_records import Block, Store, dtype_of, kind_of
+from .tir_records import BufferStore, TirBlock, dtype_of, kind_of
 
 POWERS: dict[float, str] = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "recip", 1.0: "copy", 2.0: "mul", 3.0: "mul", 4.0: "mul"}
 """Exponents, and the function that they come to (the last two with a square in between)."""
@@ -35,16 +35,16 @@ class Context:
 
 
 @dataclass
-class Nest:
+class LoweredBlock:
     """The loops of one block, and the temporaries that they use."""
 
     loops: list[Loop] = field(default_factory=list[Loop])
     temps: dict[str, Info] = field(default_factory=dict[str, Info])
 
 
-def lower_block(block: Block, context: Context) -> Nest:
+def lower_block(block: TirBlock, context: Context) -> LoweredBlock:
     """The loops of ``block``; raises :class:`NotAffine` if it has none."""
-    nest = Nest()
+    nest = LoweredBlock()
     work = [Domain.of_block(block, context.known)]
     pieces = 0
     while work:
@@ -72,15 +72,15 @@ class _Lowering:
     def __init__(self, domain: Domain, context: Context) -> None:
         self.domain = domain
         self.context = context
-        self.nest = Nest()
+        self.nest = LoweredBlock()
         self.memo: dict[Any, Operand] = {}
 
-    def run(self, block: Block) -> Nest:
+    def run(self, block: TirBlock) -> LoweredBlock:
         for store in block.stores:
             self.store(store)
         return self.nest
 
-    def store(self, store: Store) -> None:
+    def store(self, store: BufferStore) -> None:
         write = Ref(self.context.names[store.buffer], tuple(self.domain.linear(i) for i in store.index))
         parsed = self.parse(store.value)
         func, operands = parsed if isinstance(parsed, tuple) else ("copy", (parsed,))

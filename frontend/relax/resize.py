@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir.errors import UsageError
 from ..net.linear import Linear
-from ..net.net import Extent, Info, Loop, Operand, Ref, Step
+from ..net.net import Extent, Info, Loop, NetStep, Operand, Ref
 from ..onnx.inline import Node
 from .template import Template, TemplateCall
 
@@ -154,7 +154,9 @@ def _runs(rows: tuple[Row, ...], stride: int) -> Iterator[_Run]:
             start += count
 
 
-def interpolate(change: Interpolation, info: Info, source: str, target: str, weights: str) -> tuple[Step, np.ndarray]:
+def interpolate(
+    change: Interpolation, info: Info, source: str, target: str, weights: str
+) -> tuple[NetStep, np.ndarray]:
     """The step that computes ``target`` from ``source``, of ``info``; and what it needs of ``weights``: an array."""
     rows, old = change.rows, info.shape[change.axis]
     runs = list(_runs(rows, len(rows) // gcd(len(rows), old)))
@@ -169,7 +171,7 @@ def interpolate(change: Interpolation, info: Info, source: str, target: str, wei
         for output, (low, row) in enumerate(rows):
             table[low : low + len(row), output] = row
         loops = [_product(change, info, source, target, weights)]
-    return Step("interpolate", (), ("", 0), (target,), loops), table
+    return NetStep("interpolate", (), ("", 0), (target,), loops), table
 
 
 def _others(change: Interpolation, info: Info) -> dict[str, Extent]:

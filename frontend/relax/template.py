@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..net.net import Info, Step
+from ..net.net import Info, NetStep
 from .tir_records import Kernel
 
 
@@ -30,4 +30,4 @@ class TemplateCall:
     hint: str
     inputs: list[str]
     outputs: list[str]
-    steps: list[Step]
+    steps: list[NetStep]

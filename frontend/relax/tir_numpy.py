@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..net.linear import NotAffine
-from .tir_records import Block, Kernel, dtype_of, kind_of
+from .tir_records import Kernel, TirBlock, dtype_of, kind_of
 
 Grids = Mapping[Any, np.ndarray]
 
@@ -71,7 +71,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-def evaluate(expr: Any, grids: Grids, arrays: Mapping[Any, np.ndarray]) -> np.ndarray:
+def evaluate_expression(expr: Any, grids: Grids, arrays: Mapping[Any, np.ndarray]) -> np.ndarray:
     """The value of ``expr`` where loop variables run over broadcastable ``grids`` and buffers hold ``arrays``."""
     kind = kind_of(expr)
     if kind in ("IntImm", "FloatImm"):
@@ -84,25 +84,27 @@ def evaluate(expr: Any, grids: Grids, arrays: Mapping[Any, np.ndarray]) -> np.nd
         if expr.source not in arrays:
             raise NotAffine(f"{expr.source.name} is not constant")
         array = arrays[expr.source]
-        index = [evaluate(i, grids, arrays) for i in expr.indices]
+        index = [evaluate_expression(i, grids, arrays) for i in expr.indices]
         # What a guard excludes is evaluated too: any in-bounds element will do for it.
         return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, array.shape, strict=True))]
     if kind in _BINARY:
-        return _typed(_BINARY[kind](evaluate(expr.a, grids, arrays), evaluate(expr.b, grids, arrays)), expr)
+        return _typed(
+            _BINARY[kind](evaluate_expression(expr.a, grids, arrays), evaluate_expression(expr.b, grids, arrays)), expr
+        )
     if kind == "Div":
-        a, b = evaluate(expr.a, grids, arrays), evaluate(expr.b, grids, arrays)
+        a, b = evaluate_expression(expr.a, grids, arrays), evaluate_expression(expr.b, grids, arrays)
         whole = np.issubdtype(np.dtype(dtype_of(expr)), np.integer)
         return _typed(np.trunc(a / b) if whole else a / b, expr)
     if kind == "Not":
-        return np.logical_not(evaluate(expr.a, grids, arrays))
+        return np.logical_not(evaluate_expression(expr.a, grids, arrays))
     if kind == "Cast":
-        return evaluate(expr.value, grids, arrays).astype(dtype_of(expr))
+        return evaluate_expression(expr.value, grids, arrays).astype(dtype_of(expr))
     if kind == "Select":
         parts = (expr.condition, expr.true_value, expr.false_value)
-        return np.where(*(evaluate(e, grids, arrays) for e in parts))
+        return np.where(*(evaluate_expression(e, grids, arrays) for e in parts))
     if kind == "Call":
         name = expr.op.name.split(".")[-1]
-        args = [evaluate(a, grids, arrays) for a in expr.args]
+        args = [evaluate_expression(a, grids, arrays) for a in expr.args]
         if name == "if_then_else":
             return np.where(*args)
         if name in _CALLS:
@@ -132,7 +134,7 @@ def run(kernel: Kernel, inputs: list[np.ndarray]) -> list[np.ndarray]:
 _REDUCERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _run_block(block: Block, arrays: dict[Any, np.ndarray]) -> None:
+def _run_block(block: TirBlock, arrays: dict[Any, np.ndarray]) -> None:
     rank = len(block.iters)
     if math.prod(i.extent for i in block.iters) > 1 << 28:
         raise NotAffine("too large to evaluate at import")
@@ -145,11 +147,11 @@ def _run_block(block: Block, arrays: dict[Any, np.ndarray]) -> None:
     extents = [i.extent for i in block.iters]
     for store in block.stores:
         target = arrays[store.buffer]
-        value = np.broadcast_to(evaluate(store.value, grids, arrays), extents)
+        value = np.broadcast_to(evaluate_expression(store.value, grids, arrays), extents)
         if store.combine:
             axes = tuple(p for p, axis in enumerate(block.iters) if axis.reduce)
             value = _REDUCERS[store.combine].reduce(value, axis=axes, keepdims=True)
-        index = [np.asarray(evaluate(i, grids, arrays)) for i in store.index]
+        index = [np.asarray(evaluate_expression(i, grids, arrays)) for i in store.index]
         spatial = np.broadcast_shapes(*(i.shape for i in index), value.shape) if index else ()
         if not index:
             target[()] = value.reshape(())

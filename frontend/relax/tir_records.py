@@ -31,7 +31,7 @@ class Iter:
 
 
 @dataclass(frozen=True)
-class Store:
+class BufferStore:
     """``buffer[index...] = value``, or combined into it over the reduced iterators."""
 
     buffer: Any
@@ -41,10 +41,10 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Block:
+class TirBlock:
     name: str
     iters: tuple[Iter, ...]
-    stores: tuple[Store, ...]
+    stores: tuple[BufferStore, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Kernel:
     func: Any
     params: tuple[Any, ...]
     temps: tuple[Any, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[TirBlock, ...]
 
     @staticmethod
     def shape_dtype(buffer: Any) -> tuple[tuple[int, ...], str]:
@@ -66,12 +66,12 @@ def read_kernel(func: Any) -> Kernel:
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize):
         raise NotAffine("no loop nests")
-    blocks: list[Block] = []
+    blocks: list[TirBlock] = []
     _collect(root.block.body, {}, blocks)
     return Kernel(func, tuple(func.params), tuple(root.block.alloc_buffers), tuple(blocks))
 
 
-def _collect(stmt: Any, loops: dict[Any, int], out: list[Block]) -> None:
+def _collect(stmt: Any, loops: dict[Any, int], out: list[TirBlock]) -> None:
     if isinstance(stmt, tirx.SeqStmt):
         for child in stmt.seq:
             _collect(child, loops, out)
@@ -91,7 +91,7 @@ def _constant(expr: Any) -> int:
     return int(expr.value)
 
 
-def _block(realize: Any, loops: dict[Any, int]) -> Block:
+def _block(realize: Any, loops: dict[Any, int]) -> TirBlock:
     block = realize.block
     if not (isinstance(realize.predicate, tirx.IntImm) and realize.predicate.value):
         raise NotAffine("a predicated block")
@@ -109,12 +109,12 @@ def _block(realize: Any, loops: dict[Any, int]) -> Block:
     stores = _stores(block.body, {}, any(i.reduce for i in iters))
     if any(i.reduce for i in iters) and block.init is None:
         raise NotAffine("a reduction without initial value")
-    return Block(block.name_hint, tuple(iters), tuple(stores))
+    return TirBlock(block.name_hint, tuple(iters), tuple(stores))
 
 
-def _stores(stmt: Any, binds: dict[Any, Any], reduces: bool) -> list[Store]:
+def _stores(stmt: Any, binds: dict[Any, Any], reduces: bool) -> list[BufferStore]:
     if isinstance(stmt, tirx.SeqStmt):
-        stores: list[Store] = []
+        stores: list[BufferStore] = []
         for child in stmt.seq:
             stores += _stores(child, binds, reduces)
         return stores
@@ -125,7 +125,7 @@ def _stores(stmt: Any, binds: dict[Any, Any], reduces: bool) -> list[Store]:
         value = _inline(stmt.value, binds)
         index = tuple(stmt.indices)
         if not reduces:
-            return [Store(stmt.buffer, index, value, None)]
+            return [BufferStore(stmt.buffer, index, value, None)]
         return [_reduction(stmt.buffer, index, value)]
     raise NotAffine(f"control flow ({type(stmt).__name__})")
 
@@ -139,7 +139,7 @@ def _inline(expr: Any, binds: dict[Any, Any]) -> Any:
 _COMBINERS = {"Add": "sum", "Mul": "prod", "Max": "max", "Min": "min"}
 
 
-def _reduction(buffer: Any, index: tuple[Any, ...], value: Any) -> Store:
+def _reduction(buffer: Any, index: tuple[Any, ...], value: Any) -> BufferStore:
     combine = _COMBINERS.get(type(value).__name__)
     if combine is None:
         raise NotAffine("an unknown combiner")
@@ -148,7 +148,7 @@ def _reduction(buffer: Any, index: tuple[Any, ...], value: Any) -> Store:
             continue
         same = all(tvm_ffi.structural_equal(a, b) for a, b in zip(accumulator.indices, index, strict=True))
         if same and not _reads(update, buffer):
-            return Store(buffer, index, update, combine)
+            return BufferStore(buffer, index, update, combine)
     raise NotAffine("an unknown combiner")
 
 

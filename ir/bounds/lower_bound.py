@@ -40,7 +40,7 @@ Needed = Mapping[str, tuple[Points, ...]]
 
 
 @dataclass(frozen=True)
-class Work:
+class ResourceWork:
     """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
 
     ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
@@ -69,17 +69,17 @@ def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     return ceil(most.cycles - 1e-6), f"{most.resource}: {most.reason}"
 
 
-def bounding(works: tuple[Work, ...]) -> Work:
+def bounding(works: tuple[ResourceWork, ...]) -> ResourceWork:
     """The resource with the most work: the bound is its, or that of two phases."""
     return max(works, key=lambda work: work.cycles)
 
 
-def unavoidable(graph: Graph, machine: Machine) -> tuple[Work, ...]:
+def unavoidable(graph: Graph, machine: Machine) -> tuple[ResourceWork, ...]:
     """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
     return _works(graph, machine, demanded_points(graph))
 
 
-def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[Work, ...]:
+def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[ResourceWork, ...]:
     return (
         _matrix(graph, machine, points),
         _vector(graph, machine, points),
@@ -113,7 +113,7 @@ def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, InB
                 yield op, position, stage, run.in_bounds
 
 
-def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
+def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     engine = machine.engine_for("matrix")
     cycles: dict[str, float] = defaultdict(float)
     rounded: dict[str, float] = defaultdict(float)
@@ -127,10 +127,10 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> Work:
             rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
             macs += inside.count
     reason = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
-    return Work(engine.name, sum(cycles.values()), reason, cycles, rounded)
+    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded)
 
 
-def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
+def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     engine = machine.engine_for("vector")
     cycles: dict[str, float] = defaultdict(float)
     elements = 0
@@ -144,7 +144,7 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> Work:
         cycles[op.name] += inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
         elements += inside.count
     reason = f"{elements:,} element operations on {machine.cores} cores"
-    return Work(engine.name, sum(cycles.values()), reason, cycles)
+    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
@@ -159,16 +159,16 @@ def _slowdown(stage: Stage, engine: Engine) -> int:
     return engine.special if special else 1
 
 
-def _host(graph: Graph, machine: Machine) -> Work:
+def _host(graph: Graph, machine: Machine) -> ResourceWork:
     kernels = [op for op in graph.ops if op.host is not None]
     engine = machine.engine_for("host")
     moved = {op.name: sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs)) for op in kernels}
     cycles = {name: engine.issue + count / engine.bytes_per_cycle for name, count in moved.items()}
     reason = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
-    return Work(engine.name, sum(cycles.values()), reason, cycles)
+    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
 
 
-def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
+def _links(graph: Graph, machine: Machine, points: Needed) -> list[ResourceWork]:
     """Each link of the main and the shared memory, in the machine's order."""
     host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
@@ -183,7 +183,7 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
         (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
         (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
     }  # fmt: skip
-    works: list[Work] = []
+    works: list[ResourceWork] = []
     for link in machine.links:
         crossed = crossed_by.get((link.memory, link.direction), {})
         if moved := sum(crossed.values()):
@@ -191,7 +191,7 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[Work]:
             for name, count in crossed.items():
                 by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
             reason = f"{moved:,} bytes of constants, inputs and outputs"
-            works.append(Work(link.name, moved / link.bytes_per_cycle, reason, by_op))
+            works.append(ResourceWork(link.name, moved / link.bytes_per_cycle, reason, by_op))
     return works
 
 

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..graph import DTYPES
 from ..machine import Engine, Link, Machine, Memory
 
-Problem = tuple[str, str]
+Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
 
 CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host")
@@ -35,7 +35,7 @@ def check_machine(machine: Machine) -> None:
         raise UsageError(f"machine {machine.name!r}: {message} (in {path})")
 
 
-def problems(machine: Machine) -> Iterator[Problem]:
+def problems(machine: Machine) -> Iterator[Finding]:
     """What is wrong; what comes after the first may be its consequence."""
     return chain(_sizes(machine), _names(machine), _roles(machine), _engines(machine), _links(machine), _ways(machine))
 
@@ -46,7 +46,7 @@ def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Lin
             yield table, index, entry
 
 
-def _sizes(machine: Machine) -> Iterator[Problem]:
+def _sizes(machine: Machine) -> Iterator[Finding]:
     for key in ("frequency", "clusters", "cores"):
         if not 0 < (value := getattr(machine, key)) < float("inf"):
             yield key, f"{key} must be greater than 0, not {value}"
@@ -72,7 +72,7 @@ def _sizes(machine: Machine) -> Iterator[Problem]:
             yield f"{path}.interleave", message
 
 
-def _names(machine: Machine) -> Iterator[Problem]:
+def _names(machine: Machine) -> Iterator[Finding]:
     taken: set[tuple[str, str]] = set()
     for table, index, entry in _entries(machine):
         if (table, entry.name) in taken:
@@ -80,7 +80,7 @@ def _names(machine: Machine) -> Iterator[Problem]:
         taken.add((table, entry.name))
 
 
-def _roles(machine: Machine) -> Iterator[Problem]:
+def _roles(machine: Machine) -> Iterator[Finding]:
     for role in ROLES:
         holders = [i for i, m in enumerate(machine.memories) if m.role == role]
         if not holders:
@@ -94,7 +94,7 @@ def _roles(machine: Machine) -> Iterator[Problem]:
                 yield f"memories[{i}].scope", f'the memory with the role {role!r} must have scope "{expected}"'
 
 
-def _engines(machine: Machine) -> Iterator[Problem]:
+def _engines(machine: Machine) -> Iterator[Finding]:
     for index, engine in enumerate(machine.engines):
         path = f"engines[{index}]"
         if engine.scope == "chip":
@@ -118,7 +118,7 @@ def _engines(machine: Machine) -> Iterator[Problem]:
                     yield f"{path}.{key}", f"unknown dtype {dtype!r}; known are {', '.join(DTYPES)}"
 
 
-def _links(machine: Machine) -> Iterator[Problem]:
+def _links(machine: Machine) -> Iterator[Finding]:
     for index, link in enumerate(machine.links):
         if link.memory not in machine.memory:
             known = ", ".join(machine.memory)
@@ -126,7 +126,7 @@ def _links(machine: Machine) -> Iterator[Problem]:
             yield f"links[{index}].memory", message
 
 
-def _ways(machine: Machine) -> Iterator[Problem]:
+def _ways(machine: Machine) -> Iterator[Finding]:
     roles = {m.name: m.role for m in machine.memories}
     for kind, origin, target in _WAYS:
         runs = [i for i, e in enumerate(machine.engines) if kind in e.classes]

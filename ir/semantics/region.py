@@ -99,14 +99,14 @@ def not_followed(op: Op, tensors: Mapping[str, Tensor], name: str) -> frozenset[
 
 
 @dataclass(frozen=True)
-class Work:
+class Arithmetic:
     """Arithmetic of a part: multiply-accumulates of contractions, and element operations of everything else."""
 
     macs: int
     elements: int
 
 
-def work(op: Op, points: tuple[Box, ...]) -> Work:
+def work(op: Op, points: tuple[Box, ...]) -> Arithmetic:
     """The arithmetic in ``points`` (see :class:`OpBoxes`); movements count as no element operation."""
     macs = elements = 0
     for stage, box in zip(op.stages, points, strict=True):
@@ -115,4 +115,4 @@ def work(op: Op, points: tuple[Box, ...]) -> Work:
             macs += count
         elif not stage.is_movement:
             elements += count
-    return Work(macs, elements)
+    return Arithmetic(macs, elements)

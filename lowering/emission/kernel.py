@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.graph import DTYPES
 from ...ir.machine import Machine
-from ..loops.perfect_nest import BufferAllocation, Load, Nest, nests
+from ..loops.perfect_nest import BufferAllocation, Load, PerfectNest, nests
 from ..loops.schedule import loops
 from ..loops.tile_spec import Spec
 from ..loops.tir_function import SCOPES, view_name
@@ -41,7 +41,7 @@ def compile_kernel(spec: Spec, machine: Machine) -> EmittedKernel:
     steps: list[Emitted | Fetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
     started: set[str] = set()
-    starts: dict[str, Nest] = {}
+    starts: dict[str, PerfectNest] = {}
 
     def drop_fill(buffer: str) -> None:
         if buffer in pending:
@@ -85,7 +85,7 @@ def compile_kernel(spec: Spec, machine: Machine) -> EmittedKernel:
     return EmittedKernel(tuple(_named(s, staged) for s in steps if s is not None))
 
 
-def _reads(nest: Nest, staged: dict[str, tuple[int, ...]]) -> bool:
+def _reads(nest: PerfectNest, staged: dict[str, tuple[int, ...]]) -> bool:
     return any(isinstance(o, Load) and o.buffer in staged for o in nest.operands)
 
 

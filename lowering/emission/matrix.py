@@ -8,12 +8,12 @@ from ...ir.errors import GirihError, UnsupportedError
 from ...ir.isa.matrix_selection import MatrixForm, matrix_form
 from ...ir.machine import Engine
 from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces, tighten
-from ..loops.perfect_nest import Load, Nest
+from ..loops.perfect_nest import Load, PerfectNest
 from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
 
 def contraction(
-    nest: Nest, buffers: Buffers, engine: Engine, started: bool, start: Nest | None = None
+    nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool, start: PerfectNest | None = None
 ) -> tuple[list[Emitted], bool]:
     """The matrix instructions of a contraction; also whether they overwrite, so that no initial fill is needed.
 
@@ -101,7 +101,7 @@ def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, i
     return Emitted(f"mconv{suffix}", fields, refs)
 
 
-def _bias(nest: ByteNest, start: Nest, buffers: Buffers) -> ByteAccess | None:
+def _bias(nest: ByteNest, start: PerfectNest, buffers: Buffers) -> ByteAccess | None:
     """How the loops of a contraction walk what it starts from; ``None`` if they are not those of the copy.
 
     The loops of both write the same elements, so that a stride in the destination tells which is which.

@@ -13,7 +13,7 @@ from ...ir.isa.scalar_functions import COMBINE_IDENTITY
 from ...ir.isa.vector_selection import VectorForm, reduction_form
 from ...ir.machine import Engine
 from ..loops.axes import ByteNest, Piece, merged, pieces, tied
-from ..loops.perfect_nest import Load, Nest
+from ..loops.perfect_nest import Load, PerfectNest
 from .vector import Buffers, Emitted, lanes, refs
 from .window import bounded, windows
 
@@ -40,7 +40,7 @@ class _Combination:
         return ("dst", *"ab"[: self.form.count("v")])
 
 
-def reduction(nest: Nest, buffers: Buffers, engine: Engine, started: bool) -> tuple[list[Emitted], bool]:
+def reduction(nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool) -> tuple[list[Emitted], bool]:
     """A combination on the vector engine; also whether it overwrites, so that no initial fill is needed.
 
     ``started``: the destination already holds a part of the result.

@@ -13,8 +13,8 @@ from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.vector_selection import elementwise_form
 from ...ir.machine import Engine
 from ..loops.axes import ByteAccess, ByteNest, Piece, merged, pieces, tied, tighten
-from ..loops.perfect_nest import Load, Nest
-from ..loops.tile_spec import row_major
+from ..loops.perfect_nest import Load, PerfectNest
+from ..loops.tile_spec import byte_strides
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Array:
 
 
 def dense(shape: tuple[int, ...], dtype: str) -> Array:
-    return Array(shape, row_major(shape, DTYPES[dtype]), dtype)
+    return Array(shape, byte_strides(shape, DTYPES[dtype]), dtype)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _walk(buffer: str, index: tuple[Affine, ...], buffers: Buffers, loops: int) 
     )
 
 
-def byte_nest(nest: Nest, buffers: Buffers) -> ByteNest:
+def byte_nest(nest: PerfectNest, buffers: Buffers) -> ByteNest:
     """The byte accesses of the destination and of each load, in order, under the nest's and the loads' conditions."""
     loops = len(nest.extents)
     loads = [o for o in nest.operands if isinstance(o, Load)]
@@ -100,13 +100,13 @@ def refs(names: tuple[str, ...], nest: ByteNest, piece: Piece, ranks: tuple[int,
     )
 
 
-def fill(nest: Nest, value: float, buffers: Buffers, engine: Engine) -> list[Emitted]:
+def fill(nest: PerfectNest, value: float, buffers: Buffers, engine: Engine) -> list[Emitted]:
     """The whole destination of a nest set to ``value``."""
     whole = replace(nest, operands=(value,), func="copy", combine=None)
     return elementwise(whole, buffers, engine)
 
 
-def elementwise(nest: Nest, buffers: Buffers, engine: Engine) -> list[Emitted]:
+def elementwise(nest: PerfectNest, buffers: Buffers, engine: Engine) -> list[Emitted]:
     """One function of corresponding elements; a guarded copy becomes a fill and a copy of what is inside."""
     guarded = [o for o in nest.operands if isinstance(o, Load) and o.conditions]
     if guarded:
@@ -117,7 +117,7 @@ def elementwise(nest: Nest, buffers: Buffers, engine: Engine) -> list[Emitted]:
     return _plain(nest, buffers, engine)
 
 
-def _plain(nest: Nest, buffers: Buffers, engine: Engine) -> list[Emitted]:
+def _plain(nest: PerfectNest, buffers: Buffers, engine: Engine) -> list[Emitted]:
     tight = tighten(byte_nest(nest, buffers))
     if tight is None:
         return []
@@ -153,7 +153,7 @@ def copies(extents: tuple[int, ...], target: ByteAccess, source: ByteAccess, ran
     yield from pieces(flat, axes, rank)
 
 
-def fetch(nest: Nest, shape: tuple[int, ...]) -> Fetch:
+def fetch(nest: PerfectNest, shape: tuple[int, ...]) -> Fetch:
     """The copy block of the stationary operand, as the box of it that is copied to the corner of an array."""
     load = nest.operands[0]
     assert isinstance(load, Load)

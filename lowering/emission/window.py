@@ -9,7 +9,7 @@ from ...ir.isa.loop_bounds import Clipped, Dimension, clip, merge_loops
 from ...ir.isa.window_selection import Slot, WindowPart, cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine
 from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces
-from ..loops.perfect_nest import Load, Nest
+from ..loops.perfect_nest import Load, PerfectNest
 from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
 
@@ -21,7 +21,7 @@ class Bounded:
     clipped: Clipped
 
 
-def bounded(nest: Nest, buffers: Buffers) -> Bounded | None:
+def bounded(nest: PerfectNest, buffers: Buffers) -> Bounded | None:
     """The same combination, by the bounds of what it reads; ``None`` if everything is out of bounds."""
     loads = [o for o in nest.operands if isinstance(o, Load)]
     raw = byte_nest(replace(nest, operands=tuple(replace(load, conditions=()) for load in loads)), buffers)
@@ -43,7 +43,7 @@ def bounded(nest: Nest, buffers: Buffers) -> Bounded | None:
 
 
 def windows(
-    nest: Nest, inside: Bounded, buffers: Buffers, engine: Engine, started: bool, below: int
+    nest: PerfectNest, inside: Bounded, buffers: Buffers, engine: Engine, started: bool, below: int
 ) -> tuple[list[Emitted], bool] | None:
     """The instructions, if they take fewer than ``below`` cycles; also whether they overwrite what they write.
 

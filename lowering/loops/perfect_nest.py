@@ -32,7 +32,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Nest:
+class PerfectNest:
     """``buffer[index...] = func(*operands)``, combined with the old value if ``combine`` is set.
 
     The loops run from 0; ``conditions`` (each affine >= 0) guard the store. A contraction has func "mul" and combine
@@ -192,14 +192,14 @@ def _function(expr: tvm.ir.Expr, scope: _Scope) -> tuple[str, tuple[Load | float
     raise GirihError(f"not one element function: {expr}")
 
 
-def _store(store: tirx.BufferStore, extents: list[int], scope: _Scope, conditions: tuple[Affine, ...]) -> Nest:
+def _store(store: tirx.BufferStore, extents: list[int], scope: _Scope, conditions: tuple[Affine, ...]) -> PerfectNest:
     index = tuple(scope.affine(i) for i in store.indices)
     value = _plain(store.value)
     node = _node(value)
     name = store.buffer.name
 
-    def rest(func: str, operands: tuple[Load | float, ...], combine: str | None) -> Nest:
-        return Nest(tuple(extents), name, index, func, operands, combine, conditions)
+    def rest(func: str, operands: tuple[Load | float, ...], combine: str | None) -> PerfectNest:
+        return PerfectNest(tuple(extents), name, index, func, operands, combine, conditions)
 
     if node in _COMBINER_OF_NODE:
         for old, new in ((value.a, value.b), (value.b, value.a)):
@@ -230,12 +230,12 @@ def _leaf(stmt: tirx.Stmt) -> tuple[list[tirx.For], list[tvm.ir.Expr], tirx.Buff
     return (loops, conditions, stmt) if isinstance(stmt, tirx.BufferStore) else None
 
 
-def nests(func: tirx.PrimFunc) -> Iterator[Nest | BufferAllocation]:
+def nests(func: tirx.PrimFunc) -> Iterator[PerfectNest | BufferAllocation]:
     """The nests and allocations of a lowered function, in execution order."""
     yield from _walk(func.body, {})
 
 
-def _walk(stmt: tirx.Stmt, values: dict[Var, int]) -> Iterator[Nest | BufferAllocation]:
+def _walk(stmt: tirx.Stmt, values: dict[Var, int]) -> Iterator[PerfectNest | BufferAllocation]:
     leaf = _leaf(stmt)
     if leaf is not None:
         loops, guards, store = leaf

@@ -81,7 +81,7 @@ class TileSpec:
     stationary: int | None
 
 
-def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+def byte_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
     """Byte strides of a dense array."""
     strides: list[int] = []
     step = item
@@ -141,7 +141,7 @@ class _Views:
     def _view(self, name: str, stationary: bool) -> View:
         tensor = self._private.get(name) or self._tensors[name]
         shape = shape_of(self._boxes.tensors[name])
-        dense = row_major(shape, DTYPES[tensor.dtype])
+        dense = byte_strides(shape, DTYPES[tensor.dtype])
         if name in self._private:
             return View(shape, dense, tensor.dtype, "accumulator", True)
         if stationary:

@@ -11,7 +11,7 @@ from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Queue
-from ..loops.tile_spec import row_major
+from ..loops.tile_spec import byte_strides
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class PlannedBuffers:
 
     def strides(self, tensor: str, box: Box) -> tuple[int, ...]:
         """Byte strides of a box of a tensor, row-major."""
-        return row_major(shape_of(box), DTYPES[self.graph.tensor[tensor].dtype])
+        return byte_strides(shape_of(box), DTYPES[self.graph.tensor[tensor].dtype])
 
     def itemsize(self, tensor: str) -> int:
         return DTYPES[self.graph.tensor[tensor].dtype]

@@ -12,7 +12,7 @@ from ...ir.plan import SharedBuffer, Tile
 from ...ir.semantics.cell import Cell
 from ..emission.kernel import WEIGHTS
 from ..emission.vector import Fetch
-from ..loops.tile_spec import row_major
+from ..loops.tile_spec import byte_strides
 from .program_builder import ProgramBuilder, TensorBuffer
 from .queues import LiveBuffer
 from .tile_kernels import Stamped, TileKernel, TileKernels
@@ -155,7 +155,7 @@ class OpWalk:
             if not known:
                 groups.setdefault((box, version, step.shape), []).append(r)
         for (box, _, shape), members in groups.items():
-            strides = row_major(shape, self._build.layout.itemsize(name))
+            strides = byte_strides(shape, self._build.layout.itemsize(name))
             memory = self._build.machine.role("weights").name
             areas = tuple(r.places[WEIGHTS].area for r in members)
             target = TensorBuffer(memory, areas, members[0].places[WEIGHTS].address, box, strides)

@@ -16,7 +16,7 @@ from ..tasks.tasks import Prepared, operand_cores
 from ..tasks.templates import InstructionTemplate
 from ..tasks.violations import Violations
 from .blas import single_threaded
-from .memory import Located, MainStore, Store, dense
+from .memory import Located, MainStore, MemoryContents, dense
 from .numbers import store
 from .ports import constant_bytes, join, split
 from .semantics import picked, semantics
@@ -47,8 +47,8 @@ class Execution:
                 f"the program places data up to {used[main]:#x} in {role.name}, which has {role.capacity:#x}"
             )
         self._main = MainStore(used[main], program.replicas, tracked=sanitize)
-        self._stores: dict[Place, Store] = {
-            place: self._main if place == main else Store(size, program.replicas, tracked=sanitize)
+        self._stores: dict[Place, MemoryContents] = {
+            place: self._main if place == main else MemoryContents(size, program.replicas, tracked=sanitize)
             for place, size in used.items()
         }
 

@@ -21,7 +21,7 @@ _WRITTEN = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF, 8: 0xFFFFFFFFFFFFFFFF}
 """An element of this many bytes of the mask, all of them written."""
 
 
-class Store:
+class MemoryContents:
     """One memory: bytes for each replica and, if ``tracked``, a mask of the bytes written, which replicas share."""
 
     def __init__(self, size: int, replicas: int, *, tracked: bool) -> None:
@@ -79,7 +79,7 @@ class Store:
 class Located(NamedTuple):
     """An operand of an instruction that runs: its memory and base address, and what is picked of it."""
 
-    store: Store
+    store: MemoryContents
     at: Strided
     base: int
     picks: Picks | None = None
@@ -94,7 +94,7 @@ class Located(NamedTuple):
         self.store.mark(self.at, self.base, self.picks)
 
 
-class MainStore(Store):
+class MainStore(MemoryContents):
     """The main memory: constants are the user's own arrays, one for all replicas, until something is written there."""
 
     def __init__(self, size: int, replicas: int, *, tracked: bool) -> None:

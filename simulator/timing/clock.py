@@ -21,7 +21,7 @@ _ISSUE, _BODY, _WAIT = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RunTimeline:
     """``start[q][i]`` and ``end[q][i]``: the cycles in which instruction i of queue q held its engine; -1: never.
 
     ``order`` lists (q, i) of everything but waits, as they ended: an order that respects queues and waits.
@@ -68,7 +68,7 @@ class Clock:
         self.order: list[tuple[int, int]] = []
         self.conflict = [0.0] * len(banks.capacity)
 
-    def run(self) -> Timeline:
+    def run(self) -> RunTimeline:
         for queue in range(len(self._tasks)):
             self._advance(queue, 0)
         events, version = self._events, self._version
@@ -81,7 +81,7 @@ class Clock:
             self._set_rates(now)
         cycles = max([0, *(retired[-1] for retired in self._retired if retired)])
         stuck = tuple(q for q, stream in enumerate(self._tasks) if self._next[q] < len(stream))
-        return Timeline(self.start, self.end, self.order, self.conflict, cycles, stuck)
+        return RunTimeline(self.start, self.end, self.order, self.conflict, cycles, stuck)
 
     def _step(self, queue: int, now: int) -> None:
         """The awaited moment of ``queue`` has come: issue is over, or the body, or a wait."""

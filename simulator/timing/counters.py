@@ -17,7 +17,7 @@ from ...ir.program import Program
 from ..tasks.places import Banks
 from ..tasks.tasks import Prepared
 from ..tasks.templates import InstructionTemplate
-from .clock import Timeline
+from .clock import RunTimeline
 
 _CLUSTER = -1
 _OF_CORES = ("vme", "mme", "mte")
@@ -52,7 +52,7 @@ class Ended:
 
 
 def what_ended(
-    program: Program, machine: Machine, prepared: Prepared, timeline: Timeline
+    program: Program, machine: Machine, prepared: Prepared, timeline: RunTimeline
 ) -> tuple[list[InstructionTemplate], list[Ended]]:
     """All templates of a program, and what ended in each queue."""
     templates = list({id(t): t for stream in prepared.templates for t in stream}.values())
@@ -80,7 +80,7 @@ def busy_cycles(program: Program, queues: Sequence[Ended]) -> dict[str, int]:
 def count(
     machine: Machine,
     banks: Banks,
-    timeline: Timeline,
+    timeline: RunTimeline,
     templates: Sequence[InstructionTemplate],
     queues: Sequence[Ended],
 ) -> Counters:
@@ -198,7 +198,7 @@ def _path(machine: Machine, kind: str, source: str, target: str) -> str:
     return f"{UNITS[kind]}_{source.lower()}2{target.lower()}"
 
 
-def _conflicts(banks: Banks, timeline: Timeline, owner: int) -> dict[str, int]:
+def _conflicts(banks: Banks, timeline: RunTimeline, owner: int) -> dict[str, int]:
     """Cycles lost to the banks of each memory of a core, or of the cluster."""
     lost: dict[str, float] = {}
     for (memory, core), first in banks.first.items():

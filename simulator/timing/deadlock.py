@@ -8,13 +8,13 @@ from ...ir.program import Program
 from ..tasks.sync import NEVER, Wait, lack
 from ..tasks.tasks import Task
 from ..tasks.violations import Violations
-from .clock import Timeline
+from .clock import RunTimeline
 
 Pending = tuple[int, Wait]
 """The instruction at which a queue is stuck, and the first of its waits that nothing satisfied."""
 
 
-def report_deadlocks(program: Program, tasks: list[list[Task]], timeline: Timeline, violations: Violations) -> None:
+def report_deadlocks(program: Program, tasks: list[list[Task]], timeline: RunTimeline, violations: Violations) -> None:
     """One violation for each cycle of waits, and for each wait that nothing can satisfy.
 
     Queues that only wait for stuck ones are not reported.

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.mutants import MISTAKES, mutate
 from benchmarks.mutations import Subject, Verdict, judge, page
 from benchmarks.ordering import unordered
-from girih.api.exact import evaluate, reduce_cuts
+from girih.api.exact import evaluate_graph, reduce_cuts
 from girih.ir.graph import Graph
 from girih.ir.isa.table import make
 from girih.ir.load_machine import load_machine
@@ -36,7 +36,7 @@ def subject(name: str) -> Subject:
     graph, machine = NETWORKS[name](), load_machine("tiny")
     inputs = inputs_of(graph)
     plan = sequential_plan(graph, machine)
-    exact = evaluate(graph, inputs, cuts=reduce_cuts(plan))
+    exact = evaluate_graph(graph, inputs, cuts=reduce_cuts(plan))
     return Subject.tried(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
 
 

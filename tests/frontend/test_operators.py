@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from tests.support.onnx_models import compare, error, random_inputs
 from tests.support.operator_cases import CASES, local_response
@@ -29,7 +29,7 @@ def test_local_response_norm_over_an_even_number(size: int) -> None:
     model = local_response(size, batch=9)()
     inputs = random_inputs(model)
     (expected,) = ReferenceEvaluator(model).run(None, inputs)
-    (got,) = evaluate(import_onnx(model), inputs).values()
+    (got,) = evaluate_graph(import_onnx(model), inputs).values()
     assert error(got, expected) < 1e-5
     (again,) = reference_outputs(model, inputs).outputs.values()
     assert error(again, expected) < 1e-5

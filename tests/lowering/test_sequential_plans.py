@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
@@ -30,7 +30,7 @@ def check(graph: Graph, target: str, tolerance: float, **cuts: int | bool) -> No
     inputs = {p.name: random.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs}
     trace = simulate(program, machine, graph.data, inputs)
     assert trace.violations == ()
-    for name, expected in evaluate(graph, inputs).items():
+    for name, expected in evaluate_graph(graph, inputs).items():
         got = np.asarray(trace.outputs[name], np.float64)
         error = np.linalg.norm(got - expected) / np.linalg.norm(np.asarray(expected, np.float64))
         assert error <= tolerance, (name, error)

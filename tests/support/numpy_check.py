@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan
@@ -51,7 +51,7 @@ def expected_of(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
     """The outputs by port, as numpy computes them; host operators as TVM does."""
     from tests.support.onnx_models import run_on_host  # brings ONNX Runtime along
 
-    return evaluate(graph, inputs, run_on_host)
+    return evaluate_graph(graph, inputs, run_on_host)
 
 
 def check(graph: Graph, machine: Machine, plan: Plan, inputs: Arrays, tolerance: float) -> None:

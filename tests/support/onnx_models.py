@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Op
@@ -139,7 +139,7 @@ def compare(
         for stage in op.stages:
             assert dtypes[stage.write.tensor] not in ("int64", "float64"), f"{op.name}: no engine has such lanes"
     inputs = random_inputs(model, batch or 1)
-    got = evaluate(graph, inputs, run_on_host)
+    got = evaluate_graph(graph, inputs, run_on_host)
     for name, expected in onnxruntime_outputs(model, inputs).items():
         limit = TOLERANCE[precision] if tolerance is None else tolerance
         found = max(error(got[name], expected), distance(got[name], expected))

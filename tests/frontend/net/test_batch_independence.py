@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UsageError
@@ -53,7 +53,7 @@ def test_batch_in_a_merged_dimension() -> None:
         assert graph.replicas == min(4, batch)
         x = {"x": np.random.default_rng(0).standard_normal((batch, 5, 8)).astype(np.float32)}
         (expected,) = onnxruntime_outputs(model, x).values()
-        (got,) = evaluate(graph, x).values()
+        (got,) = evaluate_graph(graph, x).values()
         assert error(got, expected) < 1e-5
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from girih.frontend.net.check_net import check_net
 from girih.frontend.net.linear import Linear
-from girih.frontend.net.net import Extent, Info, Loop, Net, Ref, Step
+from girih.frontend.net.net import Extent, Info, Loop, Net, NetStep, Ref
 from girih.ir.errors import CheckError
 from girih.ir.graph import Host
 
@@ -27,8 +27,8 @@ def net() -> Net:
     )
     relu = Loop(plain, Ref("y", (ROW, COLUMN)), "max", (Ref("t", (ROW, COLUMN)), 0.0))
     steps = [
-        Step("first", ("n0",), ("n0", 0), ("p",), [product]),
-        Step("second", ("n1",), ("n1", 0), ("y",), [total, relu], {"t": Info((4, 8), "float32")}),
+        NetStep("first", ("n0",), ("n0", 0), ("p",), [product]),
+        NetStep("second", ("n1",), ("n1", 0), ("y",), [total, relu], {"t": Info((4, 8), "float32")}),
     ]
     tensors = {n: Info(s, "float32") for n, s in {"x": (4, 6), "w": (6, 8), "p": (4, 8), "y": (4, 8)}.items()}
     return Net(tensors, {"w": np.zeros((6, 8), np.float32)}, steps, ["x"], ["y"])

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from girih.frontend.net.dataflow import Dataflow
-from girih.frontend.net.net import Info, Loop, Net, Ref, Step
+from girih.frontend.net.net import Info, Loop, Net, NetStep, Ref
 from girih.ir.errors import CheckError
 
 
@@ -16,10 +16,10 @@ def _loop(target: str, sources: list[str]) -> Loop:
 
 
 def _net(rng: random.Random, count: int) -> Net:
-    steps: list[Step] = []
+    steps: list[NetStep] = []
     for i in range(count):
         sources = rng.sample([f"t{j}" for j in range(i)], min(i, rng.randint(0, 3)))
-        steps.append(Step(f"s{i}", (), ("", i), (f"t{i}",), [_loop(f"t{i}", sources)]))
+        steps.append(NetStep(f"s{i}", (), ("", i), (f"t{i}",), [_loop(f"t{i}", sources)]))
     return Net({f"t{i}": Info((), "float32") for i in range(count)}, {}, steps)
 
 
@@ -60,7 +60,7 @@ def test_orders_and_ancestors_agree_with_a_search(seed: int) -> None:
             needed.update(step.inputs)
     assert Dataflow(steps).upstream(["t29", "t17"]) == [s for s in steps if s.output in needed]
     shuffled = rng.sample(steps, len(steps))
-    left, ordered = list(shuffled), list[Step]()
+    left, ordered = list(shuffled), list[NetStep]()
     while left:
         written = {s.output for s in ordered}
         ordered.append(next(s for s in left if written.issuperset(s.inputs)))
@@ -70,7 +70,7 @@ def test_orders_and_ancestors_agree_with_a_search(seed: int) -> None:
 
 def test_contraction_is_a_step_that_computes_both() -> None:
     steps = [
-        Step(f"s{i}", (), ("", i), (f"t{i}",), [_loop(f"t{i}", r)])
+        NetStep(f"s{i}", (), ("", i), (f"t{i}",), [_loop(f"t{i}", r)])
         for i, r in enumerate(["x", ["t0", "y"], ["t1", "x"]])
     ]
     flow = Dataflow(steps)
@@ -82,8 +82,8 @@ def test_contraction_is_a_step_that_computes_both() -> None:
 
 def test_cycles_are_named() -> None:
     steps = [
-        Step("a", (), ("", 0), ("t0",), [_loop("t0", ["t1"])]),
-        Step("b", (), ("", 1), ("t1",), [_loop("t1", ["t0"])]),
+        NetStep("a", (), ("", 0), ("t0",), [_loop("t0", ["t1"])]),
+        NetStep("b", (), ("", 1), ("t1",), [_loop("t1", ["t0"])]),
     ]
     with pytest.raises(CheckError, match="cycle through t"):
         Dataflow(steps).topological_order()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from girih import models
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.frontend.passes.divide import divide
 from girih.ir.bounds.lower_bound import lower_bound
@@ -56,7 +56,7 @@ def test_parts_compute_what_the_whole_did(precision: str) -> None:
     assert len(parts) >= 2 and len(made.ops) == len(graph.ops) + 2 * (len(parts) - 1)
     assert made.digest != graph.digest and set(made.data) == made.constant_names
     given = inputs(graph)
-    whole, other = (next(iter(evaluate(g, given, None).values())).astype(np.float64) for g in (graph, made))
+    whole, other = (next(iter(evaluate_graph(g, given, None).values())).astype(np.float64) for g in (graph, made))
     error = float(np.linalg.norm(whole - other) / np.linalg.norm(whole))
     assert 0 < error < (1e-6 if precision == "as-is" else 2e-3)
 
@@ -77,7 +77,7 @@ def test_a_plan_of_parts_is_shorter_and_right() -> None:
     assert plans[1].cycles_predicted < plans[0].cycles_predicted
     given = inputs(graph)
     trace = simulate(lower(made, plans[1], MACHINE), MACHINE, made.data, given)
-    expected = next(iter(evaluate(made, given, None).values()))
+    expected = next(iter(evaluate_graph(made, given, None).values()))
     got = next(iter(trace.outputs.values()))
     assert trace.violations == ()
     assert np.abs(got.astype(np.float64) - expected).max() < 1e-2 * np.abs(expected).max()
@@ -181,6 +181,6 @@ def test_pairs_that_share_weights_may_have_other_parts() -> None:
     parts = [sum(op.name.startswith(f"{name}second") for op in made.ops) for name in ("", "other.")]
     assert parts[0] != parts[1] and min(parts) > 1
     arrays = inputs(graph)
-    before, after = (evaluate(g, arrays) for g in (graph, made))
+    before, after = (evaluate_graph(g, arrays) for g in (graph, made))
     for name, whole in before.items():
         assert np.abs(after[name].astype(np.float64) - whole).max() < 1e-2 * np.abs(whole).max(), name

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from girih.frontend.net.linear import Linear
-from girih.frontend.net.net import Extent, Info, Loop, Net, Ref, Step
+from girih.frontend.net.net import Extent, Info, Loop, Net, NetStep, Ref
 from girih.frontend.passes.peephole import fuse_functions
 from tests.support.onnx_models import Model, compare
 
@@ -158,7 +158,7 @@ def test_a_chain_in_another_layout_reads_the_right_elements() -> None:
     first = Loop({"j": Extent(6), "k": k}, Ref("t", (digits,)), "mul", (ref("x", "k", "j"), ref("s", "j")))
     index = Linear.from_terms({"a": 12, "b": 4, "c": 1})
     second = Loop({"c": k, "b": j, "a": i}, ref("y", "a", "b", "c"), "add", (ref("z", "b"), Ref("t", (index,))))
-    step = Step("s", (), ("s", 0), ("y",), [first, second], {"t": Info((24,), "float32")})
+    step = NetStep("s", (), ("s", 0), ("y",), [first, second], {"t": Info((24,), "float32")})
     fuse_functions(Net(steps=[step]))
     (loop,) = step.loops
     j = Linear.from_terms({"a": 3, "b": 1})
@@ -178,7 +178,7 @@ def test_whole_numbers_stay(dtype: str, left: int) -> None:
     """They may wrap in between."""
     x, t, y = (Ref(n, (Linear.axis("i"),)) for n in "xty")
     axes = {"i": Extent(6)}
-    step = Step("s", (), ("s", 0), ("y",), [], {"t": Info((6,), dtype)})
+    step = NetStep("s", (), ("s", 0), ("y",), [], {"t": Info((6,), dtype)})
     step.loops = [Loop(axes, t, "mul", (x, 3.0)), Loop(axes, y, "add", (t, 4.0))]
     fuse_functions(Net(steps=[step]))
     assert len(step.loops) == left

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph
@@ -138,5 +138,5 @@ def test_an_index_out_of_range_reads_the_nearest_row() -> None:
     table, index = m.input("x", 7, 3), m.node("Cast", m.input("i", 4), to=onnx.TensorProto.INT64)
     graph = import_onnx(m.build(m.node("Gather", table, index)))
     rows = np.arange(21, dtype=np.float32).reshape(7, 3)
-    (got,) = evaluate(graph, {"x": rows, "i": np.array([0, 6, -1, 1e6], np.float32)}, run_on_host).values()
+    (got,) = evaluate_graph(graph, {"x": rows, "i": np.array([0, 6, -1, 1e6], np.float32)}, run_on_host).values()
     np.testing.assert_array_equal(got, rows[[0, 6, 6, 6]])

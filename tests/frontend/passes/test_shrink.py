@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from girih import models
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.frontend.passes.shrink import shrink
 from girih.ir.box import Affine
@@ -45,7 +45,7 @@ def test_parts_have_the_same_values() -> None:
         made = shrink(graph)
         check_graph(made)
         given = inputs_of(graph, seed)
-        before, after = (evaluate(g, given)["part"] for g in (graph, made))
+        before, after = (evaluate_graph(g, given)["part"] for g in (graph, made))
         assert before.tobytes() == after.tobytes(), seed
         sizes = [sum(t.elements for t in g.tensors) for g in (graph, made)]
         assert (made is graph) == (sizes[0] == sizes[1]) and sizes[1] <= sizes[0]

@@ -25,7 +25,7 @@ from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emission.kernel import KernelCache
 from girih.lowering.emission.vector import Emitted
-from girih.lowering.loops.tile_spec import row_major, tile_spec
+from girih.lowering.loops.tile_spec import byte_strides, tile_spec
 from tests.support import graphs
 from tests.support.odd_graphs import grouped, odd_graph, several_columns
 from tests.support.random_plans import random_plan
@@ -151,7 +151,7 @@ def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce
     whole = full(graph.tensor[op.output].shape)
     held = op_boxes(op, graph.tensor, whole).tensors
     strides = {
-        n: row_major(tuple(s.size for s in box), DTYPES[graph.tensor[n].dtype])
+        n: byte_strides(tuple(s.size for s in box), DTYPES[graph.tensor[n].dtype])
         for n, box in held.items()
         if n in graph.tensor
     }

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.api.exact import evaluate
+from girih.api.exact import evaluate_graph
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
@@ -19,7 +19,7 @@ from tests.support import graphs
 def outputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     given = {p.name: rng.standard_normal(p.shape).astype(graph.tensor[p.tensor].dtype) for p in graph.inputs}
-    return dict(evaluate(graph, given))
+    return dict(evaluate_graph(graph, given))
 
 
 def long_way(dtype: str = "float32") -> Graph:

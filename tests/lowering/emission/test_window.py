@@ -21,7 +21,7 @@ from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emission.kernel import compile_kernel
 from girih.lowering.emission.vector import Emitted
-from girih.lowering.loops.tile_spec import row_major, tile_spec
+from girih.lowering.loops.tile_spec import byte_strides, tile_spec
 from girih.solver.cost.instructions import vector_run
 from tests.support.numpy_check import check, error, inputs_of, run
 from tests.support.onnx_models import Model, onnxruntime_outputs
@@ -79,7 +79,7 @@ def emitted(graph: Graph, machine: Machine, op: Op, target: Box) -> tuple[int, i
     layout = {name: (box, dtypes[name]) for name, box in boxes.tensors.items()}
     there = [(s, p) for s, p in zip(op.stages, boxes.points, strict=True) if not is_empty(p)]
     predicted = sum(vector_run(engine, stage, points, layout).busy for stage, points in there)
-    dense = {n: row_major(shape_of(box), DTYPES[dtypes[n]]) for n, box in boxes.tensors.items()}
+    dense = {n: byte_strides(shape_of(box), DTYPES[dtypes[n]]) for n, box in boxes.tensors.items()}
     spec = tile_spec(op, graph.tensor, boxes, {n: s for n, s in dense.items() if n in graph.tensor}, None).spec
     made: list[Instruction] = []
     for step in compile_kernel(spec, machine).steps:

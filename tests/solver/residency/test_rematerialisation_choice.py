@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.api.exact import evaluate, reduce_cuts
+from girih.api.exact import evaluate_graph, reduce_cuts
 from girih.ir.box import Span, full
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import from_json, to_json
@@ -139,7 +139,7 @@ def test_the_program_computes_the_same_and_is_faster(plans: tuple[Plan, Plan]) -
     cycles: list[int] = []
     for made in plans:
         trace = simulate(lower(graph, made, MACHINE), MACHINE, graph.data, given)
-        expected = evaluate(planned_graph(graph, made), given, cuts=reduce_cuts(made))
+        expected = evaluate_graph(planned_graph(graph, made), given, cuts=reduce_cuts(made))
         assert trace.summary.violation_count == 0
         assert all(np.array_equal(trace.outputs[name], array) for name, array in expected.items())
         cycles.append(trace.summary.cycles)
