@@ -41,7 +41,7 @@ def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ())
     for row in rows:
         waits = row.waits
         parts = (
-            row.extra, row.rounding + row.issue + row.slowed, waits["fetch_weights"],
+            row.extra, row.rounding + row.fill + row.issue + row.slowed, waits["fetch_weights"],
             waits["fetch_data"], waits["load_weights"] + waits["load_data"], waits["store"] + waits["spill"],
             waits["engine"], waits["cores"] + waits["host"],
         )  # fmt: skip

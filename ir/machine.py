@@ -44,7 +44,10 @@ class Engine:
     ``classes`` are the instruction classes it runs: matrix, vector, copy, broadcast, dma, host. ``lanes`` gives, by
     dtype, elements a cycle (vector: of the destination's dtype; matrix: rows x columns x 1 multiply-accumulates, of
     the operands' dtype). ``issue`` is the cost of each instruction in cycles, ``latency`` the fill time of its
-    pipeline, ``special`` the factor by which special functions are slower. Copy engines move up to ``bytes_per_cycle``.
+    pipeline, ``special`` the factor by which special functions are slower. ``fill``: cycles in which the array of a
+    matrix engine is filled and drained for each block of rows x columns results of an instruction, on top of its
+    products; an output-stationary array that finishes a block before the next begins has rows + columns - 2 (Samajdar
+    et al., ISPASS 2020), one that overlaps them has 0. Copy engines move up to ``bytes_per_cycle``.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Engine:
     latency: int
     rows: int = 0
     columns: int = 0
+    fill: int = 0
     rate: dict[str, float] | None = None
     lanes: dict[str, int] | None = None
     special: int = 1

@@ -20,7 +20,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,12 @@ def output_stationary(layer: Layer, machine: Machine) -> int:
     return folds(layer, machine) * (layer.k + engine.rows + engine.columns - 2) - 1
 
 
+def filling_each_fold(machine: Machine) -> Machine:
+    """The machine with an array that is filled and drained for each fold as SCALE-Sim's is."""
+    engines = (replace(e, fill=e.rows + e.columns - 2) if "matrix" in e.classes else e for e in machine.engines)
+    return replace(machine, engines=tuple(engines))
+
+
 def weight_stationary(layer: Layer, machine: Machine) -> int:
     """SCALE-Sim's rule with k on the rows: each fold loads its weights, then all positions stream through."""
     engine = machine.engine_for("matrix")
@@ -93,10 +99,10 @@ def engine_row(layer: Layer, machine: Machine, theirs: int) -> Row:
     count, fold = trace.summary.instructions, folds(layer, machine)
     products = trace.summary.busy[engine.name] - count * engine.issue
     causes = {
-        "fill and drain of each fold": -fold * (engine.rows + engine.columns - 2),
+        "fill and drain of each fold": fold * (engine.fill - (engine.rows + engine.columns - 2)),
         "issue": count * engine.issue,
         "latency": engine.latency,
-        "rounding of tiles": products - fold * layer.k,
+        "rounding of tiles": products - fold * (layer.k + engine.fill),
         "counting from 0": 1,
     }
     return Row(layer.key, trace.cycles, theirs, causes)

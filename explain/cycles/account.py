@@ -78,7 +78,8 @@ class _Account:
             for node, cycles in self._track(ledger, instance, core, nodes):
                 instruction, parts = self._costs[node[0]][node[1]], ledger.parts[self._op(node)]
                 parts["peak"] += instruction.peak
-                parts["rounding"] += instruction.cost.busy - instruction.peak - instruction.issue
+                parts["fill"] += instruction.fill
+                parts["rounding"] += instruction.cost.busy - instruction.peak - instruction.fill - instruction.issue
                 parts["issue"] += instruction.issue
                 parts["slowed"] += cycles - instruction.cost.busy
         return ledger

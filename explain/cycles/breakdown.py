@@ -2,12 +2,14 @@
 
 For an engine, averaged over the cores that have one, and for each segment or operator:
 
-    cycles = peak + rounding + issue + slowed + waits          peak = work + extra
+    cycles = peak + rounding + fill + issue + slowed + waits          peak = work + extra
 
 - *peak*: what it executed, at its peak rate. *work* of it is what the lower bound counts, *extra* the rest: halos that
   are computed twice, products with padding, and whatever else the bound knows to be avoidable.
 - *rounding*: rows and columns of the array, lanes and bursts that are not full. Rows and columns that no plan can fill
   are *work*, and so part of the *peak*.
+- *fill*: the array is filled and drained for blocks beyond those that every plan has, such as again for each part of a
+  reduction. What no plan can avoid is *work*, and so part of the *peak*.
 - *issue*: issuing instructions.
 - *slowed*: by how much instructions took longer than alone, because they shared links and banks.
 - *waits*: the engine was idle, by cause, as :mod:`.critical_path` attributes each cycle. While other cores compute and
@@ -73,6 +75,7 @@ class BreakdownRow:
     extra: float | None
     peak: float
     rounding: float
+    fill: float
     issue: float
     slowed: float
     busy: float

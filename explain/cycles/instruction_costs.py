@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from ...ir.graph import Tensor
 from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction
-from ...ir.isa.timing import Cost, instruction_cost, matrix_shape, vector_shape
+from ...ir.isa.timing import Cost, instruction_cost, matrix_fill, matrix_shape, vector_shape
 from ...ir.machine import Engine, Machine
 from ...ir.program import Program
 
@@ -20,13 +20,14 @@ _WITHOUT_ADDRESSES = {
 
 @dataclass(frozen=True)
 class InstructionCost:
-    """``cost`` as the machine says; ``peak`` and ``issue`` of it in cycles of the engine.
+    """``cost`` as the machine says; ``peak``, ``fill`` of the array and ``issue`` of it in cycles of the engine.
 
     Starting a kernel of the host is part of its peak, as it is for the lower bound.
     """
 
     cost: Cost
     peak: float
+    fill: int
     issue: int
 
 
@@ -47,17 +48,19 @@ class InstructionCosts:
         if known is None:
             cost = instruction_cost(self._machine, engine, instruction, self._kernel_bytes)
             issue = 0 if instruction.row.kind == "host" else cost.issue
-            known = self._known[key] = InstructionCost(cost, _peak(self._machine, engine, instruction, cost), issue)
+            fill = matrix_fill(engine, *matrix_shape(instruction)) if instruction.row.kind == "matrix" else 0
+            peak = _peak(self._machine, engine, instruction, cost, fill)
+            known = self._known[key] = InstructionCost(cost, peak, fill, issue)
         return known
 
 
-def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost) -> float:
+def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost, fill: int) -> float:
     """Cycles that an instruction would take at the peak rate of its engine and of the links that it crosses."""
     row = instruction.row
     if row.kind == "matrix":
         m, n, k = matrix_shape(instruction)
         full = -(-m // engine.rows) * engine.rows * -(-n // engine.columns) * engine.columns * k
-        return cost.body * m * n * k / full if full else 0.0
+        return (cost.body - fill) * m * n * k / full if full else 0.0
     if row.kind == "vector":
         *_, along = vector_shape(instruction)
         operand = row.operands[0 if row.latency == "vector" else 1].name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from ...ir.bounds.lower_bound import ResourceWork
@@ -17,9 +17,9 @@ Wait = tuple[str, str, str]
 
 
 class Ledger:
-    """By operator: cycles in ``parts`` (peak, rounding, issue, slowed, boundary) and ``waits``, summed over units.
+    """By operator: cycles in ``parts`` (peak, rounding, fill, issue, slowed, boundary) and ``waits``.
 
-    ``busy`` has the cycles of each instance apart.
+    All are summed over units; ``busy`` has the cycles of each instance apart.
     """
 
     def __init__(self, resource: str, units: int) -> None:
@@ -46,10 +46,14 @@ class Ledger:
                 reasons[wait] += cycles / count
         longest = sorted(reasons.items(), key=itemgetter(1), reverse=True)[:_MOST_REASONS]
         busy = [sum(by_op.get(o, 0.0) for o in ops) for by_op in self.busy]
-        # What no plan can fill counts as work; by doing more than that, an operator may fill some of it.
-        rounded = {} if work is None else work.rounded
-        unfilled = sum(min(rounded[o], self.parts[o]["rounding"] / count) for o in ops if o in rounded)
-        peak, rounding = part("peak") + unfilled, part("rounding") - unfilled
+
+        def unavoidable(name: str, cycles: Mapping[str, float]) -> float:
+            return sum(min(cycles[o], self.parts[o][name] / count) for o in ops if o in cycles)
+
+        # What no plan can avoid counts as work; by doing more than that, an operator may fill some rows and columns.
+        unfilled = 0.0 if work is None else unavoidable("rounding", work.rounded)
+        filled = 0.0 if work is None else unavoidable("fill", work.filled)
+        peak = part("peak") + unfilled + filled
         useful = None if work is None else sum(work.by_op.get(o, 0.0) for o in ops)
         return BreakdownRow(
             resource=self.resource,
@@ -60,7 +64,8 @@ class Ledger:
             work=useful,
             extra=None if useful is None else peak - useful,
             peak=peak,
-            rounding=rounding,
+            rounding=part("rounding") - unfilled,
+            fill=part("fill") - filled,
             issue=part("issue"),
             slowed=part("slowed"),
             busy=sum(busy) / count,

@@ -22,6 +22,7 @@ _WAITS = {
 _BUSY = {
     "extra": "computes or moves what the lower bound does not count",
     "rounding": "rounds up to rows, columns, lanes or bursts",
+    "fill": "fills and drains the array again",
     "issue": "issues instructions",
     "slowed": "shares links and banks",
 }
@@ -50,7 +51,7 @@ def verdict(row: BreakdownRow, ops: Sequence[str], machine: Machine) -> str:
 
 
 def _cycles(row: BreakdownRow, name: str) -> float:
-    return {"extra": row.extra or 0.0, "rounding": row.rounding, "issue": row.issue, "slowed": row.slowed}[name]
+    return row.extra or 0.0 if name == "extra" else float(getattr(row, name))
 
 
 def _wait(row: BreakdownRow, cause: str, machine: Machine) -> str:

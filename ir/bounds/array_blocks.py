@@ -12,6 +12,10 @@ them, and of every C-th column no more than it has blocks of columns: that makes
 holds the other way around. Where both are positions of several axes, boxes can be cunning (three of 2 x 2 cover 3 x 3,
 if what they pick lies apart), and only one side rounds: there are at least ⌈P / R⌉ · N / C and P / R · ⌈N / C⌉ blocks.
 
+The array is filled and drained for each block of results of an instruction (rule 9, too), whatever part of the
+reduction it takes. At one point of the batch, all blocks are at least as many as those that cover the products of any
+one k, and so as the mean of these over all k.
+
 Rows of several images count as one sum, for an instruction can span images, also in a convolution of 3 x 3: a tile of
 one column of all images has rows of both. Nor are the lanes of the vector engine rounded: it may lay any dimension of
 a result along them.
@@ -36,6 +40,11 @@ def least_blocks(stage: Stage, inside: InBoundsPoints, engine: Engine) -> float:
     one_axis = sum(w > 1 for w in widths) <= 1 or sum(stage.axes[a].extent > 1 for a in roles.m) <= 1
     lines = inside.line_counts(roles.m, (*roles.batch, *roles.k))
     return sum(times * _blocks(rows, prod(widths), engine, one_axis) for rows, times in lines.items())
+
+
+def least_fills(stage: Stage, blocks: float) -> float:
+    """How often the array is filled at least, for a contraction that takes these ``blocks`` over all of a reduction."""
+    return blocks / prod(stage.axes[a].extent for a in contraction_axes(stage).k)
 
 
 def _blocks(rows: int, columns: int, engine: Engine, one_axis: bool) -> float:

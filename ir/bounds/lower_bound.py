@@ -3,7 +3,8 @@
 For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 
 - the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
-  that are full but for rows and columns that no plan can fill (:mod:`.array_blocks`). (A plan could give these to the
+  that are full but for rows and columns that no plan can fill, and that are filled and drained once for all of a
+  reduction (:mod:`.array_blocks`). (A plan could give these to the
   vector engine, but no strategy does: the bound is that of plans that do not.)
 - the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
   combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
@@ -31,7 +32,7 @@ from math import ceil
 from ..graph import DTYPES, Graph, Op, Stage
 from ..isa.scalar_functions import ELEMENTS
 from ..machine import Engine, Machine
-from .array_blocks import least_blocks
+from .array_blocks import least_blocks, least_fills
 from .demanded_elements import InBoundsPoints, Points, demanded_points
 from .two_phase import two_phase_bound
 
@@ -44,7 +45,8 @@ class ResourceWork:
     """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
 
     ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
-    an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan (absent: none).
+    an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan, and ``filled`` to fill
+    and drain the array in every plan (absent: none).
     """
 
     resource: str
@@ -52,6 +54,7 @@ class ResourceWork:
     reason: str
     by_op: Mapping[str, float]
     rounded: Mapping[str, float] = field(default_factory=dict[str, float])
+    filled: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
@@ -117,17 +120,22 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     engine = machine.engine_for("matrix")
     cycles: dict[str, float] = defaultdict(float)
     rounded: dict[str, float] = defaultdict(float)
+    filled: dict[str, float] = defaultdict(float)
     macs = 0
     for op, position, stage, inside in _running(graph, points):
         dtypes = _dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
             rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])] * machine.cores
             blocks = least_blocks(stage, inside, engine)
-            cycles[op.name] += blocks / rate
+            fill = engine.fill * least_fills(stage, blocks) / machine.cores
+            cycles[op.name] += blocks / rate + fill
+            filled[op.name] += fill
             rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
             macs += inside.count
     reason = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded)
+    if engine.fill:
+        reason += f", each of which takes {engine.fill} cycles to fill and drain"
+    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded, filled)
 
 
 def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:

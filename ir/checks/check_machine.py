@@ -18,7 +18,7 @@ CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host")
 ROLES = ("main", "shared", "local", "weights", "accumulator")
 LARGEST = 2**40 - 1
 """Capacities are at most this, because instructions hold addresses in 40 bits."""
-_MAY_BE_ZERO = {"interleave", "issue", "latency", "queue_depth", "rows", "columns", "bytes_per_cycle@engines"}
+_MAY_BE_ZERO = {"interleave", "issue", "latency", "queue_depth", "rows", "columns", "fill", "bytes_per_cycle@engines"}
 _NEEDS = {"matrix": ("rows", "columns", "rate"), "vector": ("lanes",)}
 _WAYS = (
     ("copy", "shared", "local"), ("copy", "local", "shared"), ("copy", "shared", "weights"),

@@ -18,7 +18,7 @@ from math import prod
 from ..box import Affine
 from ..machine import Engine
 from .loop_bounds import Dimension, merge_loops
-from .timing import matrix_body
+from .timing import matrix_body, matrix_fill
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class MatrixWindow:
 
 @dataclass(frozen=True)
 class MatrixForm:
-    """``instructions`` that take ``busy`` cycles in all; loops are numbered as those of ``extents``.
+    """``instructions`` that take ``busy`` cycles in all, ``fill`` of them to fill and drain the array.
 
-    ``kept[i]`` is the number that loop i had before loops were merged. Without ``row`` and ``column`` an instruction is
-    a product, with them a convolution. ``repeated`` are the windows that no loop of an instruction walks: where one is
-    out of bounds, nothing is emitted.
+    Loops are numbered as those of ``extents``. ``kept[i]`` is the number that loop i had before loops were merged.
+    Without ``row`` and ``column`` an instruction is a product, with them a convolution. ``repeated`` are the windows
+    that no loop of an instruction walks: where one is out of bounds, nothing is emitted.
     """
 
     extents: tuple[int, ...]
@@ -85,6 +85,7 @@ class MatrixForm:
     repeated: tuple[MatrixWindow, ...]
     instructions: int
     busy: int
+    fill: int
 
     @property
     def axes(self) -> tuple[int | None, ...]:
@@ -143,11 +144,12 @@ def matrix_form(
     columns, depth = (group[0] if group else None for group in (n, k))
     inner = [w for w in windows if w.inner]
 
-    def cost(loops: Collection[int | None]) -> tuple[int, int]:
-        """(instructions, busy cycles) if these ``loops`` are in the instruction."""
+    def cost(loops: Collection[int | None]) -> tuple[int, int, int]:
+        """(instructions, busy cycles, those of fill) if these ``loops`` are in the instruction."""
         rows, cols, reduced = (prod(merged[a] for a in group if a in loops) for group in (roles.m, roles.n, roles.k))
         instructions = prod(e for a, e in enumerate(merged) if a not in loops)
-        return instructions, instructions * (engine.issue + matrix_body(engine, rows, cols, reduced, dtype))
+        busy = engine.issue + matrix_body(engine, rows, cols, reduced, dtype)
+        return instructions, instructions * busy, instructions * matrix_fill(engine, rows, cols, reduced)
 
     repeated = tuple(w for w in windows if not w.inner)
     if not inner and len(m) < 2 and len(k) < 2:

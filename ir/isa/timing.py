@@ -56,7 +56,12 @@ def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
     rate = (engine.rate or {}).get("int8" if dtype == "uint8" else dtype)
     if not rate:
         raise UnsupportedError(f"{engine.name} does not multiply {dtype}")
-    return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate)
+    return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate) + matrix_fill(engine, m, n, k)
+
+
+def matrix_fill(engine: Engine, m: int, n: int, k: int) -> int:
+    """Of these cycles, those in which the array is filled and drained: for each of its blocks of results."""
+    return -(-m // engine.rows) * -(-n // engine.columns) * engine.fill if k else 0
 
 
 def contiguous_runs(extents: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:

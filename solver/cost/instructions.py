@@ -28,11 +28,15 @@ StageBuffers = Mapping[str, tuple[Box, str]]
 
 @dataclass(frozen=True)
 class EngineTime:
-    """What instructions take of one engine: ``busy`` cycles in all; the last result is visible ``latency`` later."""
+    """What instructions take of one engine: ``busy`` cycles in all; the last result is visible ``latency`` later.
+
+    ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained.
+    """
 
     instructions: int
     busy: int
     latency: int
+    fill: int = 0
 
 
 def row_major(box: Box) -> tuple[int, ...]:
@@ -180,7 +184,7 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
     form = matrix_form(engine, dtype, extents, strides, dimensions, guarded)
-    return EngineTime(form.instructions, form.busy, engine.latency)
+    return EngineTime(form.instructions, form.busy, engine.latency, form.fill)
 
 
 @dataclass(frozen=True)

@@ -90,12 +90,16 @@ class Weights:
 
 @dataclass(frozen=True)
 class Work:
-    """Of one core: busy cycles of the engines, issue included, and instructions of each."""
+    """Of one core: busy cycles of the engines, issue included, and instructions of each.
+
+    ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained.
+    """
 
     matrix: int = 0
     vector: int = 0
     matrix_instructions: int = 0
     vector_instructions: int = 0
+    matrix_fill: int = 0
 
     def plus(self, other: Work, times: int = 1) -> Work:
         return Work(
@@ -103,6 +107,7 @@ class Work:
             self.vector + times * other.vector,
             self.matrix_instructions + times * other.matrix_instructions,
             self.vector_instructions + times * other.vector_instructions,
+            self.matrix_fill + times * other.matrix_fill,
         )
 
 
@@ -190,7 +195,7 @@ class OpCost:
                 continue
             if position == self.contraction:
                 run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                total = total.plus(Work(run.busy, 0, run.instructions, 0))
+                total = total.plus(Work(run.busy, 0, run.instructions, 0, run.fill))
             else:
                 run = vector_run(self.vector, stage, points, layout)
                 total = total.plus(Work(0, run.busy, 0, run.instructions))

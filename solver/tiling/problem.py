@@ -95,6 +95,7 @@ class ShapeTable:
         self.matrix = column([s.work.matrix for s in shapes])
         self.vector = column([s.work.vector for s in shapes])
         self.instructions = column([s.work.matrix_instructions for s in shapes])
+        self.fill = column([s.work.matrix_fill for s in shapes])
 
     def loads(self, reduce_tiles: int, versions: int) -> Float:
         """How often a tile of weights is loaded, when ``versions`` are held and replaced in turn."""
@@ -111,7 +112,8 @@ def cycles(
     for the last tile."""
     if cost.contraction is None:
         return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
-    matrix = table.matrix + (mode.reduction.count - 1) * table.instructions * cost.matrix.issue
+    again = table.instructions * cost.matrix.issue + table.fill
+    matrix = table.matrix + (mode.reduction.count - 1) * again
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
     number = table.loads(mode.reduction.count, mode.weight_depth)

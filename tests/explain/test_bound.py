@@ -30,7 +30,14 @@ def subject(seed: int) -> tuple[Graph, Machine]:
     """Products and pools with padding, strides and dilation, and whatever else a graph may hold."""
     rng = Random(seed)
     target = rng.choice(list(DTYPES))
-    return random_graph(seed, DTYPES[target], rng.randint(1, 5)), load_machine(target)
+    graph = random_graph(seed, DTYPES[target], rng.randint(1, 5))
+    return graph, filling(load_machine(target), rng.choice([0, 7, 94]))
+
+
+def filling(machine: Machine, cycles: int) -> Machine:
+    """The machine with an array that takes so many cycles to fill and drain for each block."""
+    engines = (replace(e, fill=cycles) if "matrix" in e.classes else e for e in machine.engines)
+    return replace(machine, engines=tuple(engines))
 
 
 def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
@@ -46,7 +53,7 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
     accounted = cycle_breakdown(graph, found, program, machine, trace)
     for row in (*accounted.totals, *accounted.operators):
         if row.extra is not None and not (on_vector and row.resource == machine.engine_for("matrix").name):
-            assert min(row.extra, row.rounding) >= -1e-6, (
+            assert min(row.extra, row.rounding, row.fill) >= -1e-6, (
                 f"{row.resource} {row.op}: {row.work} counted, {row.peak} done\n{graph}\n{found}"
             )
 

@@ -57,18 +57,18 @@ EXAMPLES = [(network, target, barrier) for network in NETWORKS for target in DTY
 
 def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: Machine) -> None:
     for row in (*found.totals, *found.segments, *found.operators):
-        inside = row.peak + row.rounding + row.issue + row.slowed
+        inside = row.peak + row.rounding + row.fill + row.issue + row.slowed
         assert inside == pytest.approx(row.busy, abs=1e-6)
         assert row.busy + sum(row.waits.values()) == pytest.approx(row.cycles, abs=1e-6)
         assert row.busiest >= row.busy - 1e-6
         assert -1e-6 <= row.boundary <= sum(row.waits.values()) + 1e-6
-        assert min(row.rounding, row.issue, *row.waits.values()) >= -1e-6
+        assert min(row.rounding, row.fill, row.issue, *row.waits.values()) >= -1e-6
         if row.work is not None:
             assert row.extra is not None and row.work + row.extra == pytest.approx(row.peak, abs=1e-6)
     for total in found.totals:
         assert total.cycles == pytest.approx(trace.cycles, abs=1e-6)
         parts = found.segments_of(total.resource)
-        for name in ("cycles", "peak", "rounding", "issue", "slowed", "busy", "boundary"):
+        for name in ("cycles", "peak", "rounding", "fill", "issue", "slowed", "busy", "boundary"):
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
             assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
@@ -77,7 +77,7 @@ def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: M
     cycles, reason = lower_bound(graph, machine)
     assert reason.startswith(f"{found.bounding}: ")
     assert bounding.work is not None and ceil(bounding.work - 1e-6) == cycles
-    lost = (bounding.extra, bounding.rounding, bounding.issue, bounding.slowed, *bounding.waits.values())
+    lost = (bounding.extra, bounding.rounding, bounding.fill, bounding.issue, bounding.slowed, *bounding.waits.values())
     assert bounding.work + sum(part or 0.0 for part in lost) == pytest.approx(trace.cycles, abs=1e-6)
     assert sum(row.cycles for row in found.operators) == pytest.approx(trace.cycles, abs=1e-6)
 
@@ -291,11 +291,11 @@ def test_the_verdict_names_what_is_waited_for_most() -> None:
 def test_every_loss_has_words() -> None:
     machine = load_machine("stcp920")
     base = BreakdownRow(
-        "MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ()
+        "MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ()
     )
     assert losses(base, machine) == ""
     for cause in CAUSES:
         row = replace(base, waits={**base.waits, cause: 5.0})
         assert losses(row, machine).startswith("50 % waits")
-    for name in ("extra", "rounding", "issue", "slowed"):
+    for name in ("extra", "rounding", "fill", "issue", "slowed"):
         assert losses(replace(base, **{name: 1.0}), machine).startswith("10 % ")

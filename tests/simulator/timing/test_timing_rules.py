@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -86,6 +87,22 @@ def test_a_matrix_instruction_of_stcp920() -> None:
     trace = simulate(program({"MME0": [matmul]}), chip, {}, {}, data=False)
     assert times(trace) == [[(0, 216)]]
     assert trace.cycles == 264
+
+
+def test_the_array_is_filled_for_each_block_of_results() -> None:
+    # As above, in an array that takes 64 + 32 - 2 cycles to fill and drain: 94 more for each of 2 blocks, whether the
+    # products are of 100 positions or, at twice the rate, of bytes.
+    chip = load_machine("stcp920")
+    engines = (replace(e, fill=94) if e.name == "MME" else e for e in chip.engines)
+    chip = replace(chip, engines=tuple(engines))
+    for dtype, size, products in (("float16", 2, 200), ("int8", 1, 100)):
+        ends = array("dst", "IM", 0, "float32", 128, 4) | array("a", "L1", 0, dtype, 100 * size, size)
+        b = array("b", "L1W", 0, dtype, 32 * size, size)
+        full = make("mmatmul", 0, {"m": 128, "n": 32, "k": 100} | ends | b)
+        empty = make("mmatmul", 0, {"m": 128, "n": 32, "k": 0} | ends | b)
+        busy = 16 + products + 2 * 94
+        trace = simulate(program({"MME0": [full, empty]}), chip, {}, {}, data=False)
+        assert times(trace) == [[(0, busy), (busy, busy + 16)]]
 
 
 def test_a_matrix_instruction_reads_again_for_every_block() -> None:
