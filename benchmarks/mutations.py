@@ -35,6 +35,7 @@ from benchmarks.networks import columns
 from benchmarks.ordering import unordered
 from girih.api.check import check, compare
 from girih.api.exact import evaluate_graph, reduce_cuts
+from girih.api.rounding import tolerances
 from girih.api.run import make_inputs
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
@@ -61,6 +62,7 @@ class Subject:
     outputs: Arrays
     exact: Arrays
     reference: Arrays
+    tolerances: Mapping[str, float]
     samples: int | None = None
 
     @classmethod
@@ -72,7 +74,8 @@ class Subject:
         trace = simulate(program, machine, graph.data, inputs)
         assert trace.violations == (), trace.violations[0]
         assert unordered(program, machine) is None
-        subject = cls(name, program, machine, graph, inputs, trace.outputs, exact, reference, samples)
+        allowed = tolerances(graph, inputs, None, samples)
+        subject = cls(name, program, machine, graph, inputs, trace.outputs, exact, reference, allowed, samples)
         assert subject.passes(trace.outputs) and subject.is_exact(trace.outputs)
         return subject
 
@@ -82,11 +85,11 @@ class Subject:
     def passes(self, outputs: Arrays) -> bool:
         """Whether `girih run --check` would let these outputs pass."""
         compared = {n: o if self.samples is None else o[: self.samples] for n, o in outputs.items()}
-        return check(self.graph, compared, self.reference, self.samples).passed
+        return check(self.graph, compared, self.reference, self.samples, self.tolerances).passed
 
     def is_exact(self, outputs: Arrays) -> bool:
         """Whether `girih run --exact` would."""
-        return check(self.graph, outputs, self.exact, None, exact=True).passed
+        return check(self.graph, outputs, self.exact, None).passed
 
 
 @dataclass(frozen=True)

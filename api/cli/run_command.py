@@ -55,7 +55,8 @@ def run_command(
       violations          how many the simulator found; violation_list has the first
       check               network (--check), exact (--exact) or null: what the outputs were compared with
       rel_err             |y - reference| / |reference|, Euclidean, of the worst output;
-                          it must not exceed tolerance, which is 0 with --exact
+                          it must not exceed tolerance: what rounding errors of the network on
+                          these inputs explain, and 0 with --exact
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters writes them for each core, with their meaning
@@ -117,6 +118,7 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         if port.name in errors:
             error = errors[port.name]
             row |= {"rel_err": error.rel_err, "max_abs_err": error.max_abs_err, "max_rel_err": error.max_rel_err}
+            row["tolerance"] = error.tolerance
             row |= {"different": error.different, "first_different": error.first if error.different else None}
         outputs.append(row)
     return {
@@ -154,7 +156,7 @@ def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
         if check.exact:
             lines += [f"output {o.name!r}: {o.different:,} of {o.elements:,} elements differ" for o in check.outputs]
         else:
-            lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {check.tolerance:g}" for o in check.outputs]
+            lines += [f"output {o.name!r}: error {o.rel_err:.2e}, at most {o.tolerance:.2e}" for o in check.outputs]
     ratio = f", {run.cycles / run.lower_bound_cycles:.2f} x the lower bound" if run.lower_bound_cycles else ""
     rate = f", {run.items_per_second:,.1f} items/s" if run.items_per_second else ""
     verdict = "" if check is None and result.passed else " passed;" if result.passed else " FAILED;"

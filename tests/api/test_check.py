@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.check import Check, check, compare, tolerance
+from girih.api.check import Check, check, compare
 from girih.api.numpy_functions import saturated
 from tests.support.graphs import conv
 
@@ -26,19 +26,21 @@ def test_the_error_is_relative_to_the_norm() -> None:
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_what_is_not_finite_fails(wrong: float) -> None:
-    found = compare("y", np.array([3.0, -4.0, wrong], np.float32), REFERENCE)
-    assert not Check((found,), 1e9).passed
+    found = compare("y", np.array([3.0, -4.0, wrong], np.float32), REFERENCE, 1e9)
+    assert not Check((found,)).passed
+    fine = compare("x", REFERENCE, REFERENCE, 1e9)
+    assert Check((fine, found, fine)).worst == found
 
 
 def test_the_same_infinity_passes() -> None:
     both = np.array([-np.inf, 1.0], np.float32)
-    assert Check((compare("y", both, both),), 1e-4).passed
+    assert Check((compare("y", both, both),)).passed
 
 
 def test_a_reference_of_zeros() -> None:
     zeros = np.zeros(3, np.float32)
     assert compare("y", zeros, zeros).rel_err == 0
-    assert not Check((compare("y", zeros + 1, zeros),), 1.0).passed
+    assert not Check((compare("y", zeros + 1, zeros, 1.0),)).passed
 
 
 def test_booleans_and_integers_are_compared() -> None:
@@ -47,15 +49,18 @@ def test_booleans_and_integers_are_compared() -> None:
 
 
 def test_the_worst_output_counts() -> None:
-    good, bad = compare("a", REFERENCE, REFERENCE), compare("b", REFERENCE * 2, REFERENCE)
-    both = Check((good, bad), 0.5)
+    good, bad = compare("a", REFERENCE, REFERENCE, 0.5), compare("b", REFERENCE * 2, REFERENCE, 0.5)
+    both = Check((good, bad))
     assert both.rel_err == 1
     assert not both.passed
 
 
-def test_half_precision_is_allowed_more() -> None:
-    assert tolerance(conv(dtype="float32")) == 1e-4
-    assert tolerance(conv(dtype="float16")) == 2e-2
+def test_each_output_has_its_tolerance() -> None:
+    """The worst is the one that is farthest beyond its own, not the one with the largest error."""
+    rough, fine = compare("a", REFERENCE * 2, REFERENCE, 1.5), compare("b", REFERENCE * 1.25, REFERENCE, 0.125)
+    both = Check((rough, fine))
+    assert (both.passed, both.rel_err, both.tolerance) == (False, 0.25, 0.125)
+    assert Check((rough,)).passed and Check(()).passed
 
 
 def test_what_differs_is_counted_and_the_first_is_found() -> None:
@@ -81,9 +86,11 @@ def test_exact_allows_nothing() -> None:
     right = np.ones(port.shape, np.float16)
     wrong = right.copy()
     wrong[0, 1, 2, 3] = np.nextafter(np.float16(1), np.float16(2))
-    for exact in (True, False):
-        assert check(graph, {port.name: right}, {port.name: right}, None, exact=exact).passed
-        assert check(graph, {port.name: wrong}, {port.name: right}, None, exact=exact).passed is not exact
+    for tolerances in (None, {port.name: 1e-3}):
+        verdict = check(graph, {port.name: right}, {port.name: right}, None, tolerances)
+        assert verdict.passed and verdict.exact is (tolerances is None)
+        verdict = check(graph, {port.name: wrong}, {port.name: right}, None, tolerances)
+        assert verdict.passed is (tolerances is not None)
 
 
 @pytest.mark.parametrize("value", [300.7, -300.7, np.nan, np.inf, -np.inf, 1e30])

@@ -35,7 +35,7 @@ def test_half_precision_on_the_default_target() -> None:
     network = build("tiny-transformer").SerializeToString()
     result = girih.compile(network, precision="fp16", batch=2, solver_timeout=30).run(check=True)
     assert result.check is not None
-    assert result.check.tolerance == 2e-2
+    assert 5e-4 < result.check.rel_err <= result.check.tolerance < 1e-2
 
 
 def test_a_saved_network_runs_the_same(compiled: girih.Compiled, tmp_path: Path) -> None:
