@@ -27,6 +27,7 @@ from itertools import accumulate, pairwise
 from ...ir.graph import Graph
 from ...ir.machine import Machine, Memory
 from ...ir.plan import LocalBuffer, Plan
+from ..cost.operator import Rates
 
 Costs = Mapping[tuple[int, int], tuple[float, float]]
 """By two segments: the waits if both or neither are reflected, and if one is."""
@@ -81,10 +82,7 @@ def _costs(graph: Graph, machine: Machine, plan: Plan, memory: Memory) -> Costs:
     for buffer in plan.local:
         if buffer.memory == memory.name:
             by_segment[buffer.segment].append(buffer)
-    shared = machine.role("shared").name
-    rate = min(
-        (ln.bytes_per_cycle for ln in machine.links if ln.memory == shared and ln.direction != "write"), default=1
-    )
+    rate = Rates.of(machine).read
     first = list(accumulate((len(plan.segments[step.segment].ops) for step in plan.steps), initial=0))
     costs: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for number, (step, after) in enumerate(pairwise(plan.steps)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ class Rates:
     read: float
     write: float
     main: float
-    """Main memory, the slower direction."""
+    """Main memory, the slower direction, as far as the DMA engine moves it."""
     latency: int
     """Cycles from the end of a load from shared memory until its data can be used."""
     store_latency: int
@@ -63,7 +63,7 @@ class Rates:
             out=out,
             read=rate(shared, "read"),
             write=rate(shared, "write"),
-            main=min(rate(main, "read"), rate(main, "write")),
+            main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf),
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
         )

@@ -22,6 +22,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, leaving
 from ..cost.local_buffers import is_streamed, lifetimes, round_up, stationary
+from ..cost.operator import Rates
 from ..switches import ALL_ON, Disabled
 from .tensor_partition import common_refinement, disjoint_hulls, finest_partition, hull_of, read_groups, slices
 from .weight_chunks import (
@@ -154,14 +155,6 @@ class _Accesses:
     host_writes: list[int] = field(default_factory=list[int])
 
 
-def link_rate(machine: Machine) -> float:
-    """Bytes a cycle between main and shared memory in one direction."""
-    main = machine.role("main").name
-    links = [ln.bytes_per_cycle for ln in machine.links if ln.memory == main and ln.direction != "write"]
-    engine = machine.engine_for("dma").bytes_per_cycle
-    return min([*links, *([engine] if engine else [])])
-
-
 def residency_problem(
     graph: Graph, cells: Cells, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step],
     slot_cycles: Sequence[int], disabled: Disabled = ALL_ON,
@@ -231,7 +224,7 @@ class _Builder:
         fine = (size for most, size in CHUNKS if sum(-(-s // size) for s in streamed) <= most)
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
-        self.rate = link_rate(machine)
+        self.rate = Rates.of(machine).main
         self.items: list[FetchItem] = []
         self.intermediates: list[Intermediate] = []
         self.circular: dict[tuple[str, int], tuple[CircularBuffer, ...]] = {}

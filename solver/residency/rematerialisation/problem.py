@@ -10,7 +10,7 @@ from math import ceil
 from ....ir.graph import Graph
 from ....ir.machine import Machine
 from ....ir.plan import Plan
-from ..problem import link_rate
+from ...cost.operator import Rates
 
 DEEPEST = 3
 """Operators in a row that are rematerialised at most: each needs the inputs of the one before, and saves less. Chosen,
@@ -73,7 +73,7 @@ class _PlanTraffic:
     def __init__(self, graph: Graph, machine: Machine, plan: Plan) -> None:
         self.graph = graph
         self.plan = plan
-        self.rate = link_rate(machine)
+        self.rate = Rates.of(machine).main
         self.segment_of = {name: k for k, segment in enumerate(plan.segments) for name in segment.ops}
         self.fetched: dict[Pair, int] = defaultdict(int)
         self.stored: dict[str, int] = defaultdict(int)
