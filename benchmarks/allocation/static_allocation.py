@@ -34,7 +34,7 @@ from benchmarks.allocation.backjumping import restarts
 from girih.ir.machine import Memory
 from girih.solver.banks.first_fit import Item, cliques, pack, peak
 from girih.solver.banks.model import addresses, no_overlap, ordered
-from girih.solver.banks.problem import BankProblem, Request
+from girih.solver.banks.problem import BankProblem, BufferRequest
 from girih.solver.cpsat.backend import Budget, Model, Solution, Status, Var, solve
 from girih.solver.effort import Effort
 
@@ -240,7 +240,7 @@ class _Run:
         self.at, self.peak, self.source = at, peak(self.items, at), source
 
     def _problem(self, capacity: int) -> BankProblem:
-        requests = tuple(Request(b.name, b.size, (b.lower, b.upper)) for b in self.buffers)
+        requests = tuple(BufferRequest(b.name, b.size, (b.lower, b.upper)) for b in self.buffers)
         memory = Memory("memory", "local", "core", capacity * self.unit, 1, 1, 0)
         return BankProblem(requests, memory, self.unit, self.items, capacity, 0, ())
 

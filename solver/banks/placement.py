@@ -17,8 +17,8 @@ from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
-from .problem import Request
-from .solve import Overflow, Placement, place
+from .problem import BufferRequest
+from .solve import Placement, PlacementOverflow, place
 
 Conflict = tuple[int, int, float]
 AHEAD = 2
@@ -37,12 +37,12 @@ class Placing:
         self.walks = walks
         self.seed = seed
         self.disabled = disabled
-        self._known: dict[tuple[object, ...], Placement | Overflow] = {}
+        self._known: dict[tuple[object, ...], Placement | PlacementOverflow] = {}
         self._places: dict[tuple[Hashable, Budget], tuple[OperatorRun, LocalPlaces]] = {}
 
     def place(
-        self, requests: tuple[Request, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
-    ) -> Placement | Overflow:
+        self, requests: tuple[BufferRequest, ...], memory: Memory, conflicts: tuple[Conflict, ...], budget: Budget
+    ) -> Placement | PlacementOverflow:
         """An address for each request."""
         key = (memory.name, tuple((r.bytes, r.live, r.again) for r in requests), conflicts, budget)
         if key not in self._known:
@@ -72,7 +72,7 @@ class Placing:
                 continue
             local = [buffers[i] for i in in_memory]
             conflicts = tuple(self._conflicts(segment, cell, local, memory))
-            answer: Placement | Overflow | None = None
+            answer: Placement | PlacementOverflow | None = None
             for arrangement in self._arrangements(segment, local, memory):
                 group_of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
                 pairs = tuple((group_of[local[i]], group_of[local[j]], weight) for i, j, weight in conflicts)
@@ -82,7 +82,7 @@ class Placing:
                     answer = replace(answer, addresses=tuple(answer.addresses[group_of[b]] for b in local))
                     break
             assert answer is not None
-            if isinstance(answer, Overflow):
+            if isinstance(answer, PlacementOverflow):
                 return LocalOverflow(index, segment.ops[answer.live[0]], memory, replace(answer, effort=effort))
             solved.append(answer.solved)
             for i, address in zip(in_memory, answer.addresses, strict=True):
@@ -177,11 +177,11 @@ class _Arrangement:
     late: frozenset[str] = frozenset()
 
 
-def _requests(arrangement: _Arrangement) -> tuple[Request, ...]:
+def _requests(arrangement: _Arrangement) -> tuple[BufferRequest, ...]:
     """One request for each group."""
     last = max((b.live[1] for group in arrangement.groups for b in group), default=0) - 1
     return tuple(
-        Request(
+        BufferRequest(
             ", ".join(f"{b.op}:{b.name}" for b in group),
             max(b.bytes for b in group),
             _life(group, arrangement),
@@ -232,7 +232,7 @@ class LocalOverflow:
     segment: int
     op: str
     memory: Memory
-    overflow: Overflow
+    overflow: PlacementOverflow
 
 
 def together(model: str, solved: Iterable[Solved]) -> Solved | None:

@@ -14,7 +14,7 @@ PAIRS = 60
 
 
 @dataclass(frozen=True)
-class Request:
+class BufferRequest:
     """``bytes`` in the memory during ``live`` and, if that is given, from ``again`` on.
 
     ``name`` is for messages, ``at`` an address from a valid placement of all requests, if one is known.
@@ -31,7 +31,7 @@ class Request:
 class BankProblem:
     """Requests of one memory, in units: sizes and addresses are multiples of ``unit`` bytes."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[BufferRequest, ...]
     memory: Memory
     unit: int
     items: tuple[Item, ...]
@@ -50,7 +50,7 @@ class BankProblem:
 
 
 def bank_problem(
-    requests: tuple[Request, ...], memory: Memory, conflicts: tuple[tuple[int, int, float], ...]
+    requests: tuple[BufferRequest, ...], memory: Memory, conflicts: tuple[tuple[int, int, float], ...]
 ) -> BankProblem:
     """The instance in units as large as sizes and banks allow; ``conflicts`` are (i, j, weight)."""
     sizes = [-(-max(1, r.bytes) // memory.alignment) for r in requests]

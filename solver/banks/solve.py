@@ -14,7 +14,7 @@ from ..cpsat.backend import Budget, Solution
 from ..effort import NO_EFFORT, Effort
 from .first_fit import cliques, neighbours, pack, peak
 from .model import find, improve
-from .problem import BankProblem, Request, bank_problem
+from .problem import BankProblem, BufferRequest, bank_problem
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Overflow:
+class PlacementOverflow:
     """No placement was found: ``need`` bytes, at least if ``proven`` and otherwise in the best packing known.
 
     ``names`` are requests that live at one time within ``live``: together too large if ``proven``.
@@ -50,13 +50,13 @@ class Overflow:
 
 
 def place(
-    requests: tuple[Request, ...],
+    requests: tuple[BufferRequest, ...],
     memory: Memory,
     *,
     conflicts: tuple[tuple[int, int, float], ...] = (),
     budget: Budget,
     seed: int = 0,
-) -> Placement | Overflow:
+) -> Placement | PlacementOverflow:
     """Place the requests; ``conflicts`` are (i, j, weight). Addresses that the requests have are kept if they are valid
     and nothing is to be gained."""
     problem = bank_problem(requests, memory, conflicts)
@@ -184,9 +184,11 @@ def _placement(
     )
 
 
-def _overflow(problem: BankProblem, need: int, clique: tuple[int, ...], proven: bool, effort: Effort) -> Overflow:
+def _overflow(
+    problem: BankProblem, need: int, clique: tuple[int, ...], proven: bool, effort: Effort
+) -> PlacementOverflow:
     members = [problem.items[i] for i in clique]
-    return Overflow(
+    return PlacementOverflow(
         need * problem.unit,
         problem.memory.capacity,
         tuple(problem.requests[i].name for i in clique),

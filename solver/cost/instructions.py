@@ -39,7 +39,7 @@ class EngineTime:
     fill: int = 0
 
 
-def row_major(box: Box) -> tuple[int, ...]:
+def element_strides(box: Box) -> tuple[int, ...]:
     """Strides in elements of a dense array with the box's extents."""
     strides: list[int] = []
     step = 1
@@ -51,7 +51,7 @@ def row_major(box: Box) -> tuple[int, ...]:
 
 def _strides(access: Access, box: Box, loops: int) -> tuple[int, ...]:
     strides = [0] * loops
-    for index, step in zip(access.index, row_major(box), strict=True):
+    for index, step in zip(access.index, element_strides(box), strict=True):
         for axis, coeff in enumerate(index.coeffs):
             if coeff:
                 strides[axis] += coeff * step
@@ -86,7 +86,7 @@ def _dimensions(access: Access, points: Box, layout: StageBuffers) -> tuple[Dime
     box = layout[access.tensor][0]
     return tuple(
         Dimension(index.coeffs, index.const - span.lo, span.size, pitch).moved(points)
-        for index, span, pitch in zip(access.index, box, row_major(box), strict=True)
+        for index, span, pitch in zip(access.index, box, element_strides(box), strict=True)
     )
 
 
@@ -235,7 +235,7 @@ class Transfers:
     def _transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> Transfer:
         engine = route(self.machine, *way)
         item = DTYPES[dtype]
-        strides = [row_major(box) for box in boxes]
+        strides = [element_strides(box) for box in boxes]
         merged, kept = merge_loops(shape_of(part), strides)
         source, target = ([s[a] for a in kept] for s in strides)
         order = sorted(range(len(merged)), key=lambda a: (-source[a], -target[a]))

@@ -89,7 +89,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Work:
+class EngineWork:
     """Of one core: busy cycles of the engines, issue included, and instructions of each.
 
     ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained.
@@ -101,8 +101,8 @@ class Work:
     vector_instructions: int = 0
     matrix_fill: int = 0
 
-    def plus(self, other: Work, times: int = 1) -> Work:
-        return Work(
+    def plus(self, other: EngineWork, times: int = 1) -> EngineWork:
+        return EngineWork(
             self.matrix + times * other.matrix,
             self.vector + times * other.vector,
             self.matrix_instructions + times * other.matrix_instructions,
@@ -140,7 +140,7 @@ class OpCost:
         self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
         """Bytes of an element of the stationary operand."""
         self._shape = graph.tensor[op.output].shape
-        self._known: dict[tuple[object, ...], Work] = {}
+        self._known: dict[tuple[object, ...], EngineWork] = {}
 
     def _only_stationary(self) -> bool:
         reads = [
@@ -169,7 +169,7 @@ class OpCost:
         """Bytes of the stationary operand of a part."""
         return self.bytes(self.stationary, part.tensors.get(self.stationary)) if self.stationary else 0
 
-    def work(self, part: OpBoxes, cell: Mapping[str, Box]) -> Work:
+    def work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:
         """The work of ``part`` run as one tile, while local memory holds the boxes ``cell`` of the graph's tensors."""
         target = part.tensors[self.op.output]
         key = (
@@ -181,7 +181,7 @@ class OpCost:
             self._known[key] = self._work(part, cell)
         return self._known[key]
 
-    def _work(self, part: OpBoxes, cell: Mapping[str, Box]) -> Work:
+    def _work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:
         held = {
             n: part.tensors[n] if n == self.stationary else cell[n]
             for n in (*self.op.inputs, self.op.output)
@@ -189,20 +189,20 @@ class OpCost:
         }
         held |= {b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}
         layout = {name: (box, self.dtypes[name]) for name, box in held.items()}
-        total = Work()
+        total = EngineWork()
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
             if position == self.contraction:
                 run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                total = total.plus(Work(run.busy, 0, run.instructions, 0, run.fill))
+                total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill))
             else:
                 run = vector_run(self.vector, stage, points, layout)
-                total = total.plus(Work(0, run.busy, 0, run.instructions))
+                total = total.plus(EngineWork(0, run.busy, 0, run.instructions))
         return total
 
 
-def overlapped(cost: OpCost, work: Work, tiles: int, depth: int) -> int:
+def overlapped(cost: OpCost, work: EngineWork, tiles: int, depth: int) -> int:
     """Cycles of ``tiles`` equal tiles that do ``work`` in all, with private buffers multi-buffered ``depth`` times."""
     if cost.contraction is None:
         return work.vector
@@ -210,7 +210,7 @@ def overlapped(cost: OpCost, work: Work, tiles: int, depth: int) -> int:
     return max(work.matrix, work.vector, serial)
 
 
-def estimate(cost: OpCost, work: Work, part: OpBoxes, weights: Weights, rates: Rates) -> int:
+def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, rates: Rates) -> int:
     """Cycles of an operator on a whole cell that is tiled well, as if every tile size were possible.
 
     ``work`` is that of ``part``, the whole cell, as one tile. A relaxation: nothing is rounded to tiles, and weights
@@ -224,7 +224,7 @@ def estimate(cost: OpCost, work: Work, part: OpBoxes, weights: Weights, rates: R
     for tiles in (fewest, 2 * fewest, 4 * fewest, 8 * fewest):
         more = tiles - 1
         cut = work.plus(
-            Work(work.matrix_instructions * cost.matrix.issue, work.vector_instructions * cost.vector.issue), more
+            EngineWork(work.matrix_instructions * cost.matrix.issue, work.vector_instructions * cost.vector.issue), more
         )
         best = min(best, overlapped(cost, cut, tiles, 2) + work.vector // tiles + cost.latency)
     size = cost.weights(part)

@@ -54,7 +54,7 @@ from ..subproblem.time_budget import (
     affords,
     iterations,
 )
-from .evaluate import evaluate
+from .evaluate import evaluate_segments
 from .incumbent import Incumbent
 from .local_search import improve
 from .master import Cuts, Master, cost_cuts
@@ -250,7 +250,7 @@ class _Search:
     ) -> EvaluatedPlan | Infeasibility:
         """The plan of these segments; what is learned of their tiles is kept."""
         above = () if segmentation is None else (segmentation.solved,)
-        evaluation = evaluate(self.subproblem, self.incumbent, segments, self.cuts.tiling, iteration, *above)
+        evaluation = evaluate_segments(self.subproblem, self.incumbent, segments, self.cuts.tiling, iteration, *above)
         self.cuts = replace(self.cuts, tiling=evaluation.cuts)
         return evaluation.answer
 

@@ -20,7 +20,7 @@ class Evaluation:
     cuts: TilingCuts
 
 
-def evaluate(
+def evaluate_segments(
     subproblem: Subproblem, incumbent: Incumbent, segments: tuple[Segment, ...], cuts: TilingCuts,
     iteration: Iteration, *above: Solved,
 ) -> Evaluation:  # fmt: skip

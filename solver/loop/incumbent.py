@@ -10,7 +10,7 @@ from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
 from ..effort import Effort
 from ..options import ModelRun, Planned
-from ..subproblem.plan_builder import Request
+from ..subproblem.plan_builder import PlanRequest
 from ..subproblem.subproblem import Subproblem
 
 
@@ -19,7 +19,7 @@ class Best:
     """A plan, what it answers (``None``: heuristics made it), and the models that it came from."""
 
     plan: Plan
-    request: Request | None
+    request: PlanRequest | None
     subproblem: Subproblem
 
     def answers(self, *models: str) -> tuple[Solved, ...]:
@@ -48,7 +48,7 @@ class Incumbent:
         """Whether the best plan cannot be better, or there is no time to look for one."""
         return self.best is not None and (self.best.plan.cycles_predicted <= self.bound or self.is_over)
 
-    def offer(self, iteration: int, plan: Plan, request: Request | None, subproblem: Subproblem) -> None:
+    def offer(self, iteration: int, plan: Plan, request: PlanRequest | None, subproblem: Subproblem) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
         plan = replace(plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
         better = self.best is None or plan.cycles_predicted < self.best.plan.cycles_predicted

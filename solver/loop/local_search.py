@@ -19,7 +19,7 @@ from ..subproblem.subproblem import Subproblem
 from ..subproblem.tile_choice import TilingCuts
 from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Iteration, budget
 from ..switches import Switch
-from .evaluate import evaluate, evaluate_tiled
+from .evaluate import evaluate_segments, evaluate_tiled
 from .incumbent import Best, Incumbent
 from .resegment import aligned, bare, coarser
 
@@ -66,7 +66,7 @@ def align(incumbent: Incumbent, around: Neighbourhood) -> Neighbourhood:
     if segments == bare(graph, best.plan.segments):
         return around
     answered = best.answers("segmentation")
-    evaluation = evaluate(best.subproblem, incumbent, segments, around.cuts, around.iteration, *answered)
+    evaluation = evaluate_segments(best.subproblem, incumbent, segments, around.cuts, around.iteration, *answered)
     return replace(around, cuts=evaluation.cuts)
 
 
@@ -109,7 +109,7 @@ def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
     second = {run: caps[op] for run, op in second_runs(before.graph, chosen.rematerialised) if op in caps}
     segments = rematerialised_segments(before.graph, bare(before.graph, best.plan.segments), chosen.rematerialised)
     above = (*best.answers("segmentation"), chosen.solved)
-    evaluation = evaluate(
+    evaluation = evaluate_segments(
         extended, incumbent, segments, TilingCuts(around.cuts.caps).capped(second), around.iteration, *above
     )
     if isinstance(evaluation.answer, Infeasibility):

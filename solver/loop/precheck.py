@@ -13,7 +13,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ..cost.local_buffers import round_up, scratch_sizes, weight_size
 from ..cost.operator import contraction_engine
-from ..tiling.solve import Infeasible
+from ..tiling.solve import TileOverflow
 
 
 def check_smallest(graph: Graph, machine: Machine) -> None:
@@ -24,7 +24,7 @@ def check_smallest(graph: Graph, machine: Machine) -> None:
             raise infeasibility.error()
 
 
-def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
+def _without_tile(op: Op, graph: Graph, machine: Machine) -> TileOverflow | None:
     shape = graph.tensor[op.output].shape
     engine = contraction_engine(op, graph, machine)
     axes = op.stages[op.contraction].axes if op.contraction is not None else ()
@@ -34,9 +34,9 @@ def _without_tile(op: Op, graph: Graph, machine: Machine) -> Infeasible | None:
     need = sum(round_up(size, memory.alignment) for size in scratch_sizes(graph, op, smallest, middle).values())
     if need > memory.capacity:
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
-        return Infeasible(op.name, memory.name, need, memory.capacity, levers)
+        return TileOverflow(op.name, memory.name, need, memory.capacity, levers)
     memory = machine.role("weights")
     need = round_up(weight_size(graph, op, smallest, middle), memory.alignment) if engine == "matrix" else 0
     if need > memory.capacity:
-        return Infeasible(op.name, memory.name, need, memory.capacity, (f"use a machine with more {memory.name}",))
+        return TileOverflow(op.name, memory.name, need, memory.capacity, (f"use a machine with more {memory.name}",))
     return None

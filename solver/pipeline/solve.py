@@ -25,7 +25,7 @@ from .problem import NO_PRECEDING_WORK, Footprint, PrecedingWork
 
 
 @dataclass(frozen=True)
-class TooLarge:
+class PipelineOverflow:
     """A tile that does not fit even once: ``need`` bytes of ``capacity`` in the memory with that role."""
 
     segment: int
@@ -76,14 +76,14 @@ class Pipelines:
         self._segments: dict[Hashable, tuple[tuple[Tile, ...], tuple[PipelinedLoop, ...], OperatorRun]] = {}
         self._sizes: dict[tuple[str, Tile, tuple[Box, ...]], Footprint] = {}
 
-    def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[PipelinedLoop, ...]] | TooLarge:
+    def segment(self, index: int, segment: Segment) -> tuple[Segment, tuple[PipelinedLoop, ...]] | PipelineOverflow:
         """The segment with the depths of its tiles set, or what does not fit; equal segments share the answer."""
         if not segment.tiles:
             return segment, ()
         run, key = self.cells.run(segment.ops), structural_class(self.cells, segment)
         if key not in self._segments:
             answer = self._segment(index, segment)
-            if isinstance(answer, TooLarge):
+            if isinstance(answer, PipelineOverflow):
                 return answer
             self._segments[key] = *answer, run
         tiles, loops, first = self._segments[key]
@@ -93,7 +93,9 @@ class Pipelines:
             tuple(replace(p, segment=index, op=names[p.op]) for p in loops),
         )
 
-    def _segment(self, index: int, segment: Segment) -> tuple[tuple[Tile, ...], tuple[PipelinedLoop, ...]] | TooLarge:
+    def _segment(
+        self, index: int, segment: Segment
+    ) -> tuple[tuple[Tile, ...], tuple[PipelinedLoop, ...]] | PipelineOverflow:
         cores = range(count(segment.cores))
         cells = [self.cells.cell(segment, i, c) for i in range(count(segment.instances)) for c in cores]
         loops: list[PipelinedLoop] = []
@@ -131,12 +133,12 @@ class Pipelines:
             self._sizes[key] = Footprint(sum(round_up(size, alignment) for size in scratch.values()), weights)
         return self._sizes[key]
 
-    def _too_large(self, index: int, op: Op, footprint: Footprint) -> TooLarge | None:
+    def _too_large(self, index: int, op: Op, footprint: Footprint) -> PipelineOverflow | None:
         needs: tuple[tuple[Role, int], ...] = (("accumulator", footprint.scratch), ("weights", footprint.weights))
         for role, need in needs:
             capacity = self.machine.role(role).capacity
             if need > capacity:
-                return TooLarge(index, op.name, role, need, capacity)
+                return PipelineOverflow(index, op.name, role, need, capacity)
         return None
 
     def _best(

@@ -10,13 +10,13 @@ from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import SharedBuffer, Solved
-from ..banks.problem import Request
+from ..banks.problem import BufferRequest
 from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from .decisions import Decisions, NoFetch, Source, Timing
-from .evaluation import evaluate
-from .neighbourhood import Incumbent
+from .evaluation import evaluate_decisions
+from .neighbourhood import ResidencyIncumbent
 from .problem import ResidencyProblem
 from .repair import MovableRequest, repair
 
@@ -62,7 +62,7 @@ class Residency:
     memory: str
     planned: tuple[PlannedBuffer, ...]
     main: tuple[SharedBuffer, ...]
-    requests: tuple[Request, ...]
+    requests: tuple[BufferRequest, ...]
     request_of: tuple[int, ...]
     solved: Solved
     timing: Timing
@@ -75,7 +75,7 @@ class Residency:
 
 
 def residency(
-    graph: Graph, machine: Machine, problem: ResidencyProblem, answer: Incumbent, *, budget: Budget, seed: int
+    graph: Graph, machine: Machine, problem: ResidencyProblem, answer: ResidencyIncumbent, *, budget: Budget, seed: int
 ) -> Residency:
     """The buffers that follow from the decisions; fetches are delayed where the memory cannot be packed otherwise.
 
@@ -86,9 +86,9 @@ def residency(
     movable, request_of = requests(planned)
     quarter = Budget(budget.seconds / 4, budget.limit / 4)
 
-    def cost(repaired: Sequence[Request]) -> float:
+    def cost(repaired: Sequence[BufferRequest]) -> float:
         moved = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
-        return evaluate(problem, _delayed(answer.decisions, moved)).objective
+        return evaluate_decisions(problem, _delayed(answer.decisions, moved)).objective
 
     repair_answer = repair(movable, memory, cost=cost, budget=quarter, seed=seed)
     repaired, effort = repair_answer.requests, answer.effort + repair_answer.effort
@@ -97,7 +97,7 @@ def residency(
         placed = repaired
         planned = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
         decisions = _delayed(decisions, planned)
-    timing = evaluate(problem, decisions)
+    timing = evaluate_decisions(problem, decisions)
     delayed = timing.objective > answer.timing.objective
     status = "feasible" if delayed and answer.status == "optimal" else answer.status
     order = program_order(planned)
@@ -204,7 +204,7 @@ def requests(planned: Sequence[PlannedBuffer]) -> tuple[list[MovableRequest], li
         else:
             number = len(movable)
             name = p.tensor if p.region is None else f"{p.tensor} (region {p.region[3]})"
-            movable.append(MovableRequest(Request(name, p.bytes, p.live), p.use))
+            movable.append(MovableRequest(BufferRequest(name, p.bytes, p.live), p.use))
             if p.region is not None:
                 regions[p.region] = number
         request_of.append(number)

@@ -21,7 +21,7 @@ from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
 from .problem import ResidencyProblem
 
 
-class Wait(NamedTuple):
+class FetchWait(NamedTuple):
     """``slot`` ends no earlier than ``remaining`` cycles after what was issued up to slot ``issued`` has arrived."""
 
     slot: int
@@ -43,7 +43,7 @@ class Effect(NamedTuple):
 
     load: tuple[tuple[int, int], ...] = ()
     held: tuple[tuple[int, int, int], ...] = ()
-    wait: Wait | None = None
+    wait: FetchWait | None = None
     inline: Inline | None = None
 
 
@@ -58,7 +58,7 @@ def source_effect(problem: ResidencyProblem, i: int, k: int, source: Source) -> 
     return Effect(
         ((source, item.cycles),),
         ((source, use.slot + 1, item.bytes),),
-        Wait(use.slot, source, problem.remaining(item, use)),
+        FetchWait(use.slot, source, problem.remaining(item, use)),
         Inline(use.slot, item.cycles, use.remaining) if source == use.slot else None,
     )
 
@@ -70,7 +70,7 @@ def circular_effect(problem: ResidencyProblem, operand: tuple[str, int], option:
     return Effect(
         ((slot, problem.circular_cycles(buffer)),),
         ((slot, slot + 1, buffer.bytes),),
-        Wait(slot, slot, cycles // buffer.ring_positions),
+        FetchWait(slot, slot, cycles // buffer.ring_positions),
         Inline(slot, int(buffer.first_phase_bytes / problem.rate), cycles),
     )
 
@@ -136,7 +136,7 @@ def slot_waits(cycles: Sequence[int], of: Iterable[Effect]) -> tuple[list[list[t
     return waits, duration
 
 
-def evaluate(problem: ResidencyProblem, decisions: Decisions) -> Timing:
+def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timing:
     """What the decisions cost."""
     added = list(effects(problem, decisions))
     load: list[int] = link_load(len(problem.cycles), added).tolist()

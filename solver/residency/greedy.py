@@ -14,7 +14,7 @@ from .problem import ResidencyProblem
 
 
 @dataclass(frozen=True)
-class Excess:
+class SlotOverflow:
     """A slot that even the least of everything overfills, by ``bytes``; ``tensors`` are what it needs."""
 
     slot: int
@@ -73,7 +73,7 @@ class Greedy:
         """The decisions so far."""
         return Decisions(tuple(self.resident), tuple(tuple(row) for row in self.source), dict(self.circular))
 
-    def spill_all(self) -> Excess | None:
+    def spill_all(self) -> SlotOverflow | None:
         """Everything in main memory and fetched where it is used; circular buffers where that is too much."""
         problem = self.problem
         self.room -= held_bytes(len(self.room), effects(problem, self.decisions()))
@@ -89,7 +89,7 @@ class Greedy:
                 self.room[slot] += held - buffers[option].bytes
                 self._use_circular(tensor, slot, option)
             if self.room[slot] < 0:
-                return Excess(slot, int(-self.room[slot]), self._tensors_used(slot))
+                return SlotOverflow(slot, int(-self.room[slot]), self._tensors_used(slot))
         return None
 
     def retain(self, favour: float = 1.0) -> None:

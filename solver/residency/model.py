@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from ..cpsat.backend import Model, Solution, Var
 from ..cpsat.expressions import Sum
 from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
-from .evaluation import Effect, Wait, circular_effect, resident_effect, source_effect, spilled_effect
+from .evaluation import Effect, FetchWait, circular_effect, resident_effect, source_effect, spilled_effect
 from .window_problem import Window
 
 
@@ -200,8 +200,8 @@ class ResidencyModel:
     def _computation(self) -> None:
         m, begin, done = self.model, self.variables.begin, self.variables.done
         changing = range(self.window.first, self.window.stop)
-        any_of: dict[Wait, list[Var]] = {}
-        always: set[Wait] = set()
+        any_of: dict[FetchWait, list[Var]] = {}
+        always: set[FetchWait] = set()
         for effect, literal in self.choices:
             if effect.wait is not None and literal is None:
                 always.add(effect.wait)

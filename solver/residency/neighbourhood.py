@@ -19,7 +19,7 @@ from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
 from .candidates import affordable
 from .decisions import Decisions, Timing
-from .evaluation import evaluate, lower_bound
+from .evaluation import evaluate_decisions, lower_bound
 from .model import ResidencyModel
 from .problem import ResidencyProblem
 from .window_problem import window
@@ -45,7 +45,7 @@ waits for less than this share of the whole. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
-class Incumbent:
+class ResidencyIncumbent:
     """The best decisions known, what they cost, and what is proven."""
 
     decisions: Decisions
@@ -63,7 +63,7 @@ def improve(
     budget: Budget,
     seed: int,
     disabled: Disabled = ALL_ON,
-) -> Incumbent:
+) -> ResidencyIncumbent:
     """Better decisions than ``start``, or ``start`` and a bound; the solver runs only if there is a gap."""
     search = _Search(problem, room, start, budget, seed)
     uses = sum(len(item.uses) for item in problem.items)
@@ -83,7 +83,7 @@ class _Search:
         self.problem = problem
         self.room = room
         self.best = start
-        self.timing = evaluate(problem, start)
+        self.timing = evaluate_decisions(problem, start)
         self.bound = float(lower_bound(problem))
         self.budget = budget
         self.seed = seed
@@ -136,7 +136,7 @@ class _Search:
             raise RuntimeError("residency: the incumbent fits, but the model says that nothing does")
         if solution.found:
             decisions = model.decisions(solution)
-            timing = evaluate(self.problem, decisions)
+            timing = evaluate_decisions(self.problem, decisions)
             if timing.objective < self.timing.objective:
                 self.best, self.timing = decisions, timing
         return solution
@@ -177,8 +177,8 @@ class _Search:
         work = sum(self.problem.cycles[slots.start : slots.stop])
         return duration - work > LEAST_IMPROVEMENT * self.timing.end
 
-    def incumbent(self) -> Incumbent:
+    def incumbent(self) -> ResidencyIncumbent:
         """The best decisions found, and what is proven."""
         status = "optimal" if self.closed else "feasible"
         effort = Effort(time.perf_counter() - self.began, self.spent, self.timed_out)
-        return Incumbent(self.best, self.timing, status, self.bound, effort)
+        return ResidencyIncumbent(self.best, self.timing, status, self.bound, effort)

@@ -55,7 +55,7 @@ or an eighth of it. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
-class Block:
+class TensorBlock:
     """A box of a tensor: ``bytes`` in the shared memory, and ``cycles`` of the link to main memory to move it."""
 
     tensor: str
@@ -80,7 +80,7 @@ class FetchItem:
     operand that a circular buffer may bring instead.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TensorBlock, ...]
     uses: tuple[Use, ...]
     ready: int = 0
     intermediate: int | None = None
@@ -103,9 +103,9 @@ class Intermediate:
     stores would copy the whole.
     """
 
-    block: Block
+    block: TensorBlock
     live: tuple[int, int]
-    writes: tuple[tuple[int, Block], ...]
+    writes: tuple[tuple[int, TensorBlock], ...]
     stored: bool
     may_be_resident: bool
 
@@ -247,10 +247,10 @@ class _Builder:
         most = LARGEST_SLICE // DTYPES[self.graph.tensor[name].dtype]
         return [(box, [s for s, b in reads if overlap(b, box)]) for whole in boxes for box in slices(whole, most)]
 
-    def block(self, name: str, box: Box) -> Block:
+    def block(self, name: str, box: Box) -> TensorBlock:
         tensor = self.graph.tensor[name]
         size = volume(box) * DTYPES[tensor.dtype]
-        return Block(name, box, round_up(size, self.memory.alignment), self._link_cycles(tensor, box))
+        return TensorBlock(name, box, round_up(size, self.memory.alignment), self._link_cycles(tensor, box))
 
     def uses(self, slots: Iterable[int]) -> tuple[Use, ...]:
         return tuple(Use(s, self.cycles[s]) for s in sorted(set(slots)))
@@ -340,7 +340,7 @@ class _Builder:
 
 def _bundled(items: list[FetchItem]) -> tuple[FetchItem, ...]:
     """Small blocks that the same slots need become one item; in the order of their first use."""
-    bundles: dict[tuple[tuple[Use, ...], int], list[Block]] = {}
+    bundles: dict[tuple[tuple[Use, ...], int], list[TensorBlock]] = {}
     result: list[FetchItem] = []
     for item in items:
         if item.intermediate is not None or item.streamed is not None or item.bytes > LARGEST_BUNDLE:

@@ -22,7 +22,7 @@ from ...ir.machine import Memory
 from ...ir.semantics.box_arrays import Int
 from ..banks.first_fit import Item, neighbours, pack, peak
 from ..banks.model import find
-from ..banks.problem import BankProblem, Request
+from ..banks.problem import BankProblem, BufferRequest
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
 
@@ -31,11 +31,11 @@ from ..effort import NO_EFFORT, Effort
 class MovableRequest:
     """A request whose lifetime may begin as late as ``latest``."""
 
-    request: Request
+    request: BufferRequest
     latest: int
 
 
-Repaired = tuple[Request, ...]
+Repaired = tuple[BufferRequest, ...]
 
 
 @dataclass(frozen=True)

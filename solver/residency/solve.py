@@ -19,12 +19,12 @@ from ..switches import ALL_ON, Disabled
 from .buffers import Residency, residency
 from .candidates import fetch_candidates
 from .decisions import Decisions
-from .evaluation import evaluate
-from .greedy import Excess, Greedy
-from .neighbourhood import Incumbent, improve
+from .evaluation import evaluate_decisions
+from .greedy import Greedy, SlotOverflow
+from .neighbourhood import ResidencyIncumbent, improve
 from .problem import ResidencyProblem, residency_problem
 
-__all__ = ["Reservation", "Residency", "Shortage", "decide_residency"]
+__all__ = ["Reservation", "Residency", "SharedOverflow", "decide_residency"]
 
 FILL = 0.95
 """The share of the memory that is given away where there is a choice: a full one can seldom be packed. Chosen, not
@@ -48,7 +48,7 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Shortage:
+class SharedOverflow:
     """In ``slot`` even the least of everything needs ``excess`` bytes more than the shared memory has room for.
 
     ``tensors`` are what that slot needs, the largest first.
@@ -62,7 +62,7 @@ class Shortage:
     tensors: tuple[str, ...]
 
     def error(self) -> InfeasibleError:
-        """The shortage as a message."""
+        """The overflow as a message."""
         return InfeasibleError(
             f"operator {self.op} needs {self.capacity + self.excess:,} bytes of the shared memory at once, "
             f"{self.excess:,} more than the {self.capacity:,} there is room for: {', '.join(self.tensors[:4])}; "
@@ -84,7 +84,7 @@ def decide_residency(
     everything_in_main: bool = False,
     problem: ResidencyProblem | None = None,
     disabled: Disabled = ALL_ON,
-) -> Residency | Shortage:
+) -> Residency | SharedOverflow:
     """Decide what lives in the shared memory when.
 
     ``slot_cycles``: estimated computation of each slot. ``everything_in_main``: nothing is resident, nothing is fetched
@@ -98,12 +98,12 @@ def decide_residency(
     spilled = Greedy(problem, room)
     excess = spilled.spill_all()
     if excess is not None:
-        return _shortage(excess, segments, steps, int(room[excess.slot]))
+        return _shared_overflow(excess, segments, steps, int(room[excess.slot]))
     room = np.maximum(room - spilled.room, (room * FILL).astype(np.int64))
     start = _greedy(problem, room, everything_in_main, disabled)
     if everything_in_main:
-        timing = evaluate(problem, start)
-        answer = Incumbent(start, timing, "fixed", float(timing.objective))
+        timing = evaluate_decisions(problem, start)
+        answer = ResidencyIncumbent(start, timing, "fixed", float(timing.objective))
     else:
         answer = improve(problem, room, start, budget=budget, seed=seed, disabled=disabled)
     return residency(graph, machine, problem, answer, budget=budget, seed=seed)
@@ -127,10 +127,12 @@ def _greedy(
         greedy = retained[favour].copy()
         greedy.prefetch(candidates[horizon], early)
         starts.append(greedy.decisions())
-    return min(starts, key=lambda decisions: evaluate(problem, decisions).objective)
+    return min(starts, key=lambda decisions: evaluate_decisions(problem, decisions).objective)
 
 
-def _shortage(excess: Excess, segments: Sequence[Segment], steps: Sequence[Step], capacity: int) -> Shortage:
+def _shared_overflow(
+    excess: SlotOverflow, segments: Sequence[Segment], steps: Sequence[Step], capacity: int
+) -> SharedOverflow:
     slots = [(i, op) for i, step in enumerate(steps) for op in segments[step.segment].ops]
     step, op = slots[excess.slot]
-    return Shortage(excess.slot, step, op, excess.bytes, capacity, excess.tensors)
+    return SharedOverflow(excess.slot, step, op, excess.bytes, capacity, excess.tensors)

@@ -30,7 +30,7 @@ from ...ir.semantics.region import not_followed
 from ..cost.local_buffers import round_up
 from .tensor_partition import hull_of
 
-MOST_CHUNKS = 400
+MOST_WEIGHT_CHUNKS = 400
 """Chunks that a circular buffer may fetch in one slot. Each becomes a buffer of the plan and a transfer; more would
 only mean that the operator is tiled badly for it. Chosen, not measured."""
 
@@ -190,7 +190,7 @@ def circular_buffer(
         if part is None:
             continue
         order, starts = _pieces(walk, limit // size // len(parts))
-        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MOST_CHUNKS:
+        if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MOST_WEIGHT_CHUNKS:
             return None
         timings.append(starts)
     if not _together(timings):

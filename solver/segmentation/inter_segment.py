@@ -47,7 +47,7 @@ class ActivationCost:
 
 
 @dataclass(frozen=True)
-class Residency:
+class ResidentSet:
     """The activations that reside in shared memory, and for each column of a path how many of the
     :data:`WEIGHT_PARTS` parts of its weights are pinned there while its instances run."""
 
@@ -184,7 +184,7 @@ def greedy_residency(
     can_reside: frozenset[str],
     capacity: int,
     reserve: int,
-) -> Residency | None:
+) -> ResidentSet | None:
     """A good residency for a path: spills the activation that costs least for each byte until every column fits.
 
     ``costs``: by column. ``None`` if a column does not fit even with nothing resident.
@@ -210,7 +210,7 @@ def greedy_residency(
         while parts and shared_bytes(column, of_column, resident, parts, reserve) > capacity:
             parts -= 1
         pinned.append(parts)
-    return Residency(resident, tuple(pinned))
+    return ResidentSet(resident, tuple(pinned))
 
 
 def _cheapest(freed: Mapping[str, int], spill_traffic: Mapping[str, int]) -> str:

@@ -43,8 +43,8 @@ from dataclasses import dataclass
 from math import floor
 
 from ..cpsat.backend import Expr, Model, Var, total, weighted
-from .inter_segment import WEIGHT_PARTS, Residency
-from .problem import Answer, Problem
+from .inter_segment import WEIGHT_PARTS, ResidentSet
+from .problem import Answer, SegmentationProblem
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Terms:
 class SegmentationModel:
     """The model over some ``columns`` of a problem, by index."""
 
-    def __init__(self, problem: Problem, columns: Sequence[int]) -> None:
+    def __init__(self, problem: SegmentationProblem, columns: Sequence[int]) -> None:
         self.problem = problem
         self.model = model = Model("segmentation")
         chosen = [(j, problem.columns[j]) for j in columns]
@@ -156,7 +156,7 @@ class SegmentationModel:
         path = tuple(sorted(used, key=lambda j: self.problem.boundaries.start[j]))
         resident = frozenset(name for name, r in self.resident.items() if value(r))
         pinned = tuple(value(self.pinned[j]) if j in self.pinned else 0 for j in path)
-        return self.problem.answer(path, Residency(resident, pinned))
+        return self.problem.answer(path, ResidentSet(resident, pinned))
 
     @property
     def _capacity(self) -> int:

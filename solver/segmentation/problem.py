@@ -15,7 +15,7 @@ from .column_cost import Column
 from .inter_segment import (
     ActivationCost,
     ActivationIndex,
-    Residency,
+    ResidentSet,
     activation_costs,
     activations,
     greedy_residency,
@@ -39,11 +39,11 @@ class Answer:
     """A path with its residency; ``objective`` in units of 1 / :attr:`Problem.overlap_penalty` cycles."""
 
     path: Path
-    residency: Residency
+    residency: ResidentSet
     objective: int
 
 
-class Problem:
+class SegmentationProblem:
     """Columns by their index; all times in cycles, all memory in the cycles that main memory takes to fill it."""
 
     def __init__(
@@ -110,9 +110,9 @@ class Problem:
         return self._path_costs(main, limits)
 
     @cached_property
-    def _residency_alone(self) -> list[Residency]:
+    def _residency_alone(self) -> list[ResidentSet]:
         """By column: the residency that it can have if it need not care for others."""
-        alone: list[Residency] = []
+        alone: list[ResidentSet] = []
         for column, costs in zip(self.columns, self.costs, strict=True):
             residency = greedy_residency([column], [costs], self.can_reside, self.capacity, self.reserve)
             assert residency is not None
@@ -124,7 +124,7 @@ class Problem:
         penalty = [(c + m) / self.overlap_penalty for c, m in zip(core, main, strict=True)]
         return PathCosts(core, main, slack_limits, penalty)
 
-    def answer(self, path: Path, residency: Residency) -> Answer:
+    def answer(self, path: Path, residency: ResidentSet) -> Answer:
         """The objective, from path and residency alone."""
         cycles = slack = work = 0
         for j, pinned in zip(path, residency.pinned, strict=True):
@@ -144,7 +144,7 @@ class Problem:
         if residency is None:
             return None
         options = [
-            self.answer(path, Residency(residency.resident, tuple(n * quarters // 4 for n in residency.pinned)))
+            self.answer(path, ResidentSet(residency.resident, tuple(n * quarters // 4 for n in residency.pinned)))
             for quarters in (4, 3, 2, 1, 0)
         ]
         return min(options, key=lambda a: a.objective)

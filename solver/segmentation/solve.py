@@ -17,7 +17,7 @@ from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from .candidates import Candidates
 from .column_cost import Column
 from .model import SegmentationModel
-from .problem import OVERLAP_PENALTY, Answer, Problem
+from .problem import OVERLAP_PENALTY, Answer, SegmentationProblem
 
 MOST_COLUMNS = 300
 """Columns in the model at most, those of least reduced cost. Chosen, not measured: the model stays small enough to be
@@ -53,7 +53,7 @@ class _Solution:
     """An answer, and what the solver said of it."""
 
     answer: Answer
-    problem: Problem
+    problem: SegmentationProblem
     solved: Solved
     effort: Effort = NO_EFFORT
 
@@ -126,7 +126,7 @@ def _admitted(columns: Sequence[Column], cuts: Sequence[BendersCut], graph: Grap
 def _solve(
     columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int, overlap_penalty: int
 ) -> _Solution:
-    problem = Problem(columns, graph, machine, overlap_penalty)
+    problem = SegmentationProblem(columns, graph, machine, overlap_penalty)
     bounds, best = problem.search()
     if bounds is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), NO_EFFORT)
@@ -156,7 +156,7 @@ def _solve(
     return _Solution(best, problem, solved, solution.effort)
 
 
-def _uncovered(columns: Sequence[Column], problem: Problem, machine: Machine) -> str:
+def _uncovered(columns: Sequence[Column], problem: SegmentationProblem, machine: Machine) -> str:
     """Which operator no sequence of segments passes, and how far the best segment with it is from fitting."""
     paths: nx.DiGraph[int] = nx.DiGraph()
     paths.add_node(0)

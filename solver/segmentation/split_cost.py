@@ -16,7 +16,7 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
 from ...ir.semantics.region import OpBoxes
-from ..cost.operator import OpCost, Rates, Weights, Work, estimate
+from ..cost.operator import EngineWork, OpCost, Rates, Weights, estimate
 from .engine_overlap import OperatorTiming
 
 _Estimate = tuple[int, int, int, int]
@@ -29,7 +29,7 @@ class _ClassCosts:
 
     cost: OpCost
     numbers: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    parts: list[tuple[OpBoxes, Work]] = field(default_factory=list[tuple[OpBoxes, Work]])
+    parts: list[tuple[OpBoxes, EngineWork]] = field(default_factory=list[tuple[OpBoxes, EngineWork]])
     estimates: dict[tuple[int, int, int], _Estimate] = field(default_factory=dict[tuple[int, int, int], _Estimate])
 
 
@@ -114,16 +114,16 @@ class OperatorUnderSplits:
             )
         return known.estimates[key]
 
-    def _estimated(self, cost: OpCost, part: OpBoxes, work: Work, weights: Weights) -> _Estimate:
+    def _estimated(self, cost: OpCost, part: OpBoxes, work: EngineWork, weights: Weights) -> _Estimate:
         if cost.op.output not in part.tensors:
             return 0, 0, 0, 1
         at_hand = 2 * cost.weights(part) <= self.costs.machine.role("weights").capacity
         streams = cost.contraction is None or at_hand or cost.batched
         return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
 
-    def _part(self, cost: OpCost, split: int) -> tuple[OpBoxes, Work]:
+    def _part(self, cost: OpCost, split: int) -> tuple[OpBoxes, EngineWork]:
         """The part in the cell of a cut, named as in the first operator of equal structure, and its work."""
         representative_name = dict(zip(tensor_names(self.op), tensor_names(cost.op), strict=True))
         boxes = {representative_name[n]: b.box(split) for n, b in self.parts.items() if b.present[split]}
         part = OpBoxes(tuple(p.box(split) for p in self.points), boxes)
-        return part, cost.work(part, boxes) if cost.op.output in boxes else Work()
+        return part, cost.work(part, boxes) if cost.op.output in boxes else EngineWork()

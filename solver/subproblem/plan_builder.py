@@ -19,18 +19,18 @@ from ...ir.machine import Machine, Role
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
-from ..banks.solve import Overflow
+from ..banks.solve import PlacementOverflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 from ..options import ModelRun
-from ..pipeline.solve import PipelinedLoop, Pipelines, TooLarge
+from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
 from ..residency.problem import residency_problem
-from ..residency.solve import Reservation, Residency, Shortage, decide_residency
+from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
 from ..timeline.predict import predict
 
-MOST_CUTS = 8
+MOST_RESERVATIONS = 8
 """Reservations tried before the segments must change; chosen, not measured."""
 
 
@@ -58,7 +58,7 @@ class EvaluatedPlan:
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """What to build a plan for.
 
     Budgets are for one local placement, for residency and for each time that it has to leave more room, and for the
@@ -94,7 +94,7 @@ class PlanBuilder:
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
 
-    def build(self, request: Request) -> EvaluatedPlan | Infeasibility:
+    def build(self, request: PlanRequest) -> EvaluatedPlan | Infeasibility:
         """The plan for these segments, or the first reason why there is none."""
         drafted = self._draft(request)
         if isinstance(drafted, Infeasibility):
@@ -115,7 +115,7 @@ class PlanBuilder:
         check_plan(plan, self.graph, self.machine, self._geometry)
         return plan
 
-    def on_cores(self, request: Request) -> tuple[int, ...] | Infeasibility:
+    def on_cores(self, request: PlanRequest) -> tuple[int, ...] | Infeasibility:
         """By segment, what its instances take on the cores if they never wait for main memory."""
         drafted = self._draft(request)
         if isinstance(drafted, Infeasibility):
@@ -123,7 +123,7 @@ class PlanBuilder:
         draft, _ = drafted
         return _by_segment(draft, self.slot_cycles(draft))
 
-    def _draft(self, request: Request) -> tuple[Plan, list[Solved]] | Infeasibility:
+    def _draft(self, request: PlanRequest) -> tuple[Plan, list[Solved]] | Infeasibility:
         """The plan without the shared memory, and what was solved for it."""
         pipelined = self._pipeline(request)
         if isinstance(pipelined, Infeasibility):
@@ -139,13 +139,13 @@ class PlanBuilder:
         )  # fmt: skip
         return draft, [pipeline, *banks]
 
-    def _pipeline(self, request: Request) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
+    def _pipeline(self, request: PlanRequest) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
         """The segments with the depths of their tiles (1 if layerwise)."""
         segments: list[Segment] = []
         loops: list[PipelinedLoop] = []
         for index, segment in enumerate(request.segments):
             answer = self.pipelines.segment(index, segment)
-            if isinstance(answer, TooLarge):
+            if isinstance(answer, PipelineOverflow):
                 return self._too_large(answer)
             segments.append(segment if request.layerwise else answer[0])
             loops += answer[1]
@@ -156,7 +156,7 @@ class PlanBuilder:
         self._run(solved, NO_EFFORT, f"{len(loops)} loops")
         return tuple(segments), solved
 
-    def _too_large(self, tile: TooLarge) -> Infeasibility:
+    def _too_large(self, tile: PipelineOverflow) -> Infeasibility:
         memory = self.machine.role(tile.role)
         what = "weights" if tile.role == "weights" else "private buffers"
         return Infeasibility(
@@ -196,7 +196,7 @@ class PlanBuilder:
         )  # fmt: skip
 
     def _shared(
-        self, draft: Plan, request: Request, cycles: list[int]
+        self, draft: Plan, request: PlanRequest, cycles: list[int]
     ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """What lives in the shared memory when, and where."""
         memory = self.machine.role("shared")
@@ -215,27 +215,27 @@ class PlanBuilder:
             except InfeasibleSearchError as error:
                 self.discard("residency", (error.effort,))
                 raise
-            if isinstance(answer, Shortage):
-                return self._shortage(draft, answer)
+            if isinstance(answer, SharedOverflow):
+                return self._shared_overflow(draft, answer)
             self._run(answer.solved, answer.effort, f"{len(answer.planned) + len(answer.main)} buffers")
             placed = self.placing.place(answer.requests, memory, (), request.shared)
-            if not isinstance(placed, Overflow):
+            if not isinstance(placed, PlacementOverflow):
                 self._run(placed.solved, placed.effort)
                 return answer.placed(placed.addresses), (answer.solved, placed.solved)
             self._run(placed.solved, placed.effort, "cut: residency must leave room")
-            if len(reservations) == MOST_CUTS:
+            if len(reservations) == MOST_RESERVATIONS:
                 return self._unplaced(draft, answer, placed)
             spare = max(memory.capacity // 64, placed.excess)
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
 
-    def _shortage(self, draft: Plan, shortage: Shortage) -> Infeasibility:
-        segment = draft.steps[shortage.step].segment
+    def _shared_overflow(self, draft: Plan, overflow: SharedOverflow) -> Infeasibility:
+        segment = draft.steps[overflow.step].segment
         return Infeasibility(
-            segment, shortage.op, "shared", shortage.capacity + shortage.excess, shortage.capacity,
-            str(shortage.error()),
+            segment, overflow.op, "shared", overflow.capacity + overflow.excess, overflow.capacity,
+            str(overflow.error()),
         )  # fmt: skip
 
-    def _unplaced(self, draft: Plan, residency: Residency, overflow: Overflow) -> Infeasibility:
+    def _unplaced(self, draft: Plan, residency: Residency, overflow: PlacementOverflow) -> Infeasibility:
         step, op = draft.slots[overflow.live[0]]
         memory = self.machine.role("shared")
         return Infeasibility(

@@ -16,7 +16,7 @@ from ...ir.semantics.cell import Cells
 from ..effort import NO_EFFORT, Effort
 from ..options import ModelRun, Options
 from ..tiling.solve import together
-from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, Request
+from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .step_order import orders
 from .tile_choice import TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
@@ -63,14 +63,14 @@ class Subproblem:
         self.log(solved, sum((c.effort for c in answers), NO_EFFORT))
         return solved
 
-    def requests(self, tiled: list[TiledSegment], iteration: Iteration) -> list[Request]:
+    def requests(self, tiled: list[TiledSegment], iteration: Iteration) -> list[PlanRequest]:
         """What the models below the tiles are to answer: one request for each order of the instances."""
         segments = tuple(s.segment for s in tiled)
         step_orders = orders(self.graph, self.cells, segments, self.options.disabled)
         tried = step_orders[:1] if self.is_layerwise else step_orders
         return [iteration.request(segments, steps, layerwise=self.is_layerwise) for steps in tried]
 
-    def build(self, request: Request, *above: Solved) -> EvaluatedPlan | Infeasibility:
+    def build(self, request: PlanRequest, *above: Solved) -> EvaluatedPlan | Infeasibility:
         """The plan for one order; it also carries what the models ``above`` answered."""
         answer = self.builder.build(request)
         if isinstance(answer, Infeasibility):

@@ -15,7 +15,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
 from ..switches import ALL_ON, Disabled
-from ..tiling.solve import Caps, Choice, Infeasible, Tiler
+from ..tiling.solve import Caps, Choice, TileOverflow, Tiler
 from .concat_aliasing import with_inside
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
@@ -114,7 +114,7 @@ class TilingAlternatives:
         tiled_segments: list[TiledSegment] = []
         for index, segment in enumerate(segments):
             answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
-            if isinstance(answer, Infeasible):
+            if isinstance(answer, TileOverflow):
                 choices = (choice for tiled in tiled_segments for choice in tiled.choices)
                 self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
                 role = self.machine.memory[answer.memory].role

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...ir.plan import Segment, Step
 from ..cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
-from .plan_builder import Request
+from .plan_builder import PlanRequest
 
 SLACK = 2.0
 """Seconds that loading a model may take. Chosen, not measured."""
@@ -60,11 +60,11 @@ class Iteration:
     residency: float
     banks: float
 
-    def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> Request:
+    def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> PlanRequest:
         """What everything below the tiles is asked in this iteration."""
         less = budget(self.residency / 4)
         searches = budget(self.banks), budget(self.residency), less, less
-        return Request(segments, steps, layerwise, *searches)
+        return PlanRequest(segments, steps, layerwise, *searches)
 
 
 def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:

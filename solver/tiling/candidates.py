@@ -19,7 +19,7 @@ from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
-from ..cost.operator import OpCost, Work
+from ..cost.operator import EngineWork, OpCost
 from ..switches import ALL_ON, Disabled
 
 MOST_TILES = 512
@@ -43,7 +43,7 @@ class Shape:
     tiles: int
     changes: int
     sets: int
-    work: Work
+    work: EngineWork
     scratch: int
     columns: int
 
@@ -164,7 +164,7 @@ def _evaluated(
         largest = int(scratch[rows.start : rows.stop].max())
         if largest > capacity:
             continue
-        work = Work()
+        work = EngineWork()
         columns = 0
         for r in rows:
             boxes = {n: b.box(r) for n, b in parts.items() if b.present[r]}

@@ -68,7 +68,7 @@ class Overlap:
         return np.maximum.reduce([needed, room, self.cycles + self.vector - time])
 
 
-def overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape]) -> Overlap:
+def producer_overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequence[Shape]) -> Overlap:
     """Of ``op``, for ``box`` of its result."""
     assert op.contraction is not None
     tiles = np.array([shape.tiles for shape in shapes], dtype=np.float64)

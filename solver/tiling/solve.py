@@ -27,7 +27,7 @@ from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
 from .model import build
 from .problem import ShapeTable, TilingProblem, cycles, tile_modes
-from .producer_stall import Lead, overlap
+from .producer_stall import Lead, producer_overlap
 
 ATTEMPTS = 8
 """Tiles that turn out not to fit, before the search for one ends in any case; the last one looks at all sizes. Chosen,
@@ -67,7 +67,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Infeasible:
+class TileOverflow:
     """No tile of an operator fits: the smallest needs ``need`` of ``capacity`` bytes.
 
     ``effort``: of the searches before that was known, those for the operators before it in its segment included.
@@ -102,12 +102,12 @@ class Tiler:
         self.seed = seed
         self.disabled = disabled
         self._costs: dict[int, OpCost] = {}
-        self._known: dict[tuple[object, ...], Choice | Infeasible] = {}
+        self._known: dict[tuple[object, ...], Choice | TileOverflow] = {}
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
 
     def segment(
         self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True
-    ) -> tuple[Segment, tuple[Choice, ...]] | Infeasible:
+    ) -> tuple[Segment, tuple[Choice, ...]] | TileOverflow:
         """The segment with its tiles, and the choice of each operator; or the first operator that has no tile.
 
         ``leads``: whether waits for vector operators count.
@@ -126,7 +126,7 @@ class Tiler:
             beside = Beside(False, _lead(op, preceding)) if leads else ALONE
             weights = self._weights(op, instances[len(instances) // 2])
             choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
-            if isinstance(choice, Infeasible):
+            if isinstance(choice, TileOverflow):
                 return replace(choice, effort=sum((c.effort for c in choices), choice.effort))
             choices.append(choice)
             if choice.tile.engine == "matrix":
@@ -141,7 +141,7 @@ class Tiler:
 
     def tile(
         self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
-    ) -> Choice | Infeasible:
+    ) -> Choice | TileOverflow:
         """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
         structure = self.structures.class_of[op.name]
         key = (structure, tuple(sorted(boxes)), weights, caps, beside)
@@ -150,7 +150,7 @@ class Tiler:
                 self.structures.representatives[structure], list(boxes), weights, caps, beside
             )
         choice = self._known[key]
-        if isinstance(choice, Infeasible):
+        if isinstance(choice, TileOverflow):
             return replace(choice, op=op.name)
         return replace(choice, tile=replace(choice.tile, op=op.name))
 
@@ -168,7 +168,7 @@ class Tiler:
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
-    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | Infeasible:
+    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | TileOverflow:
         """The best tile that fits in every tile of every box."""
         accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
         lead = beside.lead
@@ -181,7 +181,7 @@ class Tiler:
         for attempt in range(ATTEMPTS):
             choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
             effort += choice.effort
-            if isinstance(choice, Infeasible) or self._fits_everywhere(
+            if isinstance(choice, TileOverflow) or self._fits_everywhere(
                 op, choice.tile, boxes, accumulator, weight_memory
             ):
                 return replace(choice, effort=effort)
@@ -191,7 +191,7 @@ class Tiler:
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
         excluded: set[Tile], attempt: int,
-    ) -> Choice | Infeasible:  # fmt: skip
+    ) -> Choice | TileOverflow:  # fmt: skip
         problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=attempt == ATTEMPTS - 1)
         if problem is None:
             problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=True)
@@ -213,7 +213,7 @@ class Tiler:
         table = ShapeTable(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
         if cost.contraction is not None and beside.lead is not None:
-            over = overlap(beside.lead, op, self.graph, box, shapes)
+            over = producer_overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
         problem = TilingProblem(
             op.name,
@@ -245,13 +245,13 @@ class Tiler:
             self._sizes[key] = tile.depth * sum(round_up(size, alignment) for size in sizes)
         return self._sizes[key]
 
-    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> Infeasible:
+    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> TileOverflow:
         smallest = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
         memory = self.machine.role("accumulator")
         sizes = scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()
         need = sum(round_up(size, memory.alignment) for size in sizes)
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
-        return Infeasible(op.name, memory.name, need, capacity, levers)
+        return TileOverflow(op.name, memory.name, need, capacity, levers)
 
 
 def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:

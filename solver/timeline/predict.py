@@ -35,7 +35,7 @@ from .weight_buffer import Arrivals, WeightBuffer
 
 
 @dataclass(frozen=True)
-class Timeline:
+class PredictedTimeline:
     """``cycles`` until everything is done; ``busy`` cycles by queue, of the representative core."""
 
     cycles: int
@@ -43,7 +43,7 @@ class Timeline:
     busy: Mapping[str, int]
 
 
-def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> Timeline:
+def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
     return _Simulation(graph, cells, machine, plan, walks).run()
 
@@ -76,7 +76,7 @@ class _Simulation:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
 
-    def run(self) -> Timeline:
+    def run(self) -> PredictedTimeline:
         predictions: list[Prediction] = []
         slot = 0
         for number, planned in enumerate(self.plan.steps):
@@ -93,7 +93,7 @@ class _Simulation:
                 self.movement.end_slot(slot)
                 slot += 1
         busy = self.busy | {queue: round(cycles) for queue, cycles in self.movement.busy.items()}
-        return Timeline(round(self.movement.end), tuple(predictions), busy)
+        return PredictedTimeline(round(self.movement.end), tuple(predictions), busy)
 
     def _barrier(self) -> None:
         self.movement.barrier()

@@ -21,7 +21,7 @@ from girih.solver.options import Options, Planned
 from girih.solver.residency import buffers, neighbourhood, repair
 from girih.solver.residency.rematerialisation import solve as rematerialisation
 from girih.solver.segmentation import solve as segmentation
-from girih.solver.segmentation.problem import Problem
+from girih.solver.segmentation.problem import SegmentationProblem
 from girih.solver.subproblem import tile_choice
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
 from girih.solver.tiling import solve as tiling
@@ -45,8 +45,8 @@ def above(items: Sequence[Item], capacity: int) -> list[int]:
 
 
 def no_heuristic_segments(patch: Patch) -> None:
-    search = Problem.search
-    patch.setattr(Problem, "search", lambda self: (search(self)[0], None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    search = SegmentationProblem.search
+    patch.setattr(SegmentationProblem, "search", lambda self: (search(self)[0], None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 def nothing(patch: Patch) -> None:

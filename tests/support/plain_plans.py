@@ -9,7 +9,7 @@ from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, count, leaving
-from girih.solver.banks.problem import Request
+from girih.solver.banks.problem import BufferRequest
 from girih.solver.banks.solve import Placement, place
 from girih.solver.cost.local_buffers import local_requests, round_up
 from girih.solver.cpsat.backend import Budget
@@ -76,7 +76,7 @@ def _placed(buffers: list[LocalBuffer], machine: Machine) -> list[LocalBuffer]:
     found: list[LocalBuffer] = []
     for memory in machine.memories:
         mine = [b for b in buffers if b.memory == memory.name]
-        answer = place(tuple(Request(b.name, b.bytes, b.live) for b in mine), memory, budget=Budget(1.0))
+        answer = place(tuple(BufferRequest(b.name, b.bytes, b.live) for b in mine), memory, budget=Budget(1.0))
         assert isinstance(answer, Placement), answer
         found += [replace(b, address=a) for b, a in zip(mine, answer.addresses, strict=True)]
     return found
@@ -110,7 +110,7 @@ def _shared(
                     name, box, shared.name, 0, size, (slot, slot + 1), fetch=name != op.output, store=name == op.output
                 )
             )
-        answer = place(tuple(Request(b.tensor, b.bytes, b.live) for b in mine), shared, budget=Budget(1.0))
+        answer = place(tuple(BufferRequest(b.tensor, b.bytes, b.live) for b in mine), shared, budget=Budget(1.0))
         assert isinstance(answer, Placement), answer
         buffers += [replace(b, address=a) for b, a in zip(mine, answer.addresses, strict=True)]
     return (*homes, *buffers)

@@ -9,11 +9,11 @@ from girih.ir.graph import Graph, Op
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.banks.problem import Request
-from girih.solver.banks.solve import Overflow, Placement, place
+from girih.solver.banks.problem import BufferRequest
+from girih.solver.banks.solve import Placement, PlacementOverflow, place
 from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cpsat.backend import Budget
-from girih.solver.residency.solve import Residency, Shortage, decide_residency
+from girih.solver.residency.solve import Residency, SharedOverflow, decide_residency
 from tests.support.graphs import Net
 
 BUDGET = Budget(5.0)
@@ -136,7 +136,7 @@ def placed_locals(graph: Graph, cells: Cells, machine: Machine, segments: Sequen
         for role in ("local", "accumulator", "weights"):
             memory = machine.role(role)
             mine = [b for b in buffers if b.memory == memory.name]
-            answer = place(tuple(Request(b.name, b.bytes, b.live) for b in mine), memory, budget=BUDGET)
+            answer = place(tuple(BufferRequest(b.name, b.bytes, b.live) for b in mine), memory, budget=BUDGET)
             assert isinstance(answer, Placement), (segment.ops, answer)
             found += [replace(b, address=a) for b, a in zip(mine, answer.addresses, strict=True)]
     return found
@@ -165,7 +165,7 @@ def rough_plan(
         budget=BUDGET,
         everything_in_main=layerwise,
     )
-    if isinstance(answer, Shortage):
+    if isinstance(answer, SharedOverflow):
         raise answer.error()
     return plan_of(
         graph, machine, segments, steps, placed_locals(graph, cells, machine, segments), shared_of(answer, machine)
@@ -174,7 +174,7 @@ def rough_plan(
 
 def shared_of(answer: Residency, machine: Machine) -> tuple[SharedBuffer, ...]:
     spots = place(answer.requests, machine.role("shared"), budget=BUDGET)
-    assert not isinstance(spots, Overflow), spots
+    assert not isinstance(spots, PlacementOverflow), spots
     return answer.placed(spots.addresses)
 
 

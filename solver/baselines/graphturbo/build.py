@@ -17,9 +17,9 @@ from ...cost.local_buffers import local_requests
 from ...cost.tile_walk import TileWalks
 from ...effort import Effort
 from ...options import ModelRun
-from ...residency.greedy import Excess
+from ...residency.greedy import SlotOverflow
 from ...residency.problem import residency_problem
-from ...residency.solve import Shortage
+from ...residency.solve import SharedOverflow
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.step_order import orders, segment_by_segment
 from ...timeline.predict import predict
@@ -27,7 +27,7 @@ from .level import Level
 from .local_addresses import addresses
 from .segments import Segments
 from .spill import Spilling, spill
-from .tile_size import Tiles, TooLarge
+from .tile_size import OperatorOverflow, Tiles
 
 AHEAD = 3
 """Slots that a fetch may come before its use: weights pass four stages (DMA, hoist, dispatch, compute), one a layer."""
@@ -91,7 +91,7 @@ class Heuristics:
         tiled_segments: list[Segment] = []
         for index, segment in enumerate(bare):
             tiled = self._tiles.segment(segment, self._segments.caps)
-            if isinstance(tiled, TooLarge):
+            if isinstance(tiled, OperatorOverflow):
                 what = "the smallest tile takes"
                 return self._too_much(index, tiled.op, "accumulator", what, tiled.need)
             tiled_segments.append(tiled)
@@ -129,12 +129,12 @@ class Heuristics:
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
         problem = residency_problem(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
         answer = spill(self.graph, self.machine, problem, AHEAD if self.level.overlap else 0)
-        if not isinstance(answer, Excess):
+        if not isinstance(answer, SlotOverflow):
             return answer
         step, op = slots[answer.slot]
         room = problem.capacity
-        shortage = Shortage(answer.slot, step, op, answer.bytes, room, answer.tensors)
-        return Infeasibility(steps[step].segment, op, "shared", room + answer.bytes, room, str(shortage.error()))
+        overflow = SharedOverflow(answer.slot, step, op, answer.bytes, room, answer.tensors)
+        return Infeasibility(steps[step].segment, op, "shared", room + answer.bytes, room, str(overflow.error()))
 
     def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Infeasibility:
         memory = self.machine.role(role)

@@ -25,8 +25,8 @@ from ...banks.first_fit import Item, by_size, first_fit, lowest_free, neighbours
 from ...cost.local_buffers import round_up
 from ...residency.buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 from ...residency.decisions import Decisions, NoFetch, Source
-from ...residency.evaluation import evaluate
-from ...residency.greedy import Excess, Greedy
+from ...residency.evaluation import evaluate_decisions
+from ...residency.greedy import Greedy, SlotOverflow
 from ...residency.problem import FetchItem, ResidencyProblem
 
 Span = tuple[int, int, int]
@@ -68,7 +68,7 @@ class _Candidate:
         return change
 
 
-def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int) -> Spilling | Excess:
+def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int) -> Spilling | SlotOverflow:
     """The buffers; or the slot that does not fit, whatever is spilled. ``ahead``: slots between fetch and use."""
     memory = machine.role("shared")
     greedy = Greedy(problem, np.full(len(problem.cycles), memory.capacity, dtype=np.int64))
@@ -84,7 +84,7 @@ def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int)
     shared = (planned[i].at(memory.name, addresses[i]) for i in program_order(planned))
     return Spilling(
         (*shared, *main_buffers(graph, machine, problem, decisions)),
-        evaluate(problem, decisions).traffic,
+        evaluate_decisions(problem, decisions).traffic,
         search.spilled,
     )
 

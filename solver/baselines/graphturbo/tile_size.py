@@ -30,7 +30,7 @@ VERSIONS = (2, 1)
 
 
 @dataclass(frozen=True)
-class TooLarge:
+class OperatorOverflow:
     """An operator of which not even one element fits: it takes ``need`` bytes of the accumulator memory."""
 
     op: str
@@ -47,7 +47,7 @@ class Tiles:
         self.structures = graph.analysis(EquivalenceClasses)
         self._known: dict[tuple[object, ...], Tile | None] = {}
 
-    def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | TooLarge:
+    def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | OperatorOverflow:
         """The segment with its tiles, or the first operator that has none; ``caps``: bytes that weights may use."""
         if not segment.tiles:
             return segment
@@ -59,7 +59,7 @@ class Tiles:
             tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
             if tile is None:
                 smallest = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
-                return TooLarge(name, sum(scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()))
+                return OperatorOverflow(name, sum(scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()))
             tiles.append(replace(tile, op=name))
         return replace(segment, tiles=tuple(tiles))
 

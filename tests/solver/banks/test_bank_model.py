@@ -21,8 +21,8 @@ from girih.solver.banks.first_fit import (
     pack,
     peak,
 )
-from girih.solver.banks.problem import Request
-from girih.solver.banks.solve import Overflow, Placement, place
+from girih.solver.banks.problem import BufferRequest
+from girih.solver.banks.solve import Placement, PlacementOverflow, place
 from girih.solver.cpsat.backend import Budget
 
 BUDGET = Budget(10.0)
@@ -32,7 +32,7 @@ def memory(capacity: int, banks: int = 1, alignment: int = 1, interleave: int = 
     return Memory("M", "local", "core", capacity, alignment, banks, interleave)
 
 
-def check(requests: tuple[Request, ...], where: Memory, answer: Placement) -> None:
+def check(requests: tuple[BufferRequest, ...], where: Memory, answer: Placement) -> None:
     """Quadratic on purpose."""
     assert len(answer.addresses) == len(requests)
     ranges = [(a, a + r.bytes) for a, r in zip(answer.addresses, requests, strict=True)]
@@ -43,15 +43,15 @@ def check(requests: tuple[Request, ...], where: Memory, answer: Placement) -> No
             assert x[1] <= y[0] or y[1] <= x[0], (r, s)
 
 
-def some(rng: random.Random, count: int, sizes: int, time: int) -> tuple[Request, ...]:
-    found: list[Request] = []
+def some(rng: random.Random, count: int, sizes: int, time: int) -> tuple[BufferRequest, ...]:
+    found: list[BufferRequest] = []
     for i in range(count):
         first = rng.randrange(time)
-        found.append(Request(f"r{i}", rng.randint(1, sizes), (first, rng.randint(first + 1, time))))
+        found.append(BufferRequest(f"r{i}", rng.randint(1, sizes), (first, rng.randint(first + 1, time))))
     return tuple(found)
 
 
-def smallest_peak(requests: tuple[Request, ...]) -> int:
+def smallest_peak(requests: tuple[BufferRequest, ...]) -> int:
     """By enumeration of all orders of first fit, which holds an optimum."""
     items = [Item(r.bytes, *r.live) for r in requests]
     near = neighbours(items)
@@ -89,7 +89,7 @@ def test_as_small_as_brute_force() -> None:
         check(requests, memory(need), answer)
         assert answer.peak <= need
         too_small = place(requests, memory(need - 1), budget=BUDGET)
-        assert isinstance(too_small, Overflow) and too_small.proven and too_small.need >= need
+        assert isinstance(too_small, PlacementOverflow) and too_small.proven and too_small.need >= need
 
 
 def test_conflicts_as_small_as_brute_force() -> None:
@@ -112,7 +112,7 @@ def test_conflicts_as_small_as_brute_force() -> None:
                 cost += w if mine & theirs else 0
             best = cost if best is None else min(best, cost)
         if best is None:
-            assert isinstance(answer, Overflow)
+            assert isinstance(answer, PlacementOverflow)
         else:
             assert isinstance(answer, Placement)
             check(requests, where, answer)
@@ -120,7 +120,7 @@ def test_conflicts_as_small_as_brute_force() -> None:
 
 
 def test_interleaved_memories_have_no_bank_to_choose() -> None:
-    requests = (Request("a", 4, (0, 1)), Request("b", 4, (0, 1)))
+    requests = (BufferRequest("a", 4, (0, 1)), BufferRequest("b", 4, (0, 1)))
     answer = place(requests, memory(64, 2, interleave=8), conflicts=((0, 1, 5),), budget=BUDGET)
     assert isinstance(answer, Placement) and answer.conflict == 0
     apart = place(requests, memory(64, 2), conflicts=((0, 1, 5),), budget=BUDGET)
@@ -129,21 +129,21 @@ def test_interleaved_memories_have_no_bank_to_choose() -> None:
 
 
 def test_shortfall_names_those_who_do_not_fit() -> None:
-    requests = (Request("a", 60, (0, 2)), Request("b", 50, (1, 3)), Request("c", 70, (4, 5)))
+    requests = (BufferRequest("a", 60, (0, 2)), BufferRequest("b", 50, (1, 3)), BufferRequest("c", 70, (4, 5)))
     answer = place(requests, memory(100, alignment=10), budget=BUDGET)
-    assert isinstance(answer, Overflow)
+    assert isinstance(answer, PlacementOverflow)
     assert (answer.names, answer.need, answer.excess, answer.live) == (("a", "b"), 110, 10, (1, 2))
     assert answer.proven and answer.solved.status == "infeasible"
 
 
 def test_alignment_and_known_addresses() -> None:
-    requests = (Request("a", 33, (0, 2)), Request("b", 32, (0, 2)), Request("c", 1, (1, 2)))
+    requests = (BufferRequest("a", 33, (0, 2)), BufferRequest("b", 32, (0, 2)), BufferRequest("c", 1, (1, 2)))
     where = memory(256, alignment=32)
     answer = place(requests, where, budget=BUDGET)
     assert isinstance(answer, Placement)
     check(requests, where, answer)
 
-    def at(*addresses: int) -> tuple[Request, ...]:
+    def at(*addresses: int) -> tuple[BufferRequest, ...]:
         return tuple(replace(r, at=a) for r, a in zip(requests, addresses, strict=True))
 
     kept = place(at(128, 0, 64), where, budget=BUDGET)
@@ -156,7 +156,7 @@ def test_alignment_and_known_addresses() -> None:
 def test_many_requests_are_packed_by_hand() -> None:
     rng = random.Random(11)
     requests = tuple(
-        Request(f"r{i}", 64 * rng.randint(1, 300), (s := rng.randrange(400), s + rng.randint(1, 30)))
+        BufferRequest(f"r{i}", 64 * rng.randint(1, 300), (s := rng.randrange(400), s + rng.randint(1, 30)))
         for i in range(300)
     )
     items = [Item(r.bytes, *r.live) for r in requests]

@@ -11,7 +11,7 @@ from girih.ir.semantics.cell import Cells
 from girih.solver.banks.placement import LocalPlaces, Placing
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
-from girih.solver.tiling.solve import Infeasible, Tiler
+from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -23,7 +23,7 @@ def placed(graph: Graph, instances: tuple[Split, ...] = (), capacity: int = 1 <<
     memories = tuple(replace(m, capacity=capacity) if m.role == "local" else m for m in MACHINE.memories)
     machine = replace(MACHINE, memories=memories)
     tiled = Tiler(graph, machine).segment(Segment(tuple(op.name for op in graph.ops), instances, (), ()), cells)
-    assert not isinstance(tiled, Infeasible)
+    assert not isinstance(tiled, TileOverflow)
     found = Placing(graph, cells, machine, TileWalks(graph, machine), 0).local(0, tiled[0], Budget(1.0, 0.1))
     assert isinstance(found, LocalPlaces)
     return list(found.buffers)

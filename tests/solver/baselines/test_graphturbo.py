@@ -26,10 +26,10 @@ from girih.solver.baselines.graphturbo.group import group
 from girih.solver.baselines.graphturbo.level import LEVELS
 from girih.solver.baselines.graphturbo.spill import Spilling, spill
 from girih.solver.baselines.graphturbo.split import SplitInfo, Splitter
-from girih.solver.baselines.graphturbo.tile_size import Tiles, TooLarge
+from girih.solver.baselines.graphturbo.tile_size import OperatorOverflow, Tiles
 from girih.solver.cpsat import backend as cp
 from girih.solver.options import Options
-from girih.solver.residency.problem import Block, FetchItem, Intermediate, ResidencyProblem, Use
+from girih.solver.residency.problem import FetchItem, Intermediate, ResidencyProblem, TensorBlock, Use
 from girih.solver.subproblem import time_budget as rounds
 from tests.support import graphs
 from tests.support.numpy_check import check, inputs_of
@@ -189,7 +189,7 @@ def test_tiles_are_the_largest_divisors_that_fit(
     cells = Cells(graph)
     bare = Splitter(graph, machine, cells).segment(graph.ops, (), ())
     tiled = Tiles(graph, machine, cells).segment(bare, {})
-    assert not isinstance(tiled, TooLarge)
+    assert not isinstance(tiled, OperatorOverflow)
     tile = tiled.tiles[0]
     assert (tile.sizes, tile.reduce, tile.depth, tile.weight_depth) == (sizes, (reduce,), 2, 2)
 
@@ -204,11 +204,11 @@ def residency_problem(
     intermediates: list[Intermediate] = []
     items: list[FetchItem] = []
     for n, (size, write, read) in enumerate(lives):
-        block = Block(f"conv{n}", (), size, size)
+        block = TensorBlock(f"conv{n}", (), size, size)
         intermediates.append(Intermediate(block, (write, read + 1), ((write, block),), False, True))
         items.append(FetchItem((block,), (Use(read, 1),), write + 1, intermediate=n))
     for n, (size, read) in enumerate(constants):
-        items.append(FetchItem((Block(f"conv{n}.w", (), size, size),), (Use(read, 1),)))
+        items.append(FetchItem((TensorBlock(f"conv{n}.w", (), size, size),), (Use(read, 1),)))
     return ResidencyProblem((1,) * slots, 0, tuple(items), tuple(intermediates), {}, 1.0, ())
 
 

@@ -12,7 +12,7 @@ from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.region import OpBoxes, op_boxes
-from girih.solver.cost.operator import OpCost, Rates, Weights, Work, contraction_engine, estimate, overlapped
+from girih.solver.cost.operator import EngineWork, OpCost, Rates, Weights, contraction_engine, estimate, overlapped
 from girih.solver.segmentation.engine_overlap import OperatorTiming, makespan
 from tests.support import graphs
 
@@ -57,7 +57,7 @@ def test_work_of_parts_adds_up_to_more_than_the_whole(machine: Machine) -> None:
     cost = OpCost(op, graph, machine)
     all_of_it = whole(graph)
 
-    def part(rows: Span) -> Work:
+    def part(rows: Span) -> EngineWork:
         box: Box = (Span(0, 1), rows, Span(0, 16), Span(0, 16))
         return cost.work(op_boxes(op, graph.tensor, box), all_of_it.tensors)
 
@@ -78,7 +78,7 @@ def test_broadcast_takes_turns_and_shares_the_link(machine: Machine) -> None:
 def test_versions_overlap(machine: Machine) -> None:
     graph = graphs.matmul()
     cost = OpCost(graph.ops[0], graph, machine)
-    work = Work(matrix=1000, vector=800)
+    work = EngineWork(matrix=1000, vector=800)
     serial, double = (overlapped(cost, work, 4, depth) for depth in (1, 2))
     assert serial == 1800 + 4 * cost.latency
     assert double == max(1000, serial // 2)

@@ -12,7 +12,7 @@ from girih.solver.banks.placement import LocalPlaces, Placing
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
-from girih.solver.tiling.solve import Infeasible, Tiler
+from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -27,7 +27,7 @@ def _segments(graph: Graph, cells: Cells, length: int, instances: tuple[Split, .
     found: list[Segment] = []
     for run in runs:
         tiled = tiler.segment(Segment(run, instances, (), ()), cells)
-        assert not isinstance(tiled, Infeasible)
+        assert not isinstance(tiled, TileOverflow)
         found.append(tiled[0])
     return found
 

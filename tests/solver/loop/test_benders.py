@@ -19,13 +19,13 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
-from girih.solver.banks.solve import Overflow
+from girih.solver.banks.solve import PlacementOverflow
 from girih.solver.cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.loop import benders, master
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.segmentation.solve import Segmentation
-from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, Request
+from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
 from girih.solver.subproblem.time_budget import (
@@ -136,7 +136,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
             return place(self, index, segment, budget)
         memory = self.machine.role("local")
         solved = Solved("banks:L1", "infeasible", None, None, "bytes")
-        overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
+        overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
         return LocalOverflow(index, segment.ops[0], memory, overflow)
 
     monkeypatch.setattr(benders._Search, "_heuristics", lambda *_, **__: None)  # pyright: ignore[reportPrivateUsage]
@@ -188,12 +188,12 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[Request], Planned]:
+def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[PlanRequest], Planned]:
     """What is asked of the models in one planning."""
-    found: list[Request] = []
+    found: list[PlanRequest] = []
     build = PlanBuilder.build
 
-    def watched(self: PlanBuilder, request: Request) -> EvaluatedPlan | Infeasibility:
+    def watched(self: PlanBuilder, request: PlanRequest) -> EvaluatedPlan | Infeasibility:
         found.append(request)
         answer = build(self, request)
         if isinstance(answer, Infeasibility):

@@ -9,7 +9,7 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
-from girih.solver.loop.evaluate import evaluate
+from girih.solver.loop.evaluate import evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.local_search import Neighbourhood, align, coarsen
 from girih.solver.loop.resegment import aligned, bare, coarser
@@ -92,7 +92,7 @@ def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourh
     incumbent = Incumbent(Record(60.0, None), (0, ""))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
     around = Neighbourhood(Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
-    evaluate(subproblem, incumbent, segments, around.cuts, around.iteration)
+    evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
     return incumbent, around
 
 

@@ -22,19 +22,19 @@ from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.residency.candidates import FetchCandidates
 from girih.solver.residency.decisions import Decisions, NoFetch, Source
-from girih.solver.residency.evaluation import effects, evaluate, held_bytes, link_load, lower_bound
+from girih.solver.residency.evaluation import effects, evaluate_decisions, held_bytes, link_load, lower_bound
 from girih.solver.residency.greedy import Greedy
 from girih.solver.residency.model import ResidencyModel
 from girih.solver.residency.neighbourhood import improve
 from girih.solver.residency.problem import (
-    Block,
     FetchItem,
     Intermediate,
     ResidencyProblem,
+    TensorBlock,
     Use,
     residency_problem,
 )
-from girih.solver.residency.solve import Reservation, Residency, Shortage, decide_residency
+from girih.solver.residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from girih.solver.residency.weight_chunks import (
     ChunkFetch,
     CircularBuffer,
@@ -64,8 +64,8 @@ def anywhere(d: ResidencyProblem) -> FetchCandidates:
     return choose
 
 
-def block(name: str, size: int, cycles: int) -> Block:
-    return Block(name, (Span(0, size),), size, cycles)
+def block(name: str, size: int, cycles: int) -> TensorBlock:
+    return TensorBlock(name, (Span(0, size),), size, cycles)
 
 
 def some(rng: random.Random) -> tuple[ResidencyProblem, np.ndarray]:
@@ -146,7 +146,7 @@ def usage(d: ResidencyProblem, decided: Decisions) -> np.ndarray:
 def everything(d: ResidencyProblem, room: np.ndarray) -> Window:
     """The window of all slots, from the decisions that spill everything, whether they fit or not."""
     start = Greedy(d, room).decisions()
-    return window(d, room, anywhere(d), start, evaluate(d, start), range(len(d.cycles)))
+    return window(d, room, anywhere(d), start, evaluate_decisions(d, start), range(len(d.cycles)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -154,14 +154,14 @@ def test_effects_add_up_to_what_is_held_and_moved(seed: int) -> None:
     d, room = some(random.Random(seed))
     for decided in every_decision(d):
         assert (held_bytes(len(room), effects(d, decided)) == usage(d, decided)).all()
-        assert link_load(len(room), effects(d, decided)).sum() == evaluate(d, decided).traffic
+        assert link_load(len(room), effects(d, decided)).sum() == evaluate_decisions(d, decided).traffic
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_optimum_is_that_of_enumeration(seed: int) -> None:
     d, room = some(random.Random(seed))
     fitting = [x for x in every_decision(d) if (usage(d, x) <= room).all()]
-    best = min((evaluate(d, x).objective for x in fitting), default=None)
+    best = min((evaluate_decisions(d, x).objective for x in fitting), default=None)
     built = ResidencyModel(everything(d, room), 10_000)
     answer = solve(built.model, budget=BUDGET)
     if best is None:
@@ -170,7 +170,7 @@ def test_optimum_is_that_of_enumeration(seed: int) -> None:
         return
     assert answer.status == "optimal" and answer.objective == best
     found = built.decisions(answer)
-    assert evaluate(d, found).objective == best and (usage(d, found) <= room).all()
+    assert evaluate_decisions(d, found).objective == best and (usage(d, found) <= room).all()
     assert lower_bound(d) <= best
 
 
@@ -188,13 +188,13 @@ def test_greedy_fits_and_is_a_valid_hint(seed: int) -> None:
         start = hand.decisions()
         assert (usage(d, start) <= room).all()
         assert (room - usage(d, start) == hand.room).all()
-        built = ResidencyModel(everything(d, room), evaluate(d, start).end)
-        built.hint(start, evaluate(d, start))
+        built = ResidencyModel(everything(d, room), evaluate_decisions(d, start).end)
+        built.hint(start, evaluate_decisions(d, start))
         answer = solve(built.model, budget=BUDGET)
-        assert answer.found and first_objective(built.model) <= evaluate(d, start).objective
+        assert answer.found and first_objective(built.model) <= evaluate_decisions(d, start).objective
         better = improve(d, room, start, budget=BUDGET, seed=0)
         assert answer.objective is not None
-        assert answer.objective <= better.timing.objective <= evaluate(d, start).objective
+        assert answer.objective <= better.timing.objective <= evaluate_decisions(d, start).objective
 
 
 def test_windows_only_improve() -> None:
@@ -210,7 +210,7 @@ def test_windows_only_improve() -> None:
     assert sum(len(i.uses) for i in d.items) > 150, "more than one window"
     first, second = (improve(d, room, start, budget=Budget(60.0, 0.5), seed=3) for _ in range(2))
     assert first.decisions == second.decisions, "deterministic"
-    assert first.timing.objective < evaluate(d, start).objective
+    assert first.timing.objective < evaluate_decisions(d, start).objective
     assert (usage(d, first.decisions) <= room).all()
     assert first.bound <= first.timing.objective
 
@@ -247,7 +247,7 @@ def test_reservation_leaves_room() -> None:
     steps = in_order(segments)
     cycles = rough_cycles(graph, segments, steps, cells)
 
-    def ask(*reserved: Reservation) -> Residency | Shortage:
+    def ask(*reserved: Reservation) -> Residency | SharedOverflow:
         return decide_residency(
             graph, cells, STCP, segments, steps, slot_cycles=cycles, reservations=reserved, budget=BUDGET
         )
@@ -262,7 +262,7 @@ def test_reservation_leaves_room() -> None:
         load[request.live[0] : request.live[1]] += request.bytes
     assert load.max() <= 76_000 and tight.timing.objective > free.timing.objective
     short = ask(Reservation((2, 3), capacity - 1000))
-    assert isinstance(short, Shortage) and (short.slot, short.op) == (2, "b0")
+    assert isinstance(short, SharedOverflow) and (short.slot, short.op) == (2, "b0")
     assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
     assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
 
@@ -284,7 +284,7 @@ def test_circular_buffer_needs_the_loop_over_chunks_outside() -> None:
     cells = Cells(graph)
     bad = replace(segment, tiles=(inner,))
     answer = decide_residency(graph, cells, TINY, (bad,), (Step(0, 0),), slot_cycles=[1000], budget=BUDGET)
-    assert isinstance(answer, Shortage) and answer.tensors[0] == "fc.w"
+    assert isinstance(answer, SharedOverflow) and answer.tensors[0] == "fc.w"
 
 
 def walk(*spans: tuple[int, int], start: list[int] | None = None) -> StationaryWalk:
@@ -368,4 +368,4 @@ def test_greedy_prefetches_around_the_store_of_a_resident_output() -> None:
     assert greedy.resident == [True]
     greedy.prefetch(anywhere(d), early=False)
     assert greedy.source[1] == [0]
-    assert evaluate(d, greedy.decisions()).end == sum(d.cycles)
+    assert evaluate_decisions(d, greedy.decisions()).end == sum(d.cycles)

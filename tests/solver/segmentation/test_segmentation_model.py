@@ -26,7 +26,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.inter_segment import (
     WEIGHT_PARTS,
-    Residency,
+    ResidentSet,
     activation_costs,
     activations,
     least_main_traffic,
@@ -34,11 +34,11 @@ from girih.solver.segmentation.inter_segment import (
     shared_bytes,
 )
 from girih.solver.segmentation.model import SegmentationModel
-from girih.solver.segmentation.problem import Problem
+from girih.solver.segmentation.problem import SegmentationProblem
 from girih.solver.segmentation.shortest_path import Boundaries, PathCosts, path_bounds, recombined
 from girih.solver.segmentation.solve import BendersCut, Segmentation, segment
 from girih.solver.segmentation.splits import SegmentSplit, core_splits, instance_splits, segment_splits
-from girih.solver.tiling.solve import Infeasible, Tiler
+from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
 
 
@@ -99,7 +99,7 @@ def peak_by_cells(graph: Graph, machine: Machine, column: Column) -> int:
     ops = [op.name for op in graph.ops[column.first : column.last + 1]]
     made = Segment(tuple(ops), column.split.instances, column.split.cores, ())
     tiled = Tiler(graph, machine).segment(made, Cells(graph))
-    assert not isinstance(tiled, Infeasible)
+    assert not isinstance(tiled, TileOverflow)
     buffers = data_buffers(graph, Cells(graph), machine, 0, tiled[0])
     # A result that takes the place of an input counts from the next position on.
     late = replaced(graph, [graph.op[n] for n in ops])
@@ -211,12 +211,12 @@ def test_no_path_has_no_bounds() -> None:
 # The model.
 
 
-def best_by_trying(problem: Problem) -> int:
+def best_by_trying(problem: SegmentationProblem) -> int:
     best: int | None = None
     for path in all_paths(problem.boundaries):
         names = sorted({i.name for j in path for i in problem.costs[j] if i.can_reside})
         for kept in chain.from_iterable(combinations(names, n) for n in range(len(names) + 1)):
-            residence = Residency(frozenset(kept), tuple(0 for _ in path))
+            residence = ResidentSet(frozenset(kept), tuple(0 for _ in path))
             if all(fits(problem, j, residence) for j in path):
                 objective = problem.answer(path, residence).objective
                 best = objective if best is None else min(best, objective)
@@ -224,7 +224,7 @@ def best_by_trying(problem: Problem) -> int:
     return best
 
 
-def fits(problem: Problem, j: int, residence: Residency) -> bool:
+def fits(problem: SegmentationProblem, j: int, residence: ResidentSet) -> bool:
     held = sum(
         i.resident_bytes if i.can_reside and i.name in residence.resident else i.staged_bytes for i in problem.costs[j]
     )
@@ -239,7 +239,7 @@ def test_the_model_is_as_good_as_trying_everything(tiny: Machine, shared: int) -
     kept: dict[tuple[int, int], list[Column]] = {}
     for column in columns:
         kept.setdefault((column.first, column.last), []).append(column)
-    problem = Problem([c for some in kept.values() for c in some[:2]], graph, machine)
+    problem = SegmentationProblem([c for some in kept.values() for c in some[:2]], graph, machine)
     model = SegmentationModel(problem, range(len(problem.columns)))
     solution = solve(model.model, budget=Budget(60.0))
     assert solution.status == "optimal"

@@ -17,7 +17,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
-from girih.solver.banks.solve import Overflow
+from girih.solver.banks.solve import PlacementOverflow
 from girih.solver.cost.local_buffers import data_buffers
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
@@ -118,7 +118,7 @@ def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPa
             return found
         refused.append(segment.ops)
         memory = self.machine.role("local")
-        overflow = Overflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, found.solved[0])
+        overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, found.solved[0])
         return LocalOverflow(index, segment.ops[0], memory, overflow)
 
     monkeypatch.setattr(Placing, "local", local)

@@ -17,7 +17,7 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options
 from girih.solver.subproblem.operator_order import interleaved
-from girih.solver.tiling.solve import Infeasible, Tiler
+from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -78,7 +78,7 @@ def test_the_vector_engine_is_known_to_be_with_something_else() -> None:
     segment = Segment(interleaved(graph, names(graph)), (), (Split(0, 8),), ())
     tiler = Tiler(graph, MACHINE)
     alone, behind = (tiler.segment(segment, Cells(graph), leads=leads) for leads in (False, True))
-    assert not isinstance(alone, Infeasible) and not isinstance(behind, Infeasible)
+    assert not isinstance(alone, TileOverflow) and not isinstance(behind, TileOverflow)
     alone, behind = (found[0].tile["value"] for found in (alone, behind))
     assert alone != behind
 

@@ -16,7 +16,7 @@ from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.pipeline.model import walk_cycles
 from girih.solver.pipeline.problem import NO_PRECEDING_WORK, PrecedingWork
 from girih.solver.tiling.candidates import Shape, tile_shapes
-from girih.solver.tiling.producer_stall import Lead, Overlap, overlap
+from girih.solver.tiling.producer_stall import Lead, Overlap, producer_overlap
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -58,8 +58,8 @@ def test_the_producer_stall_is_that_of_a_list_schedule(
     ones = np.ones(1)
     numbers = np.arange(tiles)[np.newaxis, :]
     time = np.array([float(max(tiles * matrix, tiles * vector, tiles * (matrix + vector) / depth)) + vector])
-    overlap = Overlap(lead, (numbers + 1) / tiles, numbers / tiles, ones * tiles, ones * vector * tiles)
-    told = float((time + overlap.wait(time, depth))[0])
+    producer_overlap = Overlap(lead, (numbers + 1) / tiles, numbers / tiles, ones * tiles, ones * vector * tiles)
+    told = float((time + producer_overlap.wait(time, depth))[0])
     # The estimate leaves out how the two engines wait for each other at the ends: two tiles.
     assert abs(told - busy) <= 2 * (matrix + vector) + lead / tiles
 
@@ -97,7 +97,7 @@ def test_heads_need_their_own_rows_alone() -> None:
     graph, softmax, context, shapes = four_heads()
     rows, whole = all_of(graph, softmax), all_of(graph, context)
     lead = Lead(10_000, rows, tuple(1 if d < 2 else s.size for d, s in enumerate(rows)), tuple(range(len(rows))))
-    found = overlap(lead, context, graph, whole, shapes)
+    found = producer_overlap(lead, context, graph, whole, shapes)
     waits = found.wait(np.full(len(shapes), 4_000.0), 8)
     all_heads = [w for w, s in zip(waits, shapes, strict=True) if s.tiles == 1]
     one_head = [w for w, s in zip(waits, shapes, strict=True) if s.sizes == (1, 1, 16, 32)]
@@ -111,7 +111,7 @@ def test_milestones_find_the_longest_wait() -> None:
     rows, whole = all_of(graph, softmax), all_of(graph, context)
     lead = Lead(10_000, rows, tuple(max(1, s.size // 4) for s in rows), tuple(range(len(rows))))
     cell = Cells(graph).cell(Segment(tuple(o.name for o in graph.ops), (), (), ()), 0, 0)
-    found = overlap(lead, context, graph, whole, shapes)
+    found = producer_overlap(lead, context, graph, whole, shapes)
     for number, shape in enumerate(shapes):
         tile = Tile(context.name, shape.sizes, shape.order, (shape.sizes[-1],), "vector")
         walk = TileWalks(graph, MACHINE).walk(context, tile, cell)

@@ -22,7 +22,7 @@ from girih.ir.semantics.region import op_boxes
 from girih.solver.cost.operator import Weights
 from girih.solver.tiling.candidates import Shape, reductions, tile_shapes
 from girih.solver.tiling.problem import DEPTHS, WEIGHT_DEPTHS, Mode
-from girih.solver.tiling.solve import Choice, Infeasible, Tiler
+from girih.solver.tiling.solve import Choice, TileOverflow, Tiler
 from tests.support import graphs
 
 ENDLESS = 1 << 40
@@ -165,7 +165,7 @@ def test_the_choice_is_the_best_of_all_that_fit(seed: int) -> None:
     best = brute.best(all_sizes=False)
     if best is None:
         best = brute.best(all_sizes=True)
-    if isinstance(choice, Infeasible):
+    if isinstance(choice, TileOverflow):
         assert best is None, f"something fits, and takes {best} cycles"
         return
     assert best is not None
@@ -185,7 +185,9 @@ def test_the_cases_are_of_every_kind() -> None:
     for seed in range(120):
         brute = case(seed)
         choice = brute.tiler.tile(brute.op, [brute.box], brute.weights)
-        kind = "none" if isinstance(choice, Infeasible) else "model" if choice.effort.deterministic_seconds else "bound"
+        kind = (
+            "none" if isinstance(choice, TileOverflow) else "model" if choice.effort.deterministic_seconds else "bound"
+        )
         kinds[kind] = kinds.get(kind, 0) + 1
     assert len(kinds) == 3
     assert min(kinds.values()) >= 3

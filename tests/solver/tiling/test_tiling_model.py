@@ -15,12 +15,12 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.solver.cost.local_buffers import scratch_sizes, weight_size
-from girih.solver.cost.operator import Weights, Work
+from girih.solver.cost.operator import EngineWork, Weights
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.tiling.candidates import Shape, chains, useful_sizes
 from girih.solver.tiling.model import build
 from girih.solver.tiling.problem import ShapeTable, TilingProblem
-from girih.solver.tiling.solve import Caps, Choice, Infeasible, Tiler, hint
+from girih.solver.tiling.solve import Caps, Choice, TileOverflow, Tiler, hint
 from tests.support import graphs
 
 
@@ -108,7 +108,7 @@ def test_loads_are_those_of_the_walk(order: tuple[int, int], reduce: tuple[int],
     tile = Tile("matmul", (40, 32), order, reduce, "matrix", 2, versions)
     counts = (3, 2)
     changes = counts[1] if order == (1, 0) else prod(counts)
-    shape = Shape(tile.sizes, order, prod(counts), changes, counts[1], Work(), 0, 32)
+    shape = Shape(tile.sizes, order, prod(counts), changes, counts[1], EngineWork(), 0, 32)
     reduce_tiles = -(-256 // reduce[0])
     assert ShapeTable([shape]).loads(reduce_tiles, versions)[0] == loads_by_walking(graph, tile, box_of(graph))
 
@@ -167,7 +167,7 @@ def test_what_cannot_fit_is_named(machine: Machine) -> None:
     net.softmax("softmax", net.input("x", 2, 1000))
     graph = net.graph()
     found = Tiler(graph, small(machine, accumulator=4096)).tile(graph.ops[0], [box_of(graph)], Weights())
-    assert isinstance(found, Infeasible)
+    assert isinstance(found, TileOverflow)
     assert (found.op, found.memory, found.capacity) == ("softmax", "IM", 4096)
     assert found.need >= 8000
     assert "softmax" in str(found.error())
@@ -179,7 +179,7 @@ def test_a_segment_gets_a_tile_for_each_operator_that_fits_all_cells(machine: Ma
     segment = Segment(ops, (Split(1, 3),), (Split(0, 2), Split(2, 4)), ())
     cells = Cells(graph)
     tiled = Tiler(graph, machine).segment(segment, cells)
-    assert not isinstance(tiled, Infeasible)
+    assert not isinstance(tiled, TileOverflow)
     made, choices = tiled
     assert tuple(t.op for t in made.tiles) == ops
     for tile, choice in zip(made.tiles, choices, strict=True):

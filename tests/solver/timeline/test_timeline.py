@@ -20,7 +20,7 @@ from girih.simulator import simulate
 from girih.solver.cost.instructions import Transfers
 from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
-from girih.solver.timeline.predict import Timeline, predict
+from girih.solver.timeline.predict import PredictedTimeline, predict
 from tests.support import graphs
 from tests.support.plain_plans import plain_plan
 
@@ -28,7 +28,7 @@ DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
 
 
-def timeline(graph: Graph, machine: Machine, plan: Plan) -> Timeline:
+def timeline(graph: Graph, machine: Machine, plan: Plan) -> PredictedTimeline:
     return predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine))
 
 
