@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
@@ -40,6 +41,9 @@ def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
 
 def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The same arrays in the order of the ports; raises :class:`UsageError` that says what is expected."""
+    if not isinstance(cast("object", inputs), Mapping):
+        kind = type(inputs).__name__
+        raise UsageError(f"inputs are of type {kind}; pass a dictionary of arrays by name: {describe(ports)}")
     inputs = named("inputs", inputs)
     expected = {p.name: p for p in ports}
     unknown = [name for name in inputs if name not in expected]
@@ -61,7 +65,7 @@ def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dic
 
 
 def random_inputs(ports: Sequence[Port], seed: int, limits: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
-    """Seeded arrays: floats from N(0, 1), integers from 0 to below ``limits[name]``, Booleans by a fair coin.
+    """Seeded arrays: floats from N(0, 1), integers from 0 to below ``limits[name]`` and 100, Booleans by a fair coin.
 
     Each input has a generator of its own, so that its values depend on its name and the seed alone.
     """
@@ -72,30 +76,9 @@ def random_inputs(ports: Sequence[Port], seed: int, limits: Mapping[str, int] | 
         if dtype.kind == "f":
             arrays[port.name] = rng.standard_normal(port.shape, dtype=np.float32).astype(dtype)
         else:
-            high = 2 if dtype.kind == "b" else (limits or {}).get(port.name, RANDOM_INTEGERS)
+            high = 2 if dtype.kind == "b" else min(RANDOM_INTEGERS, (limits or {}).get(port.name, RANDOM_INTEGERS))
             arrays[port.name] = rng.integers(0, high, port.shape).astype(dtype)
     return arrays
-
-
-def index_limits(model: bytes) -> dict[str, int]:
-    """For each input of an ONNX network that looks up rows of a constant table: how many rows there are, at most 100.
-
-    A larger index would be no valid input. Only look-ups directly by the input (or through a cast) are known.
-    """
-    import onnx
-
-    graph = onnx.load_from_string(model).graph
-    rows = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    source = {value.name: value.name for value in graph.input}
-    limits: dict[str, int] = {}
-    for node in graph.node:
-        if node.op_type in ("Cast", "Identity") and node.input[0] in source:
-            source[node.output[0]] = source[node.input[0]]
-        if node.op_type == "Gather" and node.input[0] in rows and node.input[1] in source:
-            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            name = source[node.input[1]]
-            limits[name] = min(limits.get(name, RANDOM_INTEGERS), rows[node.input[0]][axis])
-    return limits
 
 
 def _spec(dtype: str, shape: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..ir.isa.scalar_functions import ELEMENTS
+from ..ir.isa.scalar_functions import ELEMENTS, is_int64
 
 erf = np.vectorize(math.erf, otypes=[np.float32])
 erf64 = np.vectorize(math.erf, otypes=[np.float64])
@@ -86,7 +86,7 @@ def on_whole_numbers(func: str, operands: Sequence[np.ndarray | float]) -> bool:
     """Whether a function computes in int64: all operands are whole numbers, and so is its result."""
     if (ELEMENTS[func].special and func not in ("div", "mod")) or func in ("quant", "dequant"):
         return False
-    return all(o.dtype.kind in "iub" if isinstance(o, np.ndarray) else float(o).is_integer() for o in operands)
+    return all(o.dtype.kind in "iub" if isinstance(o, np.ndarray) else is_int64(o) for o in operands)
 
 
 def number(value: float, whole: bool) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,14 +15,15 @@ import numpy as np
 from ..explain.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
-from ..ir.graph import Op
+from ..ir.graph import Op, Port
 from ..ir.machine import Machine
 from ..ir.program import Program
 from ..ir.semantics.rematerialise import planned_graph
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
-from .inputs import check_inputs, index_limits, random_inputs
+from .index_inputs import check_indices, index_limits, index_uses
+from .inputs import check_inputs, random_inputs
 
 if TYPE_CHECKING:
     from .exact import HostFunction
@@ -148,7 +149,7 @@ def run(
         started = time.perf_counter()
         trace = simulate(program, package.machine, {}, {}, data=False)
         return Result({}, trace, None, program, package.machine, {"simulate": time.perf_counter() - started})
-    arrays = make_inputs(package, seed) if inputs is None else check_inputs(graph.inputs, inputs)
+    arrays = make_inputs(package, seed) if inputs is None else given_inputs(package, inputs)
     started = time.perf_counter()
     host = None
     if program.kernels:
@@ -160,7 +161,9 @@ def run(
     seconds = {"simulate": time.perf_counter() - started}
     started = time.perf_counter()
     compare = compare_with_graph if check == "exact" else compare_with_network
-    verdict = compare(package, arrays, trace.outputs) if check else None
+    # The network itself has no result for an index that is out of range.
+    comparable = not any(v.kind == "bounds" for v in trace.violations)
+    verdict = compare(package, arrays, trace.outputs) if check and comparable else None
     if check:
         seconds["check"] = time.perf_counter() - started
     return Result(trace.outputs, trace, verdict, program, package.machine, seconds)
@@ -169,8 +172,20 @@ def run(
 def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:
     """Seeded random inputs that are valid for the network."""
     ports = package.graph.inputs
-    has_integers = any(np.dtype(p.dtype).kind in "iu" for p in ports)
-    return random_inputs(ports, seed, index_limits(package.model) if has_integers else None)
+    return random_inputs(ports, seed, index_limits(index_uses(package.model, ports)) if _have_integers(ports) else None)
+
+
+def given_inputs(package: Package, inputs: Arrays) -> dict[str, np.ndarray]:
+    """The user's inputs in the order of the ports; raises :class:`UsageError` for what the network does not take."""
+    ports = package.graph.inputs
+    arrays = check_inputs(ports, inputs)
+    if _have_integers(ports):
+        check_indices(index_uses(package.model, ports), arrays)
+    return arrays
+
+
+def _have_integers(ports: Sequence[Port]) -> bool:
+    return any(np.dtype(p.dtype).kind in "iu" for p in ports)
 
 
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:

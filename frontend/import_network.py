@@ -18,6 +18,7 @@ from .net.net import Net
 from .net.net_pass import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
 from .onnx import dims as dimensions
+from .onnx.check_model import check_model
 from .onnx.load import ModelSource, load_model
 from .onnx.prepare import Network, prepare
 from .onnx.rewrite import rewrite
@@ -86,6 +87,7 @@ def import_onnx(
     if precision not in ("as-is", "fp16"):
         raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
     model = load_model(source)
+    check_model(model)
     part = read(model, batch, dims or {}, clusters, listener)
     network, net = part.network, part.net
     infos = dict(zip((*network.inputs, *network.outputs), (net.tensors[t] for t in ports(net)), strict=True))

@@ -5,25 +5,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
 
 from ..ir.program import HostKernel
+from .index_guard import FAULT_SLOTS, IndexCheck, guarded
 
 
-def run_kernel(kernel: HostKernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def ignore(message: str) -> None:
+    """Report nothing."""
+
+
+def run_kernel(
+    kernel: HostKernel, arrays: Sequence[np.ndarray], report: Callable[[str], None] = ignore
+) -> list[np.ndarray]:
     """The outputs of a host kernel for the given inputs, in the order of ``kernel.inputs`` and ``kernel.outputs``.
 
-    Arrays are of one replica, with the dtypes and shapes that the kernel declares.
+    Arrays are of one replica, with the dtypes and shapes that the kernel declares. Where an index that depends on data
+    is out of range, nothing is read or written, and ``report`` is told once for all of them.
     """
     module = tvm.ir.load_json(kernel.tir)
     if not isinstance(module, tvm.IRModule):
         module = tvm.IRModule({"main": module.with_attr("global_symbol", "main")})
+    name = next(iter(module.functions)).name_hint
+    function, checks = guarded(module[name])
+    if checks:
+        module = tvm.IRModule({name: function})
     with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
         library = tvm.compile(module, target="llvm")
-    name = next(iter(module.functions)).name_hint
     outputs = [tvm.runtime.tensor(np.zeros(o.shape, o.dtype)) for o in kernel.outputs]
-    library[name](*(tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays), *outputs)
+    faults = tvm.runtime.tensor(np.zeros(FAULT_SLOTS, np.int64))
+    given = (tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays)
+    library[name](*given, *outputs, *([faults] if checks else []))
+    count, number, index = map(int, faults.numpy())
+    if count:
+        report(_described(kernel, list(module[name].params), checks[number], index, count))
     return [o.numpy() for o in outputs]
+
+
+def _described(kernel: HostKernel, params: Sequence[object], check: IndexCheck, index: int, count: int) -> str:
+    """What is out of range, where, and by how much."""
+    names = [tensor.tensor for tensor in (*kernel.inputs, *kernel.outputs)]
+    table = next(
+        (repr(n) for n, p in zip(names, params, strict=False) if check.buffer.same_as(p)), "a temporary tensor"
+    )
+    more = "" if count == 1 else f" ({count:,} such accesses in all)"
+    return (
+        f"the host kernel {kernel.name} uses the index {index} in dimension {check.axis} of {table}, which has "
+        f"{check.entries} entries{more}"
+    )

@@ -102,4 +102,4 @@ def apply(model: onnx.ModelProto, sizes: Mapping[Symbol, int]) -> None:
     del model.graph.value_info[:]
     for value in model.graph.output:
         if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
+            value.ClearField("type")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -69,17 +68,4 @@ def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     for tensor in model.graph.initializer:
         if external_data_helper.uses_external_data(tensor):
             raise UsageError(f"{name}: the weight {tensor.name!r} is in an external file that was not loaded")
-        if not _complete(tensor):
-            raise UsageError(f"{name}: the weight {tensor.name!r} holds less data than its shape says")
     return model
-
-
-def _complete(tensor: onnx.TensorProto) -> bool:
-    if not tensor.HasField("raw_data"):
-        return True
-    try:
-        size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-    except KeyError:
-        return True
-    # Types narrower than a byte are packed: nothing to say about them here.
-    return size == 1 or len(tensor.raw_data) >= math.prod(tensor.dims) * size

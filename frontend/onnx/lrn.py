@@ -12,7 +12,7 @@ import numpy as np
 from onnx import helper
 
 from ...ir.errors import UsageError
-from ..net.net import fresh
+from ..net.net import Info, fresh
 from .prepare import Network, Node
 
 
@@ -35,9 +35,11 @@ def _number(node: Node, name: str, default: float) -> float:
 def _expanded(node: Node, network: Network) -> list[Node]:
     nodes: list[Node] = []
 
-    def add(op_type: str, *inputs: str, last: bool = False, **attributes: object) -> str:
+    def add(
+        op_type: str, *inputs: str, shape: tuple[int, ...] | None = None, last: bool = False, **attributes: object
+    ) -> str:
         result = node.outputs[0] if last else fresh(f"{node.outputs[0]}.{op_type.lower()}", network.infos)
-        network.infos.setdefault(result, info)
+        network.infos.setdefault(result, info if shape is None else Info(shape, info.dtype))
         protos = tuple(helper.make_attribute(key, value) for key, value in attributes.items())
         nodes.append(Node(node.name, op_type, inputs, (result,), protos, origin=node.origin))
         return result
@@ -51,10 +53,12 @@ def _expanded(node: Node, network: Network) -> list[Node]:
     source, size = node.inputs[0], int(_number(node, "size", 1))
     info = network.infos[source]
     batch, *others = info.shape
-    squares = add("Reshape", add("Mul", source, source), constant("rows", np.array([batch, 1, *others])))
+    rows = batch, 1, *others
+    squares = add("Reshape", add("Mul", source, source), constant("rows", np.array(rows)), shape=rows)
     flat = [0] * (len(others) - 1)
     pads = [(size - 1) // 2, *flat, size // 2, *flat]
-    mean = add("AveragePool", squares, kernel_shape=[size, *(1 for _ in flat)], pads=pads, count_include_pad=1)
+    kernel = [size, *(1 for _ in flat)]
+    mean = add("AveragePool", squares, shape=rows, kernel_shape=kernel, pads=pads, count_include_pad=1)
     mean = add("Reshape", mean, constant("shape", np.array(info.shape)))
     scale = add("Add", add("Mul", mean, number("alpha", 1e-4)), number("bias", 1.0))
     add("Div", source, add("Pow", scale, number("beta", 0.75)), last=True)

@@ -9,6 +9,7 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -19,7 +20,7 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
 from ..net.net import Info, fresh
 from . import dims
-from .inline import HANDLED, Node, declare, inline, proto_of
+from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
 
 FOLD_BYTES = 1 << 30
 """No constant larger than this is computed at import."""
@@ -32,6 +33,10 @@ RANDOM = frozenset(
 __all__ = ["HANDLED", "Network", "Node", "prepare"]
 
 
+Declared: TypeAlias = tuple[str | None, tuple[int | None, ...] | None]
+"""The dtype and shape that a file declares for an output; ``None`` where it leaves something open."""
+
+
 @dataclass
 class Network:
     """A cleaned model. ``infos`` hold shapes and dtypes of inputs, outputs and constants, and of what was inferred."""
@@ -41,6 +46,7 @@ class Network:
     outputs: list[str]
     nodes: list[Node]
     infos: dict[str, Info]
+    declared: dict[str, Declared] = field(default_factory=dict[str, "Declared"])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     def add_constant(self, name: str, array: np.ndarray) -> str:
@@ -64,10 +70,29 @@ def prepare(model: onnx.ModelProto, sizes: Mapping[str, int], importable: Callab
         [v.name for v in light.graph.output],
         nodes,
         {},
+        {v.name: declared(v.type, model) for v in model.graph.output},
         weights,
     )
     fold(network, light)
     return network
+
+
+def declared(kind: onnx.TypeProto, model: onnx.ModelProto) -> Declared:
+    """What a file declares for an output.
+
+    Files whose inputs begin with a symbolic dimension often have the batch that they were exported with in the types of
+    their outputs: that size is left open.
+    """
+    tensor = kind.tensor_type
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else None
+    except KeyError:
+        dtype = None
+    if not tensor.HasField("shape"):
+        return dtype, None
+    symbolic = any(axis == 0 for value in dims.network_inputs(model) for axis, _ in dims.symbols(value))
+    sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in tensor.shape.dim]
+    return dtype, tuple(None if symbolic and axis == 0 else size for axis, size in enumerate(sizes))
 
 
 def strip(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -105,7 +130,7 @@ def _present(message: onnx.ModelProto, name: str) -> bool:
 
 def fold(network: Network, light: onnx.ModelProto) -> None:
     """Infer shapes and compute what is constant, until nothing changes; then apply the rewrites."""
-    for _ in range(6):
+    while True:
         network.infos = infer(network, light)
         before = len(network.nodes)
         fold_once(network, light)
@@ -140,7 +165,7 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
         raise UsageError(f"the model is inconsistent: {str(error).strip().splitlines()[-1]}") from error
     infos: dict[str, Info] = {}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        info = info_of(value)
+        info = info_of(value.type)
         if info is not None:
             infos[value.name] = info
     for name, array in network.constants.items():
@@ -148,10 +173,43 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     return infos
 
 
-def info_of(value: onnx.ValueInfoProto) -> Info | None:
-    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> dict[str, Info]:
+    """Of a node whose inputs are known by now: ONNX does not follow shapes that more than simple nodes compute."""
+    constants, names = network.constants, [name for name in node.inputs if name]
+    infos = {
+        n: Info(constants[n].shape, constants[n].dtype.name) if n in constants else network.infos.get(n) for n in names
+    }
+    if any(info is None for info in infos.values()) or not onnx.defs.has(node.op_type, network.opset, node.domain):
+        return {}
+    types = {
+        n: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(i.dtype)), i.shape)
+        for n, i in infos.items()
+        if i is not None
+    }
+    small = {
+        n: numpy_helper.from_array(constants[n], n) for n in names if n in constants and constants[n].size <= SMALL
+    }
+    try:
+        outputs = shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, network.opset, node.domain),
+            proto_of(node),
+            types,
+            small,
+            opset_imports=list(light.opset_import),
+            ir_version=light.ir_version,
+        )
+    except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise UsageError(f"the model is inconsistent: node {node.name!r} ({node.op_type}): {reason}") from error
+    values = {name: info_of(kind) for name, kind in outputs.items()}
+    return {name: info for name, info in values.items() if info is not None}
+
+
+def info_of(kind: onnx.TypeProto) -> Info | None:
+    """The static shape and dtype that a type says, if it does."""
+    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
-    tensor = value.type.tensor_type
+    tensor = kind.tensor_type
     if any(not d.HasField("dim_value") for d in tensor.shape.dim):
         return None
     try:
@@ -177,6 +235,8 @@ def fold_once(network: Network, light: onnx.ModelProto) -> None:
         if values is not None:
             network.constants.update({o: v for o, v in zip(node.outputs, values, strict=False) if o})
             continue
+        if any(o and o not in network.infos for o in node.outputs):
+            network.infos |= inferred_outputs(node, network, light)
         kept.append(node)
     network.nodes = kept
     # A graph output must keep its name: what was renamed to another tensor is copied.

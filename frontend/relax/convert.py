@@ -193,6 +193,10 @@ class _Reader:
                 self.names[binding.var] = self.value(binding)
         result = self.resolve(main.body.body)
         outputs = result if isinstance(result, list) else [result]
+        if any(o not in self.template.tensors for o in outputs):
+            raise UnsupportedError(
+                f"node {self.node.name!r}: the result of {self.node.op_type} is a shape that depends on data"
+            )
         self.template.outputs = [str(o) for o in outputs]
 
     def resolve(self, expr: Any) -> Any:

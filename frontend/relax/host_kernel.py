@@ -16,6 +16,7 @@ from tvm import s_tir, tirx
 
 from ...ir.errors import UnsupportedError
 from ...ir.graph import Host
+from ...ir.isa.scalar_functions import is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from ..net.linear import Linear
 from ..net.net import Info, Loop, NetStep, Operand, Ref
@@ -25,10 +26,10 @@ Expr = Any
 
 
 def compute_dtype(loop: Loop, infos: Mapping[str, Info]) -> str:
-    """What a loop computes in: int64 if everything that it touches is integral, else the widest float, from 32 bits."""
+    """What a loop computes in: int64 for integers and constants that fit, else the widest float, from 32 bits."""
     dtypes = {infos[r.tensor].dtype for r in loop.reads}
     numbers = [o for o in loop.operands if not isinstance(o, Ref)]
-    if dtypes and not any(d.startswith("float") for d in dtypes) and all(n.is_integer() for n in numbers):
+    if dtypes and not any(d.startswith("float") for d in dtypes) and all(is_int64(n) for n in numbers):
         return "int64"
     return "float64" if "float64" in {*dtypes, infos[loop.write.tensor].dtype} else "float32"
 

@@ -9,7 +9,7 @@ from ...ir.graph import DTYPES
 from ..net.linear import Linear, NotAffine
 from ..net.net import Extent, Info, Loop, Net, NetStep, Ref, fresh
 from ..net.net_pass import ImportListener
-from ..onnx.prepare import Network, Node
+from ..onnx.prepare import Declared, Network, Node
 from .convert import Converter, renamed_step
 from .template import Template, TemplateCall
 from .tir_numpy import run
@@ -99,6 +99,12 @@ class _Importer:
         for value, name in zip(node.outputs, template.outputs, strict=False):
             if value:
                 self.env[value] = local[name]
+                expected, info = self.network.infos.get(value), net.tensors[local[name]]
+                if expected not in (None, info):
+                    raise UnsupportedError(
+                        f"node {node.name!r}: TVM makes {info.dtype}{list(info.shape)} of {node.op_type}, which ONNX "
+                        f"defines to be {expected.dtype}{list(expected.shape)}"
+                    )
 
     def fold(self, node: Node, call: TemplateCall, inputs: list[str], outputs: list[str]) -> None:
         assert call.kernel is not None
@@ -111,7 +117,10 @@ class _Importer:
     def output(self, name: str, written: set[str]) -> None:
         """Make sure that a step writes the tensor that the output port names."""
         net = self.net
+        if name not in self.env:
+            raise UsageError(f"output {name!r} is made by no node")
         source = self.env[name]
+        refuse_other(name, self.network.declared.get(name, (None, None)), net.tensors[source])
         if 0 in net.tensors[source].shape:
             raise UnsupportedError(f"output {name!r} has no elements")
         if source in written:
@@ -123,6 +132,20 @@ class _Importer:
         net.tensors[target] = info
         net.steps.append(copy_step(name, (name,), source, target, info))
         net.outputs.append(target)
+
+
+def refuse_other(name: str, declared: Declared, info: Info) -> None:
+    """Raise :class:`UsageError` if an output is not what the file declares."""
+    dtype, shape = declared
+    same = shape is None or (
+        len(shape) == len(info.shape) and all(d in (None, n) for d, n in zip(shape, info.shape, strict=True))
+    )
+    if not same or dtype not in (None, info.dtype):
+        sizes = "" if shape is None else f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
+        raise UsageError(
+            f"output {name!r} is declared as {dtype or 'a tensor'}{sizes}, but what the network makes of its inputs is "
+            f"{info.dtype}{list(info.shape)}; correct the declaration, or export the model again"
+        )
 
 
 def importance(call: TemplateCall) -> int:

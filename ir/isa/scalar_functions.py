@@ -78,6 +78,12 @@ _ROWS = (
     Element("softplus", 1, "log(1+exp(x))", special=True),
 )
 
+
+def is_int64(value: float) -> bool:
+    """Whether a constant can be an operand of int64: it is whole, and 64 bits hold it. The mask -3.4e38 is not."""
+    return float(value).is_integer() and -(2.0**63) <= value < 2.0**63
+
+
 ELEMENTS: dict[str, Element] = {row.name: row for row in _ROWS}
 
 COMBINE_IDENTITY: dict[str, float] = {

@@ -7,9 +7,10 @@ instruction.
 
 Arithmetic: sources are converted from their dtypes, the result is rounded once, to the dtype of ``dst``. Vector
 instructions compute in float32; or in int64 when every vector source is an integer or bool, every immediate is
-integral, and the function is neither special (except div, mod and a running sum) nor quant, dequant or a mean. Matrix
-instructions, fused multiply-adds, sums over windows and reductions along the lanes sum exactly (the simulator: in
-float64, integers: int64) and round once, so that the result of an instruction does not depend on the order of its sum.
+whole and fits int64, and the function is neither special (except div, mod and a running sum) nor quant, dequant or a
+mean. Matrix instructions, fused multiply-adds, sums over windows and reductions along the lanes sum exactly (the
+simulator: in float64, integers: int64) and round once, so that the result of an instruction does not depend on the
+order of its sum.
 Rounding is to nearest even; float to integer truncates and saturates (NaN gives 0), integer to integer wraps, anything
 to bool is ``x != 0``. Infinities and NaNs follow IEEE 754; a maximum or minimum with a NaN is a NaN (and found where
 the first NaN is), that of two zeros is either of them. An instruction reads all of its sources before it writes; no two

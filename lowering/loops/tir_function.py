@@ -17,7 +17,7 @@ from tvm.ir import Range
 
 from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
-from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS
+from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS, is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from .tile_spec import Spec, StageSpec, View, ViewRead
 
@@ -60,7 +60,7 @@ def _compute_dtype(stage: StageSpec, views: tuple[View, ...]) -> str:
     """Stages compute in float32, or in int64 when everything they touch is integral."""
     dtypes = [views[o.view].dtype for o in stage.operands if isinstance(o, ViewRead)]
     numbers = [o for o in stage.operands if not isinstance(o, ViewRead)]
-    integral = dtypes and all(not d.startswith("float") for d in dtypes) and all(float(n).is_integer() for n in numbers)
+    integral = dtypes and all(not d.startswith("float") for d in dtypes) and all(is_int64(n) for n in numbers)
     return "int64" if integral else "float32"
 
 

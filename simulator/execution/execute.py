@@ -21,8 +21,10 @@ from .numbers import store
 from .ports import constant_bytes, join, split
 from .semantics import picked, semantics
 
-RunHost = Callable[[HostKernel, Sequence[np.ndarray]], Sequence[np.ndarray]]
-"""Runs a host kernel: one replica's inputs to its outputs, in the order of the kernel's tensors."""
+RunHost = Callable[[HostKernel, Sequence[np.ndarray], Callable[[str], None]], Sequence[np.ndarray]]
+"""Runs a host kernel: one replica's inputs to its outputs, in the order of the kernel's tensors.
+
+It calls the function that it is given with what is wrong about the indices that it computes."""
 
 
 class Execution:
@@ -163,8 +165,12 @@ class Execution:
         ]
         outputs = [dense(p, self._main_number, writes=True) for p in kernel.outputs]
         targets = [self._main.view(at, 0) for at in outputs]
+
+        def report(message: str) -> None:
+            self._violations.add("bounds", queue, index, kernel.outputs[0].address, message)
+
         for replica in range(self._program.replicas):
-            results = host(kernel, [array[replica] for array in inputs])
+            results = host(kernel, [array[replica] for array in inputs], report)
             for target, result in zip(targets, results, strict=True):
                 store(target[replica], np.asarray(result).reshape(-1))
         for at in outputs:

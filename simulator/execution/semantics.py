@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.isa.footprint import WINDOW, Taps, taps
 from ...ir.isa.row import Row
+from ...ir.isa.scalar_functions import is_int64
 from ..tasks.templates import InstructionTemplate
 from .half import widened
 from .numbers import COMBINE, FLOAT, INTEGER, Array, store, to_float, to_integer
@@ -22,7 +23,7 @@ def _fields(template: InstructionTemplate, *names: str) -> list[int]:
 
 
 def _computes_integers(sources: tuple[Array, ...], immediates: list[float]) -> bool:
-    return all(s.dtype.kind in "iub" for s in sources) and all(float(i).is_integer() for i in immediates)
+    return all(s.dtype.kind in "iub" for s in sources) and all(is_int64(i) for i in immediates)
 
 
 def _number(immediate: float, integer: bool) -> np.generic:

@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from girih.api.inputs import check_inputs, index_limits, load_inputs, random_inputs
+from girih.api.index_inputs import IndexUse, check_indices, index_limits, index_uses
+from girih.api.inputs import check_inputs, load_inputs, random_inputs
 from girih.ir.errors import UsageError
 from girih.ir.graph import Port
 
@@ -95,4 +96,29 @@ def test_index_limits_follow_the_tables() -> None:
         [table],
     )
     model: onnx.ModelProto = helper.make_model(graph)
-    assert index_limits(model.SerializeToString()) == {"types": 2}
+    assert index_limits(index_uses(model.SerializeToString())) == {"types": 2}
+
+
+@pytest.mark.parametrize(("value", "fits"), [(0, True), (10, True), (-11, True), (11, False), (-12, False)])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_indices_are_checked_against_their_table(value: int, fits: bool, dtype: str) -> None:
+    use = [IndexUse("ids", "lookup", "table", (11,))]
+    ids = np.array([[1, 2], [value, 3]], dtype)
+    if fits:
+        check_indices(use, {"ids": ids})
+        return
+    message = rf"'ids' holds the index {value} at \[1, 0\], but 'table', which node 'lookup'.*has 11 entries.*-11 to 10"
+    with pytest.raises(UsageError, match=message):
+        check_indices(use, {"ids": ids})
+
+
+def test_indices_of_several_dimensions_are_checked_by_position() -> None:
+    use = [IndexUse("at", "pick", "table", (4, 5))]
+    check_indices(use, {"at": np.array([[3, 4], [-4, -5]])})
+    with pytest.raises(UsageError, match=r"the index 4 at \[1, 0\].*has 4 entries.*1 of 4"):
+        check_indices(use, {"at": np.array([[3, 4], [4, 4]])})
+
+
+def test_inputs_without_names() -> None:
+    with pytest.raises(UsageError, match=r"type ndarray; pass a dictionary of arrays by name: image float32\[2, 3\]"):
+        check_inputs(PORTS, np.zeros((2, 3)))  # pyright: ignore[reportArgumentType]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +197,125 @@ def test_no_outputs() -> None:
     del model.graph.output[:]
     with pytest.raises(UsageError, match="no outputs"):
         import_onnx(model)
+
+
+def three_nodes() -> onnx.ModelProto:
+    """x → first → a → second → b → last → y"""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="first"),
+        helper.make_node("Add", ["a", "w"], ["b"], name="second"),
+        helper.make_node("Relu", ["b"], ["y"], name="last"),
+    ]
+    port = helper.make_tensor_value_info
+    weight = onnx.numpy_helper.from_array(np.ones(3, np.float32), "w")
+    graph = helper.make_graph(
+        nodes, "g", [port("x", onnx.TensorProto.FLOAT, [2, 3])], [port("y", onnx.TensorProto.FLOAT, [2, 3])], [weight]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def two_writers(model: onnx.ModelProto) -> None:
+    model.graph.node[1].output[0] = "a"
+
+
+def writes_an_input(model: onnx.ModelProto) -> None:
+    model.graph.node[1].output[0] = "x"
+
+
+def backwards(model: onnx.ModelProto) -> None:
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def two_weights(model: onnx.ModelProto) -> None:
+    model.graph.initializer.append(model.graph.initializer[0])
+
+
+def short_weight(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].dims[0] = 4
+
+
+def weight_of_no_type(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].data_type = 99
+
+
+def wrong_shape(model: onnx.ModelProto) -> None:
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
+
+
+def wrong_rank(model: onnx.ModelProto) -> None:
+    del model.graph.output[0].type.tensor_type.shape.dim[0]
+
+
+def wrong_dtype(model: onnx.ModelProto) -> None:
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+
+
+def future(model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = 999
+
+
+def two_opsets(model: onnx.ModelProto) -> None:
+    model.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+
+
+def made_by_nobody(model: onnx.ModelProto) -> None:
+    model.graph.output[0].name = "z"
+
+
+def two_outputs(model: onnx.ModelProto) -> None:
+    model.graph.output.append(model.graph.output[0])
+
+
+def unknown_attribute(model: onnx.ModelProto) -> None:
+    model.graph.node[0].attribute.append(helper.make_attribute("alpha", 0.5))
+
+
+def too_few_inputs(model: onnx.ModelProto) -> None:
+    del model.graph.node[1].input[1]
+
+
+def recursion(model: onnx.ModelProto) -> None:
+    body = helper.make_node("Own", ["p"], ["q"], domain="local")
+    model.functions.append(helper.make_function("local", "Own", ["p"], ["q"], [body], [helper.make_opsetid("", 17)]))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+
+
+BROKEN_RULES = {
+    two_writers: r"node 'second' \(Add\) writes 'a', but what node 'first' \(Relu\) writes is called so too",
+    writes_an_input: r"node 'second' \(Add\) writes 'x', but an input is called so too",
+    backwards: r"node 'last' \(Relu\) reads 'b', which nothing before it makes, only node 'second' .* topological order",
+    two_weights: "two weights are called 'w'",
+    short_weight: r"the weight 'w' holds 12 bytes, but FLOAT of shape \[4\] needs 16",
+    weight_of_no_type: "the weight 'w' is of data type 99, which ONNX does not know",
+    wrong_shape: r"output 'y' is declared as float32\[2, 4\], but .* float32\[2, 3\]; correct the declaration",
+    wrong_rank: r"output 'y' is declared as float32\[3\], but .* float32\[2, 3\]",
+    wrong_dtype: r"output 'y' is declared as int64\[2, 3\], but .* float32\[2, 3\]",
+    future: "operator set 999; known are 1 to",
+    two_opsets: "operator set 'ai.onnx' in versions 17 and 13",
+    made_by_nobody: "output 'z' is made by no node; the network makes 'a', 'b', 'y'",
+    two_outputs: "two outputs of the network are called 'y'",
+    unknown_attribute: r"node 'first' \(Relu\) is not valid: .*alpha",
+    too_few_inputs: r"node 'second' \(Add\) is not valid: .*input size 1",
+    recursion: r"functions call themselves.*local\.Own",
+}
+
+
+@pytest.mark.parametrize("change", BROKEN_RULES)
+def test_broken_rules_of_onnx(change: Callable[[onnx.ModelProto], None]) -> None:
+    model = three_nodes()
+    assert len(import_onnx(model).ops) > 0
+    change(model)
+    with pytest.raises((UsageError, UnsupportedError), match=BROKEN_RULES[change]):
+        import_onnx(model)
+
+
+def test_the_batch_of_a_declared_output_is_left_open_where_that_of_an_input_is() -> None:
+    model = three_nodes()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 1
+    assert import_onnx(model, batch=4).outputs[0].shape == (4, 3)
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
+    with pytest.raises(UsageError, match=r"declared as float32\[\?, 5\]"):
+        import_onnx(model, batch=4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -142,7 +142,7 @@ def hosted() -> Program:
 def test_a_host_kernel_runs_once_for_each_replica() -> None:
     calls: list[tuple[int, ...]] = []
 
-    def sort(kernel: HostKernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def sort(kernel: HostKernel, arrays: Sequence[np.ndarray], report: Callable[[str], None]) -> list[np.ndarray]:
         assert kernel.name == "sort"
         calls.append(arrays[0].shape)
         return [-np.sort(-arrays[0], axis=1)]

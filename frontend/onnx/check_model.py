@@ -1,0 +1,166 @@
+"""What ONNX demands of a file before anything is made of it: names, operator sets, nodes one by one, data of weights.
+
+Nodes go through ``onnx.checker``; what holds between them is checked here, so that each message names both sites.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import onnx
+from onnx import checker
+
+from ...ir.errors import UnsupportedError, UsageError
+from .inline import OWN_DOMAINS, node_name
+
+_PACKED = frozenset({"UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2"})
+"""Types of which a byte holds several elements."""
+
+
+def check_model(model: onnx.ModelProto) -> None:
+    """Raise :class:`UsageError` for a model that breaks a rule of ONNX, :class:`UnsupportedError` for what is unknown.
+
+    Shapes are left to the inference that follows (:mod:`.prepare`).
+    """
+    _check_opsets(model)
+    _check_functions(model)
+    _check_weights(model.graph.initializer)
+    _check_names(model.graph)
+    _check_nodes(model)
+
+
+def _check_opsets(model: onnx.ModelProto) -> None:
+    versions: dict[str, int] = {}
+    for opset in model.opset_import:
+        domain = "" if opset.domain in OWN_DOMAINS else opset.domain
+        if versions.setdefault(domain, opset.version) != opset.version:
+            both = f"{versions[domain]} and {opset.version}"
+            raise UsageError(f"the model imports the operator set {domain or 'ai.onnx'!r} in versions {both}; keep one")
+    latest = onnx.defs.onnx_opset_version()
+    if "" not in versions:
+        raise UsageError(f"the model does not import the operator set 'ai.onnx'; import a version from 1 to {latest}")
+    if not 1 <= versions[""] <= latest:
+        raise UnsupportedError(
+            f"the model is of operator set {versions['']}; known are 1 to {latest}: export it with one of these"
+        )
+
+
+def _check_functions(model: onnx.ModelProto) -> None:
+    """No function is defined twice, or calls itself through whatever others."""
+    calls: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for function in model.functions:
+        key = function.domain, function.name
+        if key in calls:
+            raise UsageError(f"the function {function.domain}.{function.name} is defined twice")
+        calls[key] = {(node.domain, node.op_type) for node in function.node}
+    # What calls nothing that is left is no part of a cycle.
+    while leaves := [key for key, callees in calls.items() if not callees & calls.keys()]:
+        for key in leaves:
+            del calls[key]
+    if calls:
+        names = ", ".join(f"{domain}.{name}" for domain, name in calls)
+        raise UsageError(f"functions call themselves, which ONNX does not allow: {names}")
+
+
+def _check_weights(weights: Iterable[onnx.TensorProto]) -> None:
+    names: set[str] = set()
+    for weight in weights:
+        if not weight.name:
+            raise UsageError("a weight has no name, so that no node can read it; name or remove it")
+        if weight.name in names:
+            raise UsageError(f"two weights are called {weight.name!r}; rename or remove one of them")
+        names.add(weight.name)
+        _check_data(weight, f"the weight {weight.name!r}")
+
+
+def _check_data(tensor: onnx.TensorProto, what: str) -> None:
+    """The data of a tensor is as much as its shape says."""
+    dims = list(tensor.dims)
+    if any(n < 0 for n in dims):
+        raise UsageError(f"{what} has shape {dims}; dimensions cannot be negative")
+    try:
+        name = onnx.TensorProto.DataType.Name(tensor.data_type)
+        size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{what} is of data type {tensor.data_type}, which ONNX does not know") from error
+    if tensor.HasField("raw_data") and name not in _PACKED and len(tensor.raw_data) != math.prod(dims) * size:
+        raise UsageError(
+            f"{what} holds {len(tensor.raw_data):,} bytes, but {name} of shape {dims} needs {math.prod(dims) * size:,}"
+        )
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Each value is made once, before it is read; and the outputs are made."""
+    made: dict[str, str] = {weight.name: "a weight" for weight in graph.initializer}
+    for side, ports in (("input", graph.input), ("output", graph.output)):
+        names: set[str] = set()
+        for port in ports:
+            if not port.name:
+                raise UsageError(f"an {side} of the network has no name; give it one")
+            if port.name in names:
+                raise UsageError(f"two {side}s of the network are called {port.name!r}; rename or remove one of them")
+            names.add(port.name)
+    made |= {value.name: "an input" for value in graph.input if value.name not in made}
+    places = [f"node {node_name(node, n)!r} ({node.op_type})" for n, node in enumerate(graph.node)]
+    later = {output: place for node, place in zip(graph.node, places, strict=True) for output in node.output}
+    for node, place in zip(graph.node, places, strict=True):
+        for name in node.input:
+            if name and name not in made:
+                raise UsageError(f"{place} reads {name!r}, which {_maker(name, place, later)}")
+        for name in node.output:
+            if name and name in made:
+                raise UsageError(f"{place} writes {name!r}, but {made[name]} is called so too; rename one of them")
+            made[name] = f"what {place} writes"
+    for port in graph.output:
+        if port.name not in made:
+            raise UsageError(
+                f"output {port.name!r} is made by no node; the network makes {_listed(sorted({*later} - {''}))}"
+            )
+
+
+def _maker(name: str, reader: str, later: dict[str, str]) -> str:
+    if name not in later:
+        return "nothing makes: the graph lacks a node, an input or a weight"
+    if later[name] == reader:
+        return "it makes itself: the graph has a cycle"
+    return (
+        f"nothing before it makes, only {later[name]} after it: the graph has a cycle, or its nodes are not in "
+        "topological order"
+    )
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _check_nodes(model: onnx.ModelProto) -> None:
+    """Number of inputs and outputs, attributes and their types, as the schema of each operator demands."""
+    context = checker.C.CheckerContext()
+    context.ir_version = max(model.ir_version, 3)
+    versions = {"" if o.domain in OWN_DOMAINS else o.domain: o.version for o in model.opset_import}
+    context.opset_imports = {d: v for d, v in versions.items() if -(1 << 31) <= v < 1 << 31}
+    for number, node in enumerate(model.graph.node):
+        name = node_name(node, number)
+        if node.domain not in OWN_DOMAINS:
+            continue
+        if not onnx.defs.has(node.op_type, versions[""], ""):
+            raise UnsupportedError(
+                f"node {name!r}: operator {node.op_type} is not supported: operator set {versions['']} does not have it"
+            )
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                raise UsageError(
+                    f"node {name!r} ({node.op_type}): the attribute {attribute.name} refers to an attribute of a "
+                    "function, but is in none; give its value"
+                )
+            if attribute.HasField("t"):
+                _check_data(attribute.t, f"node {name!r} ({node.op_type}): the attribute {attribute.name}")
+        # The bodies of control flow read values of the graph around them, which the checker of a node does not know.
+        if any(a.HasField("g") for a in node.attribute):
+            continue
+        try:
+            checker.check_node(node, context)
+        except checker.ValidationError as error:
+            reason = " ".join(str(error).partition("==> Context")[0].split())
+            raise UsageError(f"node {name!r} ({node.op_type}) is not valid: {reason}") from error
