@@ -5,7 +5,7 @@ order, and each (step, operator) is one slot. Slots order the program; the hardw
 on one another. Lifetimes are half-open spans of slots.
 
 A *segment* is a run of consecutive operators that exchange data in a core's local memory, in any order that they can
-run in. It is cut into instances, that run one after the other, and each instance into cells, that run on the cores
+run in. It is split into instances, that run one after the other, and each instance into cells, that run on the cores
 side by side (see :mod:`girih.ir.semantics.cell`). What enters or leaves a segment goes through the shared memory.
 """
 
@@ -59,7 +59,7 @@ class Tile:
 class Segment:
     """Consecutive operators, how their work is cut, and how each is tiled.
 
-    ``ops`` are a run of the graph's operators, whose last is the leader, in an order in which they can run.
+    ``ops`` are a run of the graph's operators, whose last is the root operator, in an order in which they can run.
     ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
     over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
     its own without splits or tiles. ``aliased`` are results that are made where their concatenation lies: they have no

@@ -71,7 +71,7 @@ def _check_partition(facts: Facts) -> None:
             surplus = "an operator twice" if strange is None else strange
             fail(f"segment {index} has {surplus}, and the graph has {', '.join(run) or 'nothing'} there")
         if segment.ops[-1] != run[-1]:
-            fail(f"segment {index} ends with {segment.ops[-1]}, and its leader is {run[-1]}")
+            fail(f"segment {index} ends with {segment.ops[-1]}, and its root operator is {run[-1]}")
         computed: set[str] = set()
         results = {graph.op[name].output for name in run}
         for name in segment.ops:
@@ -107,9 +107,11 @@ def _check_segment(facts: Facts, index: int, segment: Segment) -> None:
     for kind, splits in (("instances", segment.instances), ("cores", segment.cores)):
         for split in splits:
             if not 0 <= split.dim < len(shape):
-                fail(f"{where} cuts dimension {split.dim} into {kind}, and its leader's result has {len(shape)}")
+                fail(
+                    f"{where} splits dimension {split.dim} into {kind}, and its root operator's result has {len(shape)}"
+                )
             if not 1 <= split.parts <= shape[split.dim]:
-                fail(f"{where} cuts dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {kind}")
+                fail(f"{where} splits dimension {split.dim}, of {shape[split.dim]}, into {split.parts} {kind}")
     if count(segment.cores) > facts.machine.cores:
         fail(f"{where} uses {count(segment.cores)} cores, and {facts.machine.name} has {facts.machine.cores}")
     if [t.op for t in segment.tiles] != list(segment.ops):

@@ -36,7 +36,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A box that ``core`` (-1: the host) needs in ``slot``."""
+    """A box that ``core`` needs in ``slot``."""
 
     step: int
     slot: int

@@ -35,10 +35,10 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
     segment_of = {name: number for number, s in enumerate(segments) for name in s.ops}
     # From the last to the first: a reader may be cut anew itself.
     for number, segment in reversed(list(enumerate(segments))):
-        leader = graph.op[segment.ops[-1]]
-        readers = [segment_of[c.name] for c in graph.consumers[leader.output]]
-        if leader.host is None and leader.output in spilled and readers:
-            like = _like(graph, cells, leader.output, segment, segments[min(readers)])
+        root = graph.op[segment.ops[-1]]
+        readers = [segment_of[c.name] for c in graph.consumers[root.output]]
+        if root.host is None and root.output in spilled and readers:
+            like = _like(graph, cells, root.output, segment, segments[min(readers)])
             cut = _cheapest(graph, candidates, segment, place, like) if like else None
             if cut is not None:
                 segments[number] = replace(segment, instances=cut.instances, cores=cut.cores)

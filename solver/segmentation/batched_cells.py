@@ -79,7 +79,7 @@ def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Co
 
     Large means the largest part of each dimension (they differ by one), as near to the middle as there is one; of two
     the second, because windows that do not divide an extent reach further there.
-    ``shape`` is that of the leader's result.
+    ``shape`` is that of the root operator's result.
     """
     extents = list(shape)
     large: list[int] = []
@@ -113,11 +113,11 @@ def owned_boxes(cells: BatchedCells, shape: tuple[int, ...], followed: Mapping[i
             cells.parts[cells.split_of, slot],
             cells.coordinates[:, slot],
         )
-        for leader_dim in np.unique(dims).tolist():
-            if leader_dim < 0:
+        for root_dim in np.unique(dims).tolist():
+            if root_dim < 0:
                 continue
-            splits_dim = dims == leader_dim
-            dim = followed.get(leader_dim)
+            splits_dim = dims == root_dim
+            dim = followed.get(root_dim)
             if dim is None:
                 present &= ~(splits_dim & (digit > 0))
                 continue

@@ -1,4 +1,4 @@
-"""Ways to cut a segment: which dimensions of its leader's result over the cores, and which into instances.
+"""Ways to cut a segment: which dimensions of its root's result over the cores, and which into instances.
 
 A cut has up to two dimensions for the cores and two for the instances. Cores are all used where the extents allow.
 Instances come in about powers of two: enough to find the knee between memory, reloads and overlap, for any extent.

@@ -83,7 +83,7 @@ class _Drawing:
                 yield self.segment(self.shuffled(run))
 
     def shuffled(self, run: tuple[Op, ...]) -> tuple[Op, ...]:
-        """The operators in any order that they can run in; the leader stays the last."""
+        """The operators in any order that they can run in; the root operator stays the last."""
         left = list(run)
         found: list[Op] = []
         while left:

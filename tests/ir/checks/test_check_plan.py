@@ -131,7 +131,7 @@ def test_segments_are_the_graph_in_order() -> None:
     refused(replace(plan, segments=plan.segments[::-1]), "segment 0 has .*, and the graph has")
     refused(replace(plan, segments=plan.segments[:-1]), "hold")
     refused(replace(plan, segments=(*plan.segments, plan.segments[-1])), "and the graph has nothing there")
-    refused(with_segment(plan, 0, lambda s: replace(s, ops=(*s.ops[::-1],))), "and its leader is")
+    refused(with_segment(plan, 0, lambda s: replace(s, ops=(*s.ops[::-1],))), "and its root operator is")
     refused(with_segment(plan, 0, lambda s: replace(s, ops=(s.ops[1], *s.ops[1:]))), "an operator twice")
     three = rough_plan(graph(), STCP, group=3)
     a, b, c = three.segments[0].ops
@@ -159,8 +159,8 @@ def test_everything_in_a_segment_serves_its_last_operator() -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda s: replace(s, cores=(Split(9, 2),)), "cuts dimension 9"),
-        (lambda s: replace(s, cores=(Split(-1, 2),)), "cuts dimension -1"),
+        (lambda s: replace(s, cores=(Split(9, 2),)), "splits dimension 9"),
+        (lambda s: replace(s, cores=(Split(-1, 2),)), "splits dimension -1"),
         (lambda s: replace(s, cores=(Split(0, 3),)), "of 2, into 3"),
         (lambda s: replace(s, cores=(Split(0, 0),)), "into 0"),
         (lambda s: replace(s, cores=(Split(1, 8), Split(2, 2))), "uses 16 cores"),
