@@ -45,8 +45,8 @@ class OutputCheck:
 class Check:
     """All outputs of one run; ``samples`` of the batch were compared (``None``: everything).
 
-    ``exact``: with the graph to the last bit, not with the network. ``in_parts``: operators whose sums the program
-    rounds more often than the reference, if that was not met.
+    ``exact``: with the graph, not with the network; to the last bit but for what ``in_parts``, operators whose sums the
+    program rounds more often than the reference, can change.
     """
 
     outputs: tuple[OutputCheck, ...]

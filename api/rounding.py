@@ -32,7 +32,7 @@ _LEAST_VALUES = 64
 
 _MOST_DRAWS = 16
 
-_UNIT = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-24}
+UNIT_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-24}
 """Unit roundoff by dtype; no function computes more exactly than in float32."""
 
 REFERENCE_ERROR = 1e-5
@@ -59,23 +59,23 @@ def tolerances(
     rng = np.random.default_rng(0)
     wide = _in_float32(graph)
     squares = {port.name: np.zeros(2) for port in graph.outputs}
-    draws = _draws(graph)
+    draws = draws_for(graph)
     for replica in range(_replicas(graph, samples)):
         given = replica_inputs(wide, inputs, replica)
         right = _evaluate(graph, wide, given, host, None)
         for _ in range(draws):
             drawn = _evaluate(graph, wide, given, host, rng)
             for port in graph.outputs:
-                squares[port.name] += _distance(drawn[port.tensor], right[port.tensor])
+                squares[port.name] += squared_distance(drawn[port.tensor], right[port.tensor])
     return {p.name: _allowed(graph.tensor[p.tensor].dtype, *squares[p.name]) for p in graph.outputs}
 
 
 def _allowed(dtype: str, apart: float, norm: float) -> float:
     estimate = math.sqrt(apart / norm) if norm else 0.0
-    return max(SAFETY * estimate, _UNIT.get(dtype, 0.0), REFERENCE_ERROR)
+    return max(SAFETY * estimate, UNIT_ROUNDOFF.get(dtype, 0.0), REFERENCE_ERROR)
 
 
-def _distance(drawn: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+def squared_distance(drawn: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     """The squared norms of the difference and of what is right, over the finite elements of both."""
     a, b = drawn.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
@@ -84,7 +84,7 @@ def _distance(drawn: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     )
 
 
-def _draws(graph: Graph) -> int:
+def draws_for(graph: Graph) -> int:
     """A few numbers can be hit by small errors by chance: the smaller an output, the more often it is drawn."""
     smallest = min((graph.tensor[port.tensor].elements for port in graph.outputs), default=1)
     return min(_MOST_DRAWS, max(1, -(-_LEAST_VALUES // max(1, smallest))))
@@ -114,7 +114,7 @@ def _evaluate(
 ) -> Arrays:
     """What one replica computes in float32, with random errors where ``graph`` rounds (``None``: without)."""
     arrays = {
-        name: _rounded(array, _UNIT.get(graph.tensor[name].dtype, 0.0), graph.tensor[name].dtype, rng)
+        name: _rounded(array, UNIT_ROUNDOFF.get(graph.tensor[name].dtype, 0.0), graph.tensor[name].dtype, rng)
         for name, array in {**wide.data, **given}.items()
     }
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
@@ -124,7 +124,9 @@ def _evaluate(
             exact = host(op, [arrays[n].astype(graph.tensor[n].dtype) for n in op.inputs])
             for name, array in zip(op.outputs, exact, strict=True):
                 dtype = graph.tensor[name].dtype
-                arrays[name] = _rounded(array.astype(wide.tensor[name].dtype), _UNIT.get(dtype, 0.0), dtype, rng)
+                arrays[name] = _rounded(
+                    array.astype(wide.tensor[name].dtype), UNIT_ROUNDOFF.get(dtype, 0.0), dtype, rng
+                )
         else:
             _evaluate_op(graph, op, wide_op, wide, arrays, rng)
         for name in set(op.inputs):
@@ -161,12 +163,12 @@ def _evaluate_op(
 
 def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:
     """The largest relative error of what a stage writes: of its sum in float32, and of its rounding."""
-    stored = _UNIT.get(dtypes[stage.write.tensor], 0.0)
-    read = max((_UNIT.get(dtypes[r.tensor], _UNIT["float32"]) for r in stage.reads), default=0.0)
+    stored = UNIT_ROUNDOFF.get(dtypes[stage.write.tensor], 0.0)
+    read = max((UNIT_ROUNDOFF.get(dtypes[r.tensor], UNIT_ROUNDOFF["float32"]) for r in stage.reads), default=0.0)
     terms = math.prod(axis.extent for axis in stage.axes if axis.reduce)
     if stage.func in _SELECTS and stage.combine in (None, "max", "min"):
         return stored if stored > read else 0.0
-    return stored + math.sqrt(terms) * _UNIT["float32"] if stored else 0.0
+    return stored + math.sqrt(terms) * UNIT_ROUNDOFF["float32"] if stored else 0.0
 
 
 def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

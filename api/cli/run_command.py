@@ -56,7 +56,8 @@ def run_command(
       check               network (--check), exact (--exact) or null: what the outputs were compared with
       rel_err             |y - reference| / |reference|, Euclidean, of the worst output;
                           it must not exceed tolerance: what rounding errors of the network on
-                          these inputs explain, and 0 with --exact
+                          these inputs explain; with --exact 0, or what the order of
+                          sums explains that the program rounds in several parts
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters writes them for each core, with their meaning
