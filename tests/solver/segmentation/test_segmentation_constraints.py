@@ -19,7 +19,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.inter_segment import WEIGHT_PARTS, ActivationCost
 from girih.solver.segmentation.model import SegmentationModel
-from girih.solver.segmentation.problem import Answer, Problem
+from girih.solver.segmentation.problem import Answer, SegmentationProblem
 from girih.solver.segmentation.shortest_path import Boundaries, PathBounds
 from girih.solver.segmentation.solve import segment
 from girih.solver.segmentation.splits import SegmentSplit
@@ -31,9 +31,9 @@ CAPACITY, RESERVE = 4000, 240
 NAMES = ("a", "b", "c")
 
 
-def drawn(rng: random.Random) -> Problem:
+def drawn(rng: random.Random) -> SegmentationProblem:
     """Eight columns of one to three operators over four boundaries, with all figures at random."""
-    problem = Problem([], GRAPH, TINY, overlap_penalty=rng.choice((4, 10, 40)))
+    problem = SegmentationProblem([], GRAPH, TINY, overlap_penalty=rng.choice((4, 10, 40)))
     problem.main_rate, problem.capacity, problem.reserve = 1.0, CAPACITY, RESERVE
     runs = [(first, first) for first in range(4)] + [(0, 1), (1, 3), (2, 3), (0, 2)]
     for first, last in runs:
@@ -71,7 +71,7 @@ class Decisions:
     pinned: dict[int, int]
 
 
-def decided(problem: Problem, rng: random.Random) -> Decisions:
+def decided(problem: SegmentationProblem, rng: random.Random) -> Decisions:
     path = rng.choice(PATHS)
     pinned = {
         j: rng.choice((0, 0, 3, 8, WEIGHT_PARTS)) if j in path and problem.columns[j].refetched_bytes else 0
@@ -80,7 +80,7 @@ def decided(problem: Problem, rng: random.Random) -> Decisions:
     return Decisions(path, frozenset(n for n in ("a", "b") if rng.random() < 0.5), pinned)
 
 
-def by_two_clocks(problem: Problem, given: Decisions) -> int | None:
+def by_two_clocks(problem: SegmentationProblem, given: Decisions) -> int | None:
     """The objective that these decisions have; ``None`` if a column does not fit."""
     cores = main = work = moved = 0
     for j in given.path:
@@ -100,7 +100,7 @@ def by_two_clocks(problem: Problem, given: Decisions) -> int | None:
     return problem.overlap_penalty * cores + work + moved
 
 
-def by_the_model(problem: Problem, given: Decisions) -> int | None:
+def by_the_model(problem: SegmentationProblem, given: Decisions) -> int | None:
     built = SegmentationModel(problem, range(len(problem.columns)))
     for j, used in built.use.items():
         built.model.add(used == (j in given.path))
@@ -152,9 +152,9 @@ def test_the_answer_of_the_solver_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     """Where the heuristic is poor, the segmentation is that of the model, and not the heuristic's."""
     columns = Candidates(GRAPH, TINY)
     best = segment(GRAPH, TINY, candidates=columns)
-    search = Problem.search
+    search = SegmentationProblem.search
 
-    def poor(problem: Problem) -> tuple[PathBounds | None, Answer | None]:
+    def poor(problem: SegmentationProblem) -> tuple[PathBounds | None, Answer | None]:
         bounds, _ = search(problem)
         single: dict[int, int] = {}
         for j, column in enumerate(problem.columns):
@@ -166,7 +166,7 @@ def test_the_answer_of_the_solver_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
         return bounds, answer
 
     poorest: list[float] = []
-    monkeypatch.setattr(Problem, "search", poor)
+    monkeypatch.setattr(SegmentationProblem, "search", poor)
     monkeypatch.setattr(segmentation_solve, "MOST_COLUMNS", 10_000)
     answered = segment(GRAPH, TINY, candidates=columns)
     assert answered.solved.objective is not None and best.solved.objective is not None
