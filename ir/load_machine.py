@@ -52,6 +52,9 @@ def parse_machine(text: str, file: str) -> Machine:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         raise UsageError(f"{file}:{line[1] if line else text.count(chr(10)) + 1}: not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, or lists in lists in lists.
+        raise UsageError(f"{file}:1: not valid TOML: {error}; shorten it") from error
     source = _Source(file, text)
     _check_keys(source, data)
     try:

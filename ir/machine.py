@@ -7,6 +7,7 @@ run is in its machine file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -85,6 +86,45 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Way:
+    """What the compiler has one engine do: class ``kind``, from all memories of ``reads`` to all of ``writes``.
+
+    ``scope``: of the engine. ``by_several_cores``: only where a cluster has several.
+    """
+
+    kind: str
+    reads: tuple[Role, ...]
+    writes: tuple[Role, ...]
+    scope: Scope
+    by_several_cores: bool = False
+
+    def fits(self, engine: Engine, memories: Mapping[Role, str]) -> bool:
+        """Whether an engine can go this way; ``memories``: their names by role."""
+        return (
+            self.kind in engine.classes
+            and self.scope == engine.scope
+            and {memories[r] for r in self.reads} <= set(engine.reads)
+            and {memories[r] for r in self.writes} <= set(engine.writes)
+        )
+
+
+WAYS = (
+    Way("matrix", ("local", "accumulator", "weights"), ("accumulator",), "core"),
+    Way("vector", ("local", "accumulator"), ("local", "accumulator"), "core"),
+    Way("copy", ("shared",), ("local",), "core"),
+    Way("copy", ("shared",), ("weights",), "core"),
+    Way("copy", ("local",), ("shared",), "core"),
+    Way("copy", ("local",), ("weights",), "core"),
+    Way("broadcast", ("shared",), ("local",), "core", by_several_cores=True),
+    Way("broadcast", ("shared",), ("weights",), "core", by_several_cores=True),
+    Way("dma", ("main",), ("shared",), "cluster"),
+    Way("dma", ("shared",), ("main",), "cluster"),
+    Way("host", ("main",), ("main",), "cluster"),
+)
+"""All that the compiler uses a machine for: each way is the business of the first engine that fits."""
+
+
+@dataclass(frozen=True)
 class Machine:
     """A whole accelerator. ``frequency`` in Hz; ``cores`` is cores a cluster."""
 
@@ -109,9 +149,29 @@ class Machine:
         """The memory that plays ``role``; the loader guarantees exactly one of each."""
         return next(m for m in self.memories if m.role == role)
 
+    @cached_property
+    def ways(self) -> dict[Way, Engine]:
+        """The engine of each way that has one; the loader guarantees those that the machine needs."""
+        memories: dict[Role, str] = {m.role: m.name for m in self.memories}
+        fitting = {way: [e for e in self.engines if way.fits(e, memories)] for way in WAYS}
+        return {way: engines[0] for way, engines in fitting.items() if engines}
+
+    @cached_property
+    def _engines(self) -> dict[str, Engine]:
+        return {way.kind: engine for way, engine in reversed(self.ways.items())}
+
+    @cached_property
+    def _movers(self) -> dict[tuple[str, str, str], Engine]:
+        roles = {m.role: m.name for m in self.memories}
+        return {(w.kind, roles[w.reads[0]], roles[w.writes[0]]): engine for w, engine in self.ways.items()}
+
     def engine_for(self, kind: str) -> Engine:
-        """The first engine that runs instructions of class ``kind``."""
-        return next(e for e in self.engines if kind in e.classes)
+        """The engine that runs instructions of class ``kind``: matrix, vector, host or, the first of several, dma."""
+        return self._engines[kind]
+
+    def mover(self, kind: str, source: str, target: str) -> Engine:
+        """The engine that moves data (``kind``: copy, broadcast, dma) from one memory to another, by their names."""
+        return self._movers[kind, source, target]
 
     def __str__(self) -> str:
         rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import cast
 
 from ..errors import UsageError
 from ..graph import DTYPES
-from ..machine import Engine, Link, Machine, Memory
+from ..machine import WAYS, Engine, Link, Machine, Memory, Role
 
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
@@ -18,15 +19,23 @@ CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host")
 ROLES = ("main", "shared", "local", "weights", "accumulator")
 LARGEST = 2**40 - 1
 """Capacities are at most this, because instructions hold addresses in 40 bits."""
-_MAY_BE_ZERO = {"interleave", "issue", "latency", "queue_depth", "rows", "columns", "fill", "bytes_per_cycle@engines"}
+_ELEMENT = max(DTYPES.values())
+"""Bytes of the largest element: what is aligned to it is aligned to all of them, since sizes are powers of two."""
+_MOST, _LONGEST = 2**20, 2**24
+"""Of a rate or a size of an engine, and of a delay in cycles: with larger ones, times leave the range of the solver."""
+_RANGES: dict[str, tuple[float, float]] = {
+    "machine.frequency": (1, 1e12), "machine.clusters": (1, 2**16), "machine.cores": (1, 64),
+    "memories.capacity": (1, LARGEST), "memories.alignment": (_ELEMENT, LARGEST), "memories.banks": (1, 2**12),
+    "memories.interleave": (0, LARGEST), "memories.bytes_per_cycle": (1, _MOST),
+    "engines.issue": (0, _LONGEST), "engines.latency": (0, _LONGEST), "engines.rows": (0, _MOST),
+    "engines.columns": (0, _MOST), "engines.rate": (1 / 1024, _MOST), "engines.lanes": (1, _MOST),
+    "engines.special": (1, 2**12), "engines.bytes_per_cycle": (0, _MOST), "engines.queue_depth": (0, _MOST),
+    "engines.fill": (0, _MOST),
+    "links.bytes_per_cycle": (1 / 1024, _MOST), "links.latency": (0, _LONGEST), "links.burst": (1, _MOST),
+}  # fmt: skip
+"""By table and key, the least and the largest number. A broadcast names its cores in 64 bits."""
 _NEEDS = {"matrix": ("rows", "columns", "rate"), "vector": ("lanes",)}
-_WAYS = (
-    ("copy", "shared", "local"), ("copy", "local", "shared"), ("copy", "shared", "weights"),
-    ("copy", "local", "weights"), ("broadcast", "shared", "local"), ("dma", "main", "shared"),
-    ("dma", "shared", "main"), ("matrix", "local", "accumulator"), ("matrix", "weights", "accumulator"),
-    ("vector", "accumulator", "local"), ("vector", "local", "accumulator"), ("host", "main", "main"),
-)  # fmt: skip
-"""Some engine of the class must read the one role and write the other."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,31}")
 
 
 def check_machine(machine: Machine) -> None:
@@ -37,7 +46,10 @@ def check_machine(machine: Machine) -> None:
 
 def problems(machine: Machine) -> Iterator[Finding]:
     """What is wrong; what comes after the first may be its consequence."""
-    return chain(_sizes(machine), _names(machine), _roles(machine), _engines(machine), _links(machine), _ways(machine))
+    return chain(
+        _sizes(machine), _memories(machine), _names(machine), _roles(machine), _engines(machine), _links(machine),
+        _ways(machine),
+    )  # fmt: skip
 
 
 def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Link]]:
@@ -47,23 +59,39 @@ def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Lin
 
 
 def _sizes(machine: Machine) -> Iterator[Finding]:
-    for key in ("frequency", "clusters", "cores"):
-        if not 0 < (value := getattr(machine, key)) < float("inf"):
-            yield key, f"{key} must be greater than 0, not {value}"
-    for table, index, entry in _entries(machine):
+    for table, index, entry in (("machine", None, machine), *_entries(machine)):
         for spec in fields(entry):
             value = getattr(entry, spec.name)
             numbers = cast("Iterable[object]", value.values() if isinstance(value, dict) else (value,))
-            optional = spec.name in _MAY_BE_ZERO or f"{spec.name}@{table}" in _MAY_BE_ZERO
             for number in numbers:
-                if isinstance(number, int | float) and not (0 < number < float("inf") or (optional and number == 0)):
-                    least = "at least 0" if optional else "greater than 0"
-                    where = f"{table}[{index}].{spec.name}"
-                    yield where, f"{spec.name} of {entry.name} must be {least}, not {number}"
+                if isinstance(number, int | float) and (wrong := _beyond(f"{table}.{spec.name}", number)):
+                    if index is None:
+                        yield spec.name, f"{spec.name} must be {wrong}"
+                    else:
+                        yield f"{table}[{index}].{spec.name}", f"{spec.name} of {entry.name} must be {wrong}"
+
+
+def _beyond(key: str, number: float) -> str | None:
+    """What a number must be, if it is not."""
+    least, most = _RANGES[key]
+    if least <= number <= most:
+        return None
+    shown = f"{number:,}" if isinstance(number, float) or abs(number) < 2**64 else "one of more than 64 bits"
+    if number > most:
+        return f"at most {most:,}, not {shown}"
+    return f"{'greater than 0' if least == 1 and number <= 0 else f'at least {least:g}'}, not {shown}"
+
+
+def _memories(machine: Machine) -> Iterator[Finding]:
     for index, m in enumerate(machine.memories):
         path = f"memories[{index}]"
-        if m.capacity > LARGEST:
-            yield f"{path}.capacity", f"capacity of {m.name} must be at most {LARGEST:,} bytes, not {m.capacity:,}"
+        if m.alignment < 1 or m.alignment & (m.alignment - 1):
+            nearest = 1 << max(m.alignment, _ELEMENT).bit_length() - 1
+            message = f"alignment of {m.name} must be a power of two, such as {nearest}, not {m.alignment}"
+            yield f"{path}.alignment", message
+        if m.alignment > m.capacity:
+            message = f"alignment of {m.name} ({m.alignment:,}) must be at most its capacity ({m.capacity:,})"
+            yield f"{path}.alignment", message
         if m.banks > 0 and m.capacity % m.banks:
             message = f"the {m.banks} banks of {m.name} must divide its capacity, {m.capacity:,} bytes"
             yield f"{path}.banks", message
@@ -73,11 +101,28 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
 
 
 def _names(machine: Machine) -> Iterator[Finding]:
-    taken: set[tuple[str, str]] = set()
+    if not machine.name.isprintable() or not 0 < len(machine.name.strip()) <= 80:
+        yield "name", f"name must be a line of 1 to 80 characters, not {machine.name[:80]!r}"
+    taken: dict[tuple[str, str], str] = {}
+    seen: set[tuple[str, str]] = set()
+    queues: dict[str, str] = {}
     for table, index, entry in _entries(machine):
-        if (table, entry.name) in taken:
-            yield f"{table}[{index}].name", f"two of the {table} are named {entry.name!r}; names must differ"
-        taken.add((table, entry.name))
+        path = f"{table}[{index}].name"
+        if not _NAME.fullmatch(entry.name):
+            rule = "a letter, then at most 31 letters, digits, '.', '_' or '-'"
+            yield path, f"{entry.name[:80]!r} is no name for one of the {table}: {rule}"
+        # Engines and links are the rows of one table of the report.
+        space = "memories" if table == "memories" else "engines and links"
+        if (other := taken.setdefault((space, entry.name), table)) != table or (table, entry.name) in seen:
+            both = table if other == table else space
+            yield path, f"two of the {both} are named {entry.name!r}; names must differ"
+        seen.add((table, entry.name))
+        if isinstance(entry, Engine):
+            cores = range(min(machine.cores, 64)) if entry.scope == "core" else ("",)
+            for queue in (f"{entry.name}{core}" for core in cores):
+                if queues.setdefault(queue, entry.name) != entry.name:
+                    message = f"queues of {entry.name} and {queues[queue]} are both called {queue}; rename one engine"
+                    yield path, message
 
 
 def _roles(machine: Machine) -> Iterator[Finding]:
@@ -99,6 +144,8 @@ def _engines(machine: Machine) -> Iterator[Finding]:
         path = f"engines[{index}]"
         if engine.scope == "chip":
             yield f"{path}.scope", f'{engine.name} must have scope "core" or "cluster"'
+        if not engine.classes:
+            yield f"{path}.classes", f"{engine.name} runs nothing; classes are {', '.join(CLASSES)}"
         for kind in engine.classes:
             if kind not in CLASSES:
                 yield f"{path}.classes", f"unknown instruction class {kind!r}; known are {', '.join(CLASSES)}"
@@ -127,11 +174,19 @@ def _links(machine: Machine) -> Iterator[Finding]:
 
 
 def _ways(machine: Machine) -> Iterator[Finding]:
-    roles = {m.name: m.role for m in machine.memories}
-    for kind, origin, target in _WAYS:
-        runs = [i for i, e in enumerate(machine.engines) if kind in e.classes]
-        engines = [machine.engines[i] for i in runs]
-        if not any(origin in map(roles.get, e.reads) and target in map(roles.get, e.writes) for e in engines):
-            wanted = f"that reads the {origin} memory and writes the {target} memory"
-            where = f"engines[{runs[0]}]" if runs else "engines"
-            yield where, f"no engine of class {kind!r} {wanted}; add it to classes, reads and writes of one"
+    if not set(ROLES) <= {m.role for m in machine.memories}:
+        return
+    for way in WAYS:
+        if way in machine.ways or (way.by_several_cores and machine.cores == 1):
+            continue
+        runs = [i for i, e in enumerate(machine.engines) if way.kind in e.classes]
+        reads, writes = (_named(machine, roles) for roles in (way.reads, way.writes))
+        where = f"engines[{runs[0]}]" if runs else "engines"
+        message = f'no engine of class {way.kind!r} with scope "{way.scope}" that reads {reads} and writes {writes}'
+        yield where, f"{message}; add it to classes, reads and writes of one"
+
+
+def _named(machine: Machine, roles: Sequence[Role]) -> str:
+    """Memories, by role and name."""
+    words = [f"the {role} memory ({machine.role(role).name})" for role in roles]
+    return " and ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]

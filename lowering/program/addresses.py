@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.box import Box, shape_of, spread
-from ...ir.errors import GirihError, UsageError
+from ...ir.errors import GirihError
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
@@ -32,27 +32,14 @@ class QueueTable:
     def _numbers(self) -> dict[tuple[str, int | None], int]:
         return {(q.engine, q.core): n for n, q in enumerate(self.all)}
 
-    @cached_property
-    def _routes(self) -> dict[tuple[str, str, str], str]:
-        return {
-            (kind, source, target): engine.name
-            for engine in reversed(self.machine.engines)
-            for kind in engine.classes
-            for source in engine.reads
-            for target in engine.writes
-        }
-
     def compute(self, kind: str, core: int) -> int:
         """The queue of the engine of class ``kind`` (matrix, vector) of a core."""
         return self._numbers[(self.machine.engine_for(kind).name, core)]
 
     def move(self, kind: str, source: str, target: str, core: int | None) -> int:
         """The queue that copies (``kind``: copy, broadcast, dma) from one memory to another."""
-        name = self._routes.get((kind, source, target))
-        if name is None:
-            raise UsageError(f"machine {self.machine.name}: no engine of class {kind} copies from {source} to {target}")
-        scope = self.machine.engine[name].scope
-        return self._numbers[(name, core if scope == "core" else None)]
+        engine = self.machine.mover(kind, source, target)
+        return self._numbers[(engine.name, core if engine.scope == "core" else None)]
 
     @cached_property
     def host(self) -> int:

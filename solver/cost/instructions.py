@@ -212,10 +212,9 @@ class Transfer:
 
 
 def route(machine: Machine, source: Role, target: Role) -> Engine:
-    """The engine that copies from one memory to another (the machine's loader guarantees the ways we need)."""
-    s, t = machine.role(source).name, machine.role(target).name
-    moving = {"copy", "broadcast", "dma"}
-    return next(e for e in machine.engines if moving & set(e.classes) and s in e.reads and t in e.writes)
+    """The engine that moves data from one memory to another; to several cores at once, one with its rate is assumed."""
+    kind = "dma" if "main" in (source, target) else "copy"
+    return machine.mover(kind, machine.role(source).name, machine.role(target).name)
 
 
 class Transfers:

@@ -29,12 +29,13 @@ class _Load:
         i = self._split(start)
         time = start
         while True:
-            speed = min(limit, left[i])
-            if speed > _LEAST * self.rate:
+            if left[i] > _LEAST * self.rate:
+                speed = min(limit, left[i])
                 stop = time + size / speed
                 if i + 1 == len(times) or stop <= times[i + 1]:
-                    self._split(stop)
-                    left[i] -= speed
+                    # What is too short for the clock's resolution takes nothing.
+                    if self._split(stop) > i:
+                        left[i] -= speed
                     return stop
                 size -= speed * (times[i + 1] - time)
                 left[i] -= speed

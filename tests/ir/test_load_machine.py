@@ -95,7 +95,7 @@ MISTAKES = {
         'writes = ["L1", "L1W"]',
         'writes = ["L1"]',
         line_of("[[engines]]", 3),
-        "reads the shared memory and writes the weights",
+        r"reads the shared memory \(LLB\) and writes the weights",
     ),
     "no memory of a role": (
         TINY[TINY.index('\n[[memories]]\nname = "L1W"') : TINY.index('\n[[memories]]\nname = "IM"')],
@@ -107,6 +107,64 @@ MISTAKES = {
     "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
     "too large": ("capacity = 65536", f"capacity = {2**40}", line_of("capacity = 65536"), "at most 1,099,511,627,775"),
     "interleave": ("interleave = 1024", "interleave = 100", line_of("interleave"), r"multiple of its alignment \(32\)"),
+    "alignment of three": ("alignment = 32", "alignment = 3", line_of("alignment"), "must be at least 8, not 3"),
+    "alignment of 24": ("alignment = 32", "alignment = 24", line_of("alignment"), "a power of two, such as 16, not 24"),
+    "alignment of half an element": (
+        "alignment = 32",
+        "alignment = 4",
+        line_of("alignment"),
+        "must be at least 8, not 4",
+    ),
+    "alignment above the capacity": (
+        "capacity = 16384\nalignment = 32",
+        "capacity = 16384\nalignment = 32768",
+        line_of("alignment", 4),
+        r"alignment of L1W \(32,768\) must be at most its capacity \(16,384\)",
+    ),
+    "too many cores": ("cores = 2", "cores = 65", line_of("cores = 2"), "cores must be at most 64, not 65"),
+    "a delay of years": ("latency = 50", f"latency = {10**30}", line_of("latency = 50"), "one of more than 64 bits"),
+    "a number of 5,000 digits": ("cores = 2", f"cores = 2{'0' * 5000}", 1, "not valid TOML"),
+    "lists in lists": ("cores = 2", f"cores = {'[' * 9999}", 1, "not valid TOML"),
+    "not a number": ("bytes_per_cycle = 8.0", "bytes_per_cycle = nan", line_of("bytes_per_cycle = 8.0"), "at least"),
+    "almost nothing": (
+        "{ float32 = 1.0",
+        "{ float32 = 1e-300",
+        line_of("rate ="),
+        "rate of MME must be at least 0.0009",
+    ),
+    "a name of two lines": (
+        'name = "MME"',
+        'name = "M\\nE"',
+        line_of('"MME"'),
+        r"'M\\nE' is no name for one of the engines",
+    ),
+    "no name": ('name = "tiny"', 'name = " "', line_of('"tiny"'), "name must be a line of 1 to 80 characters"),
+    "an engine named as a link": (
+        'name = "MME"',
+        'name = "ddr"',
+        line_of('name = "ddr"'),
+        "engines and links are named",
+    ),
+    "queues of one name": (
+        'name = "HOST"',
+        'name = "MME1"',
+        line_of('"HOST"'),
+        "queues of MME1 and MME are both called",
+    ),
+    "an engine of no class": ('["dma"]', "[]", line_of('["dma"]'), "DMR runs nothing; classes are matrix"),
+    "DMA of a core alone": (
+        'name = "DMR"\nscope = "cluster"',
+        'name = "DMR"\nscope = "core"',
+        line_of("[[engines]]", 5),
+        r"class 'dma' with scope \"cluster\" that reads the main memory \(DDR\) and writes the shared memory",
+    ),
+    "matrix engine of no activations": (
+        'reads = ["L1", "IM", "L1W"]',
+        'reads = ["L1", "L1W"]',
+        line_of("[[engines]]", 1),
+        r"that reads the local memory \(L1\), the accumulator memory \(IM\) and the weights memory",
+    ),
+    "no broadcast": ('["copy", "broadcast"]', '["copy"]', line_of("[[engines]]"), "no engine of class 'broadcast'"),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
 }
 
@@ -119,6 +177,21 @@ def test_mistakes_are_reported_with_their_line(name: str) -> None:
         parse_machine(TINY.replace(right, wrong, 1), "mine.toml")
     if name != "not tables":
         assert str(caught.value).startswith(f"mine.toml:{line}: ")
+
+
+def test_one_core_needs_no_broadcast() -> None:
+    text = TINY.replace("cores = 2", "cores = 1").replace('["copy", "broadcast"]', '["copy"]')
+    assert parse_machine(text, "mine.toml").cores == 1
+
+
+def test_the_first_engine_with_the_memories_for_it_is_used() -> None:
+    machine = load_machine("tiny")
+    matrix, dma = machine.engine["MME"], machine.engine["DMR"]
+    idle = (replace(matrix, name="A", reads=("L1", "L1W")), replace(dma, name="B", scope="core"))
+    changed = replace(machine, engines=(*idle, *machine.engines))
+    assert changed.engine_for("matrix") == matrix
+    assert changed.mover("dma", "DDR", "LLB") == dma
+    assert changed.mover("dma", "LLB", "DDR").name == "DMW"
 
 
 def test_missing_tables() -> None:
