@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks.hostile import onnx_files
+from benchmarks.hostile import machine_files, onnx_files
 from benchmarks.hostile.case import Family
 
 FAMILIES: Mapping[str, Family] = {
+    "machine": Family(machine_files.cases, machine_files.attempt),
     "onnx": Family(onnx_files.mutations, onnx_files.attempt),
 }
