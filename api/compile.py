@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain import explain
 from ..explain.report import Report
+from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
 from ..ir.errors import UsageError
 from ..ir.load_machine import load_machine
@@ -39,6 +40,11 @@ class Compiled(container.Package):
 
     seconds: dict[str, float] = field(default_factory=dict[str, float], compare=False)
     cached: dict[str, bool] = field(default_factory=dict[str, bool], compare=False)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what of the machine stays unused, and what to change: dtypes, keys of the machine file."""
+        return compilation_warnings(self.graph, self.program, self.machine)
 
     def run(
         self,

@@ -15,6 +15,7 @@ from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, Log, model_rows
 from .plan_tables import ending, host_rows, operator_rows, rematerialised_rows, segment_rows, waiting
 from .report import Report, ReportSummary
+from .warnings import compilation_warnings
 
 
 def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
@@ -48,6 +49,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
     )
     return Report(
         summary=summary,
+        warnings=compilation_warnings(network, program, machine),
         models=model_rows(plan, log),
         breakdown=breakdown,
         verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),

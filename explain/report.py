@@ -65,9 +65,11 @@ class Report:
     """Tables about one compiled network; rows are documented where they are defined.
 
     ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
+    ``warnings`` are sentences about what of the machine stays unused, and what to change.
     """
 
     summary: ReportSummary
+    warnings: tuple[str, ...]
     models: tuple[ModelRow, ...]
     breakdown: CycleBreakdown
     verdict: str

@@ -100,6 +100,7 @@ def compile_command(
     Keys of the JSON object:
       status              ok; else usage_error, unsupported, infeasible, ... with the key error
       cycles_predicted, lower_bound_cycles, lower_bound_reason
+      warnings            sentences: what of the machine stays unused, and what to change
       models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
       cached              plan, lower: whether it is from the cache; models and their seconds are then those
                           of the compilation that wrote it
@@ -150,6 +151,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "cycles_predicted": plan.cycles_predicted,
         "lower_bound_cycles": plan.lower_bound_cycles,
         "lower_bound_reason": plan.lower_bound_reason,
+        "warnings": compiled.warnings,
         "models": models,
         "cached": compiled.cached,
         "solver_status": compiled.log.status,
@@ -186,6 +188,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
         f"solver: {compiled.log.status}{kept}; seconds: {stages}",
+        *(f"warning: {warning}" for warning in compiled.warnings),
         f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "
         f"{ratio:.2f} x the lower bound, compiled in {seconds['total']:.1f} s",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,18 +101,23 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
 def targets_command(name: str | None, as_json: bool) -> None:
     """List the built-in machines, or describe NAME (which can be a TOML file: then it is checked as well).
 
+    What of a machine has no effect on what is compiled for it is told in warnings.
+
     \b
     Examples:
       girih targets
       girih targets stcp920
       girih targets my-machine.toml --json
     """
+    from ...ir.checks.machine_effects import without_effect
     from ...ir.codec import to_json
     from ...ir.load_machine import load_machine, machine_names
 
     if name is not None:
         machine = load_machine(name)
-        click.echo(to_json(machine).decode() if as_json else f"{machine}\n{machine.description}")
+        warnings = without_effect(machine)
+        data = {**json.loads(to_json(machine)), "warnings": warnings}
+        emit(as_json, data, "\n".join([str(machine), machine.description, *(f"warning: {w}" for w in warnings)]))
         return
     machines = {n: load_machine(n) for n in machine_names()}
     data = {n: {"description": m.description, "clusters": m.clusters, "cores": m.cores} for n, m in machines.items()}

@@ -63,10 +63,10 @@ def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     works = _works(graph, machine, points)
     most = bounding(works)
     cores = {machine.engine_for(kind).name for kind in ("matrix", "vector")}
-    later = two_phase_bound(
-        graph, machine, points, {work.resource: work.by_op for work in works if work.resource in cores},
-        [op for op, position, _, _ in _running(graph, points) if on_matrix(op, position, _dtypes(graph, op), machine)],
-    )  # fmt: skip
+    running = ((op, position, operand_dtypes(graph, op)) for op, position, _, _ in _running(graph, points))
+    multiplied = [op for op, position, dtypes in running if on_matrix(op, position, dtypes, machine)]
+    by_resource = {work.resource: work.by_op for work in works if work.resource in cores}
+    later = two_phase_bound(graph, machine, points, by_resource, multiplied)
     if later is not None and later.cycles > most.cycles:
         return ceil(later.cycles - 1e-6), later.reason
     return ceil(most.cycles - 1e-6), f"{most.resource}: {most.reason}"
@@ -103,7 +103,7 @@ def _rated(dtype: str) -> str:
     return "int8" if dtype == "uint8" else dtype
 
 
-def _dtypes(graph: Graph, op: Op) -> dict[str, str]:
+def operand_dtypes(graph: Graph, op: Op) -> dict[str, str]:
     """The dtype of each tensor and private buffer that the stages touch."""
     return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
 
@@ -123,7 +123,7 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     filled: dict[str, float] = defaultdict(float)
     macs = 0
     for op, position, stage, inside in _running(graph, points):
-        dtypes = _dtypes(graph, op)
+        dtypes = operand_dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
             rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])] * machine.cores
             blocks = least_blocks(stage, inside, engine)
@@ -143,7 +143,7 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     cycles: dict[str, float] = defaultdict(float)
     elements = 0
     for op, position, stage, inside in _running(graph, points):
-        dtypes = _dtypes(graph, op)
+        dtypes = operand_dtypes(graph, op)
         if stage.is_movement or on_matrix(op, position, dtypes, machine):
             continue
         if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:

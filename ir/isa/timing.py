@@ -46,7 +46,7 @@ def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool 
     """
     lanes = (engine.lanes or {}).get(dtype)
     if not lanes:
-        raise UnsupportedError(f"{engine.name} has no lanes for {dtype}")
+        raise UnsupportedError(f"{engine.name} has no lanes for {dtype}; {_advice(engine, 'lanes', dtype)}")
     *rows, last = shape
     return prod(rows) * -(-last // lanes) * (engine.special if special else 1)
 
@@ -55,13 +55,17 @@ def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
     """Cycles for ``m x n`` sums of ``k`` products of ``dtype`` operands; a convolution has m=oh*ow, k=kh*kw*ci."""
     rate = (engine.rate or {}).get("int8" if dtype == "uint8" else dtype)
     if not rate:
-        raise UnsupportedError(f"{engine.name} does not multiply {dtype}")
+        raise UnsupportedError(f"{engine.name} does not multiply {dtype}; {_advice(engine, 'rate', dtype)}")
     return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate) + matrix_fill(engine, m, n, k)
 
 
 def matrix_fill(engine: Engine, m: int, n: int, k: int) -> int:
     """Of these cycles, those in which the array is filled and drained: for each of its blocks of results."""
     return -(-m // engine.rows) * -(-n // engine.columns) * engine.fill if k else 0
+
+
+def _advice(engine: Engine, key: str, dtype: str) -> str:
+    return f"add {dtype} to {key} of {engine.name} in the machine file, or compute in another precision"
 
 
 def contiguous_runs(extents: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:

@@ -73,6 +73,7 @@ def test_json_has_every_table() -> None:
     found = json.loads(example().to_json())
     assert [*found] == [
         "summary",
+        "warnings",
         "models",
         "breakdown",
         "verdict",

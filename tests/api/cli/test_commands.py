@@ -424,6 +424,16 @@ def test_targets(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "tiny" in json.loads(girih(capfd, "targets", "--json")[1])["targets"]
     assert json.loads(girih(capfd, "targets", "tiny", "--json")[1])["name"] == "tiny"
     (tmp_path / "bad.toml").write_text("colour = 3\n")
+    file = (Path(load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
+    (tmp_path / "deep.toml").write_text(file.replace("rows = 8", "rows = 8\nqueue_depth = 4"))
+    sentence = "queue_depth of MME has no effect: a queue takes all that comes (in engines[0].queue_depth)"
+    assert f"warning: {sentence}\n" in girih(capfd, "targets", tmp_path / "deep.toml")[1]
+    assert sentence in json.loads(girih(capfd, "targets", tmp_path / "deep.toml", "--json")[1])["warnings"]
+    girih(capfd, "models", "tiny-cnn", "-o", tmp_path / "a.onnx", "--param", "size=4")
+    words = ("compile", tmp_path / "a.onnx", "-o", tmp_path / "a.girih", "--batch", "1", "--no-cache")
+    words = (*words, "--strategy", "layerwise", "--timeout", "0", "--target", tmp_path / "deep.toml")
+    assert f"warning: {sentence}\n" in girih(capfd, *words)[1]
+    assert sentence in json.loads(girih(capfd, *words, "--json")[1])["warnings"]
     code, _, err = girih(capfd, "targets", tmp_path / "bad.toml")
     assert code == 2
     assert "bad.toml:1" in err

@@ -1,0 +1,57 @@
+"""What a user should know about a compilation that succeeded: what of the machine stays unused, and what to change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ..ir.bounds.lower_bound import on_matrix, operand_dtypes
+from ..ir.checks.machine_effects import without_effect
+from ..ir.graph import Graph
+from ..ir.load_machine import load_machine, machine_names
+from ..ir.machine import Machine
+from ..ir.program import Program
+
+
+def compilation_warnings(graph: Graph, program: Program, machine: Machine) -> tuple[str, ...]:
+    """A sentence each for what the matrix engine cannot run, and for keys of the machine file without effect.
+
+    Of a built-in machine only the first: who compiles for it cannot change its file.
+    """
+    built_in = machine.name in machine_names() and machine == load_machine(machine.name)
+    return (*idle_engines(graph, program, machine), *(() if built_in else without_effect(machine)))
+
+
+def idle_engines(graph: Graph, program: Program, machine: Machine) -> tuple[str, ...]:
+    """A sentence for each combination of dtypes whose contractions the matrix engine has no rate for."""
+    matrix, vector = machine.engine_for("matrix"), machine.engine_for("vector")
+    macs = {op.name: op.macs for op in program.ops}
+    total = sum(macs.values())
+    by_dtypes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    contractions = 0
+    for op in graph.ops:
+        if op.host is not None or op.contraction is None:
+            continue
+        contractions += 1
+        dtypes = operand_dtypes(graph, op)
+        if not on_matrix(op, op.contraction, dtypes, machine):
+            factors = sorted({dtypes[factor.tensor] for factor in op.stages[op.contraction].factors})
+            by_dtypes[tuple(factors)].append(op.name)
+    rate = matrix.rate or {}
+    idle = contractions == sum(map(len, by_dtypes.values()))
+    sentences: list[str] = []
+    for dtypes, names in by_dtypes.items():
+        share = sum(macs.get(name, 0) for name in names) / total if total else 0.0
+        missing = " and ".join(d for d in dtypes if not rate.get("int8" if d == "uint8" else d))
+        half = "float32" in dtypes and rate.get("float16")
+        advice = f"compile with --precision fp16, or give {matrix.name}" if half else f"give {matrix.name}"
+        sentences.append(
+            f"{matrix.name} {'is idle' if idle else 'runs only a part'}: {len(names)} of {contractions} "
+            f"matrix products and convolutions, {share:.0%} of the MACs, are in {' and '.join(dtypes)} and run on "
+            f"{vector.name}, because {matrix.name} multiplies only {_and(sorted(rate))}; {advice} a rate for {missing} "
+            "in the machine file"
+        )
+    return tuple(sentences)
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]

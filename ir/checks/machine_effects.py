@@ -1,0 +1,86 @@
+"""What of a machine the compiler has no use for: it may be true of the chip, but changes neither plan nor program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import chain
+
+from ..machine import WAYS, Engine, Machine, Way
+from .check_machine import Finding
+
+KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
+    "rows": ("matrix",), "columns": ("matrix",), "rate": ("matrix",), "fill": ("matrix",),
+    "lanes": ("vector",), "special": ("vector",),
+    "bytes_per_cycle": ("copy", "broadcast", "dma", "host"), "queue_depth": (),
+}  # fmt: skip
+"""The instruction classes whose times follow from a key of an engine; what is not here concerns all of them."""
+_TRANSFERS = ("copy", "broadcast", "dma")
+
+
+def without_effect(machine: Machine) -> tuple[str, ...]:
+    """A sentence for each engine, link and key without effect on what is compiled for a machine that passed its checks.
+
+    It ends in the path of what it is about, such as ``engines[2].queue_depth``.
+    """
+    found = chain(_memories(machine), _engines(machine), _links(machine))
+    return tuple(f"{message} (in {path})" for path, message in found)
+
+
+def _memories(machine: Machine) -> Iterator[Finding]:
+    for index, memory in enumerate(machine.memories):
+        if memory.interleave and memory.banks == 1:
+            yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
+
+
+def _engines(machine: Machine) -> Iterator[Finding]:
+    for index, engine in enumerate(machine.engines):
+        path = f"engines[{index}]"
+        ways = [way for way, runner in machine.ways.items() if runner is engine]
+        if not ways:
+            yield path, f"{engine.name} is never used: {'; '.join(_instead(machine, kind) for kind in engine.classes)}"
+            continue
+        for kind in engine.classes:
+            if kind not in {way.kind for way in ways}:
+                yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(machine, kind)}"
+        for key in ("reads", "writes"):
+            used = {machine.role(role).name for way in ways for role in getattr(way, key)}
+            for name in getattr(engine, key):
+                if name not in used:
+                    verb = "reads nothing from" if key == "reads" else "writes nothing to"
+                    yield f"{path}.{key}", f"{name} in {key} of {engine.name} has no effect: it {verb} there"
+        yield from _keys(path, engine, ways)
+
+
+def _keys(path: str, engine: Engine, ways: list[Way]) -> Iterator[Finding]:
+    kinds = {way.kind for way in ways}
+    for spec in fields(engine):
+        users = KINDS_OF_KEY.get(spec.name)
+        if users is not None and not kinds & set(users) and getattr(engine, spec.name) != spec.default:
+            why = (
+                f"it is for engines that run {' or '.join(users)} instructions"
+                if users
+                else "a queue takes all that comes"
+            )
+            yield f"{path}.{spec.name}", f"{spec.name} of {engine.name} has no effect: {why}"
+    if "matrix" in kinds and "uint8" in (engine.rate or {}):
+        yield f"{path}.rate", f"uint8 in rate of {engine.name} has no effect: uint8 is multiplied at the rate of int8"
+
+
+def _instead(machine: Machine, kind: str) -> str:
+    """Which engines run the instructions of a class that another one could run, too."""
+    runners = {way: engine.name for way, engine in machine.ways.items() if way.kind == kind}
+    scope = next(way.scope for way in WAYS if way.kind == kind)
+    names = " and ".join(dict.fromkeys(runners.values()))
+    return f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
+
+
+def _links(machine: Machine) -> Iterator[Finding]:
+    ways = [way for way in machine.ways if way.kind in _TRANSFERS]
+    crossed = {(machine.role(role).name, "read") for way in ways for role in way.reads}
+    crossed |= {(machine.role(role).name, "write") for way in ways for role in way.writes}
+    for index, link in enumerate(machine.links):
+        directions = ("read", "write") if link.direction == "both" else (link.direction,)
+        if not any((link.memory, direction) in crossed for direction in directions):
+            what = "moves data to or from" if link.direction == "both" else f"{link.direction}s"
+            yield f"links[{index}]", f"link {link.name} has no effect: no copy, broadcast or DMA {what} {link.memory}"

@@ -1,0 +1,72 @@
+"""A compilation says what of the machine stays unused, and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import girih
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from tests.support.onnx_models import Model
+
+STCP = load_machine("stcp920")
+
+
+def network() -> bytes:
+    model = Model()
+    x = model.input("x", 1, 8, 10, 10)
+    hidden = model.node("Relu", model.node("Conv", x, model.weight("w", 16, 8, 3, 3), name="conv"))
+    return model.build(model.node("Softmax", hidden, name="out")).SerializeToString()
+
+
+def compiled(target: Machine, precision: str) -> girih.Compiled:
+    return girih.compile(
+        network(), target=target, precision=precision, strategy="graphturbo", solver_timeout=0, cache=False
+    )  # type: ignore[arg-type]
+
+
+def with_rate(machine: Machine, **rate: float) -> Machine:
+    engines = tuple(replace(e, rate=rate) if e.rate else e for e in machine.engines)
+    return replace(machine, name="mine", engines=engines)
+
+
+def test_a_matrix_engine_without_the_dtype() -> None:
+    slow = compiled(STCP, "as-is")
+    assert slow.warnings == (
+        "MME is idle: 1 of 1 matrix products and convolutions, 100% of the MACs, are in float32 and run on VME, "
+        "because MME multiplies only float16 and int8; compile with --precision fp16, or give MME a rate for float32 "
+        "in the machine file",
+    )
+    report = slow.explain()
+    assert report.warnings == slow.warnings
+    assert "Warnings: what of the machine stays unused" in str(report)
+    # What it advises helps, either way.
+    half = compiled(STCP, "fp16")
+    wide = compiled(with_rate(STCP, float32=1.0), "as-is")
+    assert not half.warnings and "Warnings" not in str(half.explain())
+    assert not any("MME" in warning for warning in wide.warnings)
+    for faster in half, wide:
+        assert faster.plan.cycles_predicted < slow.plan.cycles_predicted
+
+
+def test_half_precision_is_not_advised_where_it_does_not_help() -> None:
+    (warning,) = (w for w in compiled(with_rate(STCP, int8=2.0), "as-is").warnings if "MME" in w)
+    assert "--precision" not in warning and "give MME a rate for float32" in warning
+
+
+def test_keys_of_a_machine_file_without_effect() -> None:
+    engines = tuple(replace(e, queue_depth=8) if e.name == "VME" else e for e in STCP.engines)
+    warnings = compiled(replace(STCP, engines=engines), "fp16").warnings
+    assert "queue_depth of VME has no effect: a queue takes all that comes (in engines[1].queue_depth)" in warnings
+    # Who compiles for a built-in machine cannot change its file.
+    assert not compiled(STCP, "fp16").warnings
+
+
+def test_lanes_that_are_missing_are_named() -> None:
+    engines = tuple(replace(e, lanes={"float16": 64}) if e.lanes else e for e in STCP.engines)
+    with pytest.raises(
+        girih.UnsupportedError, match="no lanes for float32; add float32 to lanes of VME in the machine"
+    ):
+        compiled(replace(STCP, engines=engines), "as-is")
