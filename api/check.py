@@ -82,6 +82,12 @@ class Check:
         return _largest(o.max_rel_err for o in self.outputs)
 
 
+def nan_counts(arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """How many elements are NaN, for each array that has any."""
+    counts = {name: int(np.isnan(a).sum()) for name, a in arrays.items() if a.dtype.kind == "f"}
+    return {name: count for name, count in counts.items() if count}
+
+
 def _excess(output: OutputCheck) -> tuple[float, float]:
     """What outputs are sorted by: the error in tolerances, then the error; NaN is the worst."""
     error = output.rel_err if output.rel_err == output.rel_err else math.inf

@@ -87,8 +87,14 @@ def import_onnx(
     if precision not in ("as-is", "fp16"):
         raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
     model = load_model(source)
-    check_model(model)
-    part = read(model, batch, dims or {}, clusters, listener)
+    try:
+        check_model(model)
+        part = read(model, batch, dims or {}, clusters, listener)
+    except UnicodeDecodeError as error:
+        # Protobuf decodes a text when it is first looked at.
+        raise UsageError(
+            f"a name or text in the model is not UTF-8 ({error.object[:20]!r}): the file is damaged; export it again"
+        ) from error
     network, net = part.network, part.net
     infos = dict(zip((*network.inputs, *network.outputs), (net.tensors[t] for t in ports(net)), strict=True))
     net.drop_dead()

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from ...explain.units import plural
 from ...ir.errors import UsageError
+from ..check import nan_counts
 from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
 from .output import JSON_OPTION, emit, reserved_stdout
 
@@ -108,6 +109,7 @@ def compile_command(
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
       segments, steps, operators, host_operators, instructions
+      nan_weights         for each weight that holds NaN: how many of its elements are
       model, output, output_bytes, and the options: target, strategy, precision, batch, dims, seed, ...
     """
     from ...ir.files import check_places
@@ -164,6 +166,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "host_operators": sum(1 for op in graph.ops if op.host),
         "instructions": program.instructions,
         "clusters_used": graph.replicas,
+        "nan_weights": nan_counts(graph.data),
         "model": str(model),
         "output": str(output),
         "output_bytes": output.stat().st_size,
@@ -184,6 +187,10 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
     hosts = sum(1 for op in compiled.graph.ops if op.host)
     kept = " (from the cache)" if compiled.cached.get("plan") else ""
     lines = [
+        *(
+            f"weights: {count:,} elements of {name!r} are NaN"
+            for name, count in nan_counts(compiled.graph.data).items()
+        ),
         f"{plural(len(compiled.graph.ops), 'operator')} ({hosts} on the host), "
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..check import nan_counts
 from .output import JSON_OPTION, emit, reserved_stdout
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def run_command(
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters writes them for each core, with their meaning
-      outputs             for each: name, dtype, shape, its own errors; how many elements are different,
-                          and the index of the first
+      outputs             for each: name, dtype, shape, how many elements are NaN, its own errors; how many are
+                          different, and the index of the first
       seconds             wall time of load, simulate, check and total
     """
     from ...ir.errors import CheckError, UsageError
@@ -113,9 +114,11 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
     """The JSON object of ``girih run``; a check that was not made is null."""
     run, check, graph = result.trace.summary, result.check, compiled.graph
     errors = {o.name: o for o in check.outputs} if check else {}
+    nans = nan_counts(result.outputs)
     outputs: list[dict[str, object]] = []
     for port in graph.outputs:
         row: dict[str, object] = {"name": port.name, "dtype": port.dtype, "shape": port.shape}
+        row["nan"] = nans.get(port.name, 0)
         if port.name in errors:
             error = errors[port.name]
             row |= {"rel_err": error.rel_err, "max_abs_err": error.max_abs_err, "max_rel_err": error.max_rel_err}
@@ -153,6 +156,8 @@ def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
     share = run.npu
     lines = [f"engines ran {share.macs:.1%} of MACs and {share.elements:.1%} of element operations"]
     lines += [f"violation: {v}" for v in run.violations[:_VIOLATIONS_SHOWN]]
+    for name, count in nan_counts(result.outputs).items():
+        lines.append(f"output {name!r}: {count:,} of {result.outputs[name].size:,} elements are NaN")
     if check:
         if check.exact:
             lines += [f"output {o.name!r}: {o.different:,} of {o.elements:,} elements differ" for o in check.outputs]

@@ -13,7 +13,7 @@ import onnx
 from onnx import inliner, numpy_helper, shape_inference
 
 from ...ir.errors import UnsupportedError
-from .limits import refuse
+from .limits import refuse, refuse_flags
 
 SMALL = 4096
 """Weights up to this many elements stay in the model while its shapes are inferred (they may be shapes)."""
@@ -154,4 +154,5 @@ def record(proto: onnx.NodeProto, name: str) -> Node:
     domain = "" if proto.domain in OWN_DOMAINS else proto.domain
     node = Node(name, proto.op_type, tuple(proto.input), tuple(proto.output), tuple(proto.attribute), domain, (name,))
     refuse(node.name, node.op_type, node.attribute)
+    refuse_flags(node.name, node.op_type, node.attributes)
     return node

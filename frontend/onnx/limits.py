@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import onnx
 
-from ...ir.errors import UnsupportedError
+from ...ir.errors import UnsupportedError, UsageError
 from ..net.net import Info
 
 Attribute: TypeAlias = Callable[[str, object], object]
@@ -60,6 +61,23 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
     "RoiAlign": (maximum,),
     "SpaceToDepth": (depth_column_row,),
 }
+
+
+FLAGS = frozenset(
+    {
+        *("ceil_mode", "center_point_box", "channels_last", "count_include_pad", "exclusive", "fmod", "hardmax"),
+        *("is_causal", "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "reverse"),
+        *("select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB", "upper"),
+    }
+)
+"""Attributes that are 0 or 1; of other numbers, importers make different things."""
+
+
+def refuse_flags(name: str, op_type: str, attributes: Sequence[onnx.AttributeProto]) -> None:
+    """Raise :class:`UsageError` if an attribute that is a flag is neither 0 nor 1."""
+    for attribute in attributes:
+        if attribute.name in FLAGS and attribute.type == onnx.AttributeProto.INT and attribute.i not in (0, 1):
+            raise UsageError(f"node {name!r}: {op_type}: {attribute.name} is {attribute.i}; give 0 or 1")
 
 
 def refuse(name: str, op_type: str, attribute: Attribute) -> None:

@@ -10,6 +10,16 @@ from benchmarks.hostile.case import Case, Outcome, WrongResultError, judge
 from benchmarks.hostile.families import FAMILIES
 from girih.ir.errors import CheckError, InfeasibleError, UsageError
 
+CASES = {"onnx": 60}
+"""How many cases of each family are tried."""
+
+
+@pytest.mark.parametrize(("family", "count"), CASES.items())
+def test_there_is_no_defect(family: str, count: int) -> None:
+    outcomes = [judge(case, FAMILIES[family].attempt) for case in islice(FAMILIES[family].cases(0), count)]
+    assert [o for o in outcomes if o.is_defect] == []
+    assert {o.verdict for o in outcomes} == {"refused", "right"}
+
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cases_follow_from_the_seed(family: str) -> None:

@@ -177,3 +177,33 @@ def test_import_is_deterministic() -> None:
     first, second = (import_onnx(model, batch=2, precision="fp16", clusters=2) for _ in range(2))
     assert first == second
     assert sha256(first.ops) == sha256(second.ops)
+
+
+def test_shapes_that_follow_from_reshapes_by_computed_shapes() -> None:
+    """Windows as exporters of Swin and DaViT write them, eight times over: each size is computed from the last one."""
+    m = Model()
+    x = m.input("x", "N", 4, 4, 3)
+    two, four = m.constant("two", [2]), m.constant("four", [4])
+    places = {n: m.constant(f"place{n}", [n]) for n in range(4)}
+    for block in range(8):
+        shape = m.node("Shape", x)
+        sizes = [m.node("Gather", shape, places[n]) for n in range(4)]
+        halves = [m.node("Div", size, two) for size in sizes[1:3]]
+        windows = m.node("Concat", sizes[0], halves[0], two, halves[1], two, sizes[3], axis=0)
+        parts = m.node("Transpose", m.node("Reshape", x, windows), perm=[0, 1, 3, 2, 4, 5])
+        rows = m.node("Concat", m.constant(f"all{block}", [-1]), four, sizes[3], axis=0)
+        flat = m.node("Relu", m.node("Reshape", parts, rows))
+        count = m.node("Div", m.node("Gather", m.node("Shape", flat), places[0]), m.node("Mul", *halves))
+        back = m.node("Concat", count, *halves, two, two, m.constant(f"rest{block}", [-1]), axis=0)
+        whole = m.node("Transpose", m.node("Reshape", flat, back), perm=[0, 1, 3, 2, 4, 5])
+        x = m.node("Reshape", whole, m.node("Concat", count, *sizes[1:], axis=0))
+    graph = compare(m.build(x), batch=2)
+    assert graph.outputs[0].shape == (2, 4, 4, 3)
+
+
+def test_a_constant_that_no_integer_holds_is_a_float() -> None:
+    """The mask of an attention: -3.4e38 where integers say so."""
+    m = Model()
+    masked = m.node("Equal", m.input("mask", 2, 4, kind="i"), m.constant("nothing", 0))
+    low = m.node("Where", masked, m.constant("low", float(np.finfo(np.float32).min)), m.constant("zero", 0.0))
+    compare(m.build(m.node("Softmax", m.node("Add", m.input("x", 2, 4), low))), host=True)
