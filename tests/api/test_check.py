@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.check import Check, check, compare
+from girih.api.check import Check, check, compare, nan_counts
 from girih.api.numpy_functions import saturated
 from tests.support.graphs import conv
 
@@ -101,3 +101,8 @@ def test_what_an_integer_cannot_hold_is_cut_off(value: float, dtype: str) -> Non
     found = int(saturated(np.array([value], np.float32), np.dtype(dtype))[0])
     # The largest float64 that an int64 holds is not its largest number.
     assert abs(found - wanted) < (2048 if dtype == "int64" else 1)
+
+
+def test_nan_is_counted() -> None:
+    arrays = {"a": np.array([1, np.nan, np.nan], np.float32), "b": np.zeros(2), "ids": np.array([1, 2])}
+    assert nan_counts(arrays) == {"a": 2}
