@@ -22,8 +22,7 @@ from ..ir.semantics.rematerialise import planned_graph
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
-from .index_inputs import check_indices, index_limits, index_uses
-from .inputs import check_inputs, random_inputs
+from .inputs import check_indices, check_inputs, index_limits, index_uses, random_inputs
 
 if TYPE_CHECKING:
     from .exact import HostFunction

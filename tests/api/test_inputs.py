@@ -9,8 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from girih.api.index_inputs import IndexUse, check_indices, index_limits, index_uses
-from girih.api.inputs import check_inputs, load_inputs, random_inputs
+from girih.api.inputs import IndexUse, check_indices, check_inputs, index_limits, index_uses, load_inputs, random_inputs
 from girih.ir.errors import UsageError
 from girih.ir.graph import Port
 
