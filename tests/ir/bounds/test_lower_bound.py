@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import pytest
@@ -10,7 +11,10 @@ from girih.ir.bounds.lower_bound import lower_bound, unavoidable
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.lowering import lower
+from girih.simulator import simulate
 from tests.support import graphs
+from tests.support.sequential_plans import sequential_plan
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +71,17 @@ def test_movements_are_free(machine: Machine) -> None:
         return net.graph()
 
     assert lower_bound(chain(1), machine) == lower_bound(chain(50), machine)
+
+
+@pytest.mark.xfail(strict=True, reason="the bound is one of plans that leave contractions to the matrix engine")
+def test_a_plan_that_multiplies_on_a_fast_vector_engine_does_not_beat_it(machine: Machine) -> None:
+    """A machine whose vector engine multiplies sooner than its matrix engine, and a valid plan that uses that."""
+    lanes = dict.fromkeys(machine.engine_for("vector").lanes or {}, 4096)
+    faster = {"VME": {"lanes": lanes, "issue": 0}, "MME": {"rate": {"float16": 0.001}}}
+    engines = tuple(replace(engine, **faster.get(engine.name, {})) for engine in machine.engines)
+    uneven = replace(machine, engines=engines)
+    graph = graphs.matmul(m=256, k=64, n=128)
+    plan = sequential_plan(graph, uneven, matrix=False, parts=1, reduce_parts=1)
+    trace = simulate(lower(graph, plan, uneven), uneven, {}, {}, data=False)
+    assert not trace.violations
+    assert lower_bound(graph, uneven)[0] <= trace.cycles
