@@ -95,7 +95,7 @@ class Cache:
         if cached is not None:
             return cached, True
         planned = solve()
-        if planned.log.status == "done":
+        if planned.log.is_reproducible:
             self.store.put(name, to_json(planned))
         return planned, False
 

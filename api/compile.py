@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -164,7 +164,7 @@ def compile_for(
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
         planned, stages.cached["plan"] = cache.planned(
-            graph, machine, options.for_solver, lambda: plan(graph, machine, options.for_solver, progress)
+            graph, machine, options.for_solver, lambda: plan(graph, machine, options.for_solver, stages.solving)
         )
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
@@ -198,6 +198,10 @@ class _Stages:
         self.seconds[name] = ended - began
         message = "from the cache" if self.cached.get(name) else ""
         self._progress(Progress(name, "done", None, None, ended - self._started, message))
+
+    def solving(self, news: Progress) -> None:
+        """Pass on what the solver tells, by the clock of the whole compilation."""
+        self._progress(replace(news, seconds=time.perf_counter() - self._started))
 
     def importing(self, name: str, done: int, total: int) -> None:
         """Report what the import does, and how many nodes it has done."""

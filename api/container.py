@@ -7,8 +7,11 @@
     meta.json                                    versions, options, and the SHA-256 of every other entry
 
 The archive's comment is "sha256:" and the SHA-256 of all bytes before the digits, so that no byte of the file can
-change unnoticed. Order and time stamps of the entries are fixed: equal contents give equal bytes. The seconds of a
-compilation are not in the file, but for those of the solver, which are part of its log.
+change unnoticed. Order and time stamps of the entries are fixed, and the wall time of a compilation is not in the file:
+equal compilations give equal bytes.
+
+No entry is more than :data:`INFLATION` times larger than it is compressed, and no two overlap: whoever reads a file can
+trust that it needs no more memory than so many times its size, whatever it contains.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
 from ..ir.files import written_whole
-from ..ir.graph import Graph
+from ..ir.graph import Graph, Tensor
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
@@ -35,12 +38,14 @@ from ..solver.options import SolveLog
 from .options import CompileOptions
 from .versions import version
 
-FORMAT = 3
+FORMAT = 4
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
 _SEAL = b"sha256:"
 _DIGITS = 2 * hashlib.sha256().digest_size
 _BLOCK = 1 << 20
+INFLATION = 100
+"""An entry that would be so many times smaller is not compressed. JSON and programs become 3 to 20 times smaller."""
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -99,7 +104,7 @@ def save(package: Package, path: str | Path) -> None:
             writer.add("plan.json", to_json(package.plan))
             writer.add("program.bin", package.program_bytes)
             writer.add("machine.json", to_json(package.machine))
-            writer.add("log.json", to_json(package.log))
+            writer.add("log.json", to_json(package.log.without_clock))
             for index, constant in enumerate(package.graph.constants):
                 writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
             writer.add("model.onnx", package.model, compressed=False)
@@ -121,13 +126,14 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
     place = Path(path)
     try:
         with place.open("rb") as file, zipfile.ZipFile(file) as archive:
-            reader = _Reader(archive)
+            reader = _Reader(archive, place.stat().st_size)
             graph = from_json(reader.get("graph.json"), Graph)
+            program = Program.from_bytes(reader.get("program.bin"))
+            _check_origin("graph.json", program.graph_sha256, graph.digest)
+            _check_origin("plan.json", program.plan_sha256, reader.digest("plan.json"))
+            _check_origin("machine.json", program.machine_sha256, reader.digest("machine.json"))
             if data:
                 graph.data.update(_constants(reader, graph))
-            program = Program.from_bytes(reader.get("program.bin"))
-            reader.fits("plan.json", program.plan_sha256)
-            reader.fits("machine.json", program.machine_sha256)
             package = kind(
                 graph=graph,
                 plan=from_json(reader.get("plan.json"), Plan),
@@ -173,6 +179,15 @@ def _check_seal(file: IO[bytes]) -> None:
         )
 
 
+def _check_origin(name: str, expected: str, actual: str) -> None:
+    """Raise :class:`UsageError` unless the entry has the digest that the program says it was lowered from."""
+    if expected != actual:
+        raise UsageError(
+            f"its program was lowered from another {name} (SHA-256 {expected[:12]}) than it contains "
+            f"({actual[:12]}); compile the model again"
+        )
+
+
 class _Writer:
     """Adds entries with a fixed time stamp, and remembers their digests."""
 
@@ -183,52 +198,70 @@ class _Writer:
     def add(self, name: str, data: bytes, *, compressed: bool = True) -> None:
         info = zipfile.ZipInfo(name, _EPOCH)
         info.external_attr = 0o644 << 16
-        info.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+        small = compressed and len(data) < INFLATION * len(zlib.compress(data, 1))
+        info.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
         self._archive.writestr(info, data, compresslevel=1)
         self.digests[name] = _digest(data)
 
 
 class _Reader:
-    """Hands out entries whose digests are right."""
+    """Hands out entries whose sizes and digests are right, of an archive in a file of ``size`` bytes."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         self._archive = archive
+        if sum(info.compress_size for info in archive.infolist()) > size:
+            raise UsageError("its entries overlap; compile the model again")
         self.meta = from_json(self._entry("meta.json"), Meta)
         if self.meta.format != FORMAT:
             raise UsageError(f"its format is {self.meta.format}, this is version {FORMAT}; compile the model again")
 
+    def digest(self, name: str) -> str:
+        """What meta.json says that it is."""
+        return self.meta.entries.get(name, "")
+
     def get(self, name: str) -> bytes:
         data = self._entry(name)
-        if _digest(data) != self.meta.entries.get(name):
+        if _digest(data) != self.digest(name):
             raise UsageError(f"the SHA-256 of {name} is not the one in meta.json; compile the model again")
         return data
 
-    def fits(self, name: str, digest: str) -> None:
-        """Raise :class:`UsageError` unless the entry has the digest that the program says it was lowered from."""
-        actual = self.meta.entries.get(name, "")
-        if digest != actual:
-            raise UsageError(
-                f"its program was lowered from another {name} (SHA-256 {digest[:12]}) than it contains "
-                f"({actual[:12]}); compile the model again"
-            )
-
     def _entry(self, name: str) -> bytes:
         try:
-            return self._archive.read(name)
+            info = self._archive.getinfo(name)
         except KeyError as error:
             raise UsageError(f"it has no entry {name}; compile the model again") from error
+        if info.file_size > INFLATION * info.compress_size:
+            raise UsageError(
+                f"{info.compress_size:,} bytes of {name} claim to become {info.file_size:,}, more than {INFLATION} "
+                "times as many, which no compilation writes; compile the model again"
+            )
+        data = bytearray()
+        with self._archive.open(info) as entry:
+            # In blocks: asked for all, zipfile makes as many bytes as come, whatever size the entry claims.
+            while block := entry.read(_BLOCK):
+                data += block
+        return bytes(data)
 
 
 def _constants(reader: _Reader, graph: Graph) -> dict[str, np.ndarray]:
-    data: dict[str, np.ndarray] = {}
-    for index, constant in enumerate(graph.constants):
-        array = np.load(io.BytesIO(reader.get(_constant(index))), allow_pickle=False)
-        tensor = graph.tensor[constant.tensor]
-        if array.shape != tensor.shape or array.dtype != tensor.dtype:
-            expected = f"{tensor.dtype}{list(tensor.shape)}"
-            raise UsageError(f"{_constant(index)} is {array.dtype}{list(array.shape)}, the graph says {expected}")
-        data[constant.tensor] = array
-    return data
+    """The data of the constants, which cannot be written to."""
+    return {
+        constant.tensor: _array(_constant(index), reader.get(_constant(index)), graph.tensor[constant.tensor])
+        for index, constant in enumerate(graph.constants)
+    }
+
+
+def _array(name: str, content: bytes, tensor: Tensor) -> np.ndarray:
+    """The array of an entry; raises :class:`UsageError` unless it has type, shape and size of the tensor."""
+    file = io.BytesIO(content)
+    if (magic := np.lib.format.read_magic(file)) != (1, 0):
+        raise UsageError(f"{name} has the version {magic} of the npy format, not (1, 0); compile the model again")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    size = len(content) - file.tell()
+    if (shape, dtype, by_columns, size) != (tensor.shape, tensor.dtype, False, tensor.bytes):
+        expected = f"{tensor.dtype}{list(tensor.shape)} of {tensor.bytes:,} bytes"
+        raise UsageError(f"{name} is {dtype}{list(shape)} of {size:,} bytes, the graph says {expected}")
+    return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
 
 
 def _constant(index: int) -> str:

@@ -153,7 +153,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
             planned = plan(divide(graph(case.network), machine), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
-    status = "ok" if planned.log.status == "done" else planned.log.status
+    status = "ok" if planned.log.is_reproducible else planned.log.status
     predicted = {"cycles": planned.plan.cycles_predicted, "bound": planned.plan.lower_bound_cycles}
     return case, row | predicted | {"status": status, "error": status, "seconds": time.perf_counter() - began}
 

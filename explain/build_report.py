@@ -12,7 +12,7 @@ from .cycles.account import cycle_breakdown
 from .cycles.engine_loads import engine_loads
 from .cycles.losses import verdict
 from .memory_use import memory_rows, traffic_rows
-from .model_answers import WHOLE_PLAN, Log, model_rows
+from .model_answers import WHOLE_PLAN, Log, gap, model_rows
 from .plan_tables import ending, host_rows, operator_rows, rematerialised_rows, segment_rows, waiting
 from .report import Report, ReportSummary
 from .warnings import compilation_warnings
@@ -23,7 +23,6 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
     breakdown = cycle_breakdown(graph, plan, program, machine, trace)
     network, graph = graph, planned_graph(graph, plan)
     loads = engine_loads(graph, plan, program, machine)
-    worst = max(breakdown.segments_of(breakdown.bounding), key=lambda row: row.lost)
     summary = ReportSummary(
         network=graph.name,
         machine=machine.name,
@@ -45,6 +44,9 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         seconds_at_clock=trace.cycles / machine.frequency,
         plans=sum(1 for run in log.runs if run.model == WHOLE_PLAN),
         solver_status=log.status,
+        solver_reason=log.reason,
+        more_time_helps=log.more_time_helps,
+        gap=gap(plan.cycles_predicted, plan.lower_bound_cycles),
         solver_seconds=log.seconds,
     )
     return Report(
@@ -52,7 +54,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         warnings=compilation_warnings(network, program, machine),
         models=model_rows(plan, log),
         breakdown=breakdown,
-        verdict=verdict(worst, plan.segments[worst.segment or 0].ops, machine),
+        verdict=verdict(breakdown.operators, machine),
         segments=segment_rows(plan, loads),
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),

@@ -24,7 +24,9 @@ class Run(Protocol):
     @property
     def bound(self) -> float | None: ...
     @property
-    def seconds(self) -> float: ...
+    def seconds(self) -> float | None: ...
+    @property
+    def deterministic_seconds(self) -> float: ...
     @property
     def unit(self) -> str: ...
     @property
@@ -37,9 +39,13 @@ class Log(Protocol):
     @property
     def runs(self) -> Sequence[Run]: ...
     @property
-    def seconds(self) -> float: ...
+    def seconds(self) -> float | None: ...
     @property
     def status(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def more_time_helps(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class ModelRow:
     """The answer of one model that the plan contains, and all the runs that led to it.
 
     ``gap`` is the distance from objective to bound as a share of the objective; values are ``None`` where the model
-    has none. ``seconds`` is the wall time of all its ``runs``; ``notes`` tell what was special in them.
+    has none. ``seconds`` is the wall time of all its ``runs``, ``None`` where the log is from a file, and
+    ``deterministic_seconds`` what CP-SAT counted of their work; ``notes`` tell what was special in them.
     """
 
     model: str
@@ -57,7 +64,8 @@ class ModelRow:
     gap: float | None
     unit: str
     runs: int
-    seconds: float
+    seconds: float | None
+    deterministic_seconds: float
     notes: tuple[str, ...]
 
 
@@ -77,9 +85,11 @@ def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:
     rows: list[ModelRow] = []
     for model, (status, objective, bound, unit) in answers.items():
         runs = [r for r in log.runs if r.model == model]
-        seconds = sum(r.seconds for r in runs)
+        timed = [r.seconds for r in runs if r.seconds is not None]
+        seconds = sum(timed) if len(timed) == len(runs) else None
+        work = sum(r.deterministic_seconds for r in runs)
         # Cuts first: they say why the model decided otherwise than it would alone.
         notes = tuple(sorted(dict.fromkeys(r.note for r in runs if r.note), key=lambda n: not n.startswith("cut")))
         distance = gap(objective, bound)
-        rows.append(ModelRow(model, status, objective, bound, distance, unit, len(runs), seconds, notes))
+        rows.append(ModelRow(model, status, objective, bound, distance, unit, len(runs), seconds, work, notes))
     return tuple(rows)

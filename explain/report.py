@@ -13,7 +13,7 @@ from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
 from .plan_tables import HostRow, OperatorRow, RematerialisedRow, SegmentRow
 from .text import render
-from .units import plural
+from .units import plural, printable
 
 _FORMATS = ("", ".txt", ".md", ".json")
 
@@ -24,7 +24,10 @@ class ReportSummary:
 
     Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored). ``operators`` are those of the network: what is rematerialised counts once. ``cycles`` and
-    ``seconds_at_clock`` are of the run. ``solver_seconds`` is wall time, ``plans`` the number of complete plans.
+    ``seconds_at_clock`` are of the run. ``solver_status`` is what ended the search (``solver/options.py`` has the
+    values), and ``solver_reason`` says so as a sentence; ``gap`` is the distance from the predicted cycles to the lower
+    bound as a share of the former. ``solver_seconds`` is wall time, ``None`` where the log is from a file; ``plans`` is
+    the number of complete plans.
     """
 
     network: str
@@ -47,13 +50,16 @@ class ReportSummary:
     seconds_at_clock: float
     plans: int
     solver_status: str
-    solver_seconds: float
+    solver_reason: str
+    more_time_helps: bool
+    gap: float | None
+    solver_seconds: float | None
 
     @property
     def line(self) -> str:
         """The summary line with which every long text begins and ends."""
         ratio = "" if self.ratio is None else f", {self.ratio:.2f} x the lower bound"
-        return (
+        return printable(
             f"{self.network} on {self.machine} ({self.strategy}): {self.cycles:,} cycles{ratio}; "
             f"{plural(self.operators, 'operator')} in {plural(self.segments, 'segment')}, "
             f"{self.host_operators} on the host"
@@ -64,7 +70,8 @@ class ReportSummary:
 class Report:
     """Tables about one compiled network; rows are documented where they are defined.
 
-    ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about the segment that loses most.
+    ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about each of the operators that lose
+    most cycles.
     ``warnings`` are sentences about what of the machine stays unused, and what to change.
     """
 
@@ -72,7 +79,7 @@ class Report:
     warnings: tuple[str, ...]
     models: tuple[ModelRow, ...]
     breakdown: CycleBreakdown
-    verdict: str
+    verdict: tuple[str, ...]
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]

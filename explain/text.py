@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .cycles.breakdown import BreakdownRow
 from .plan_tables import SegmentRow
-from .units import plural
+from .units import plural, printable
 
 _MOST_TRAFFIC = 40
 """Rows of traffic that the text has at most; the JSON has them all."""
@@ -31,7 +32,19 @@ def render(tables: Mapping[str, object]) -> str:
         table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, breakdown=breakdown
     )
     template = environment.get_template("report.txt.j2")
-    return template.render(tables, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
+    shown = {name: _printable(value) for name, value in tables.items()}
+    return template.render(shown, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
+
+
+def _printable(value: object) -> object:
+    """The same with all texts in it :func:`printable`: most are names of the network's author."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, tuple):
+        return tuple(_printable(item) for item in cast("tuple[object, ...]", value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _printable(getattr(value, f.name)) for f in fields(value)})
+    return value
 
 
 def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ()) -> str:
@@ -52,9 +65,11 @@ def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ())
         else:
             name = short(row.op or firsts[row.segment], 16)
             times = f"{row.cycles / row.work:.1f}" if row.work else "-"
-            cells.append((row.segment, name, number(round(row.cycles)), times, *shares))
+            cycles = (number(round(row.lost)), number(round(row.cycles)))
+            cells.append((row.segment, name, *cycles, times, *shares))
     heads = "extra|inside|weights|data|loads|stores|own|cores"
-    first = "engine|busy|busiest|work" if rows and rows[0].segment is None else "seg|from|cycles|x"
+    kind = "operator" if rows and rows[0].op else "from"
+    first = "engine|busy|busiest|work" if rows and rows[0].segment is None else f"seg|{kind}|lost|cycles|x"
     return table(cells, f"{first}|{heads}")
 
 

@@ -1,6 +1,18 @@
-"""Numbers as people read them."""
+"""Numbers and names as people read them."""
 
 from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of line breaks and of whatever else moves the cursor or cannot be seen.
+
+    Names are those of the network's author: they may break tables, hide what follows, or colour it.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def plural(count: int, noun: str) -> str:

@@ -30,6 +30,18 @@ def load_machine(name: str | Path) -> Machine:
 
     Raises :class:`UsageError` that names file, line, what is wrong and what to change.
     """
+    return parse_machine(*_machine_file(name))
+
+
+def machine_text(name: str | Path) -> str:
+    """The machine file itself, with its comments; raises as :func:`load_machine` does."""
+    text, file = _machine_file(name)
+    parse_machine(text, file)
+    return text
+
+
+def _machine_file(name: str | Path) -> tuple[str, str]:
+    """The text of the machine file, and its name."""
     path = Path(name)
     if isinstance(name, str) and name in machine_names():
         path = _BUILT_IN / f"{name}.toml"
@@ -42,7 +54,7 @@ def load_machine(name: str | Path) -> Machine:
         raise UsageError(f"cannot read the machine file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read the machine file {path}: it is not UTF-8, {error.reason}") from error
-    return parse_machine(text, str(path))
+    return text, str(path)
 
 
 def parse_machine(text: str, file: str) -> Machine:

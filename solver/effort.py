@@ -12,18 +12,20 @@ class Effort:
     """What searches took: ``seconds`` of wall time, and the work that CP-SAT counted.
 
     ``timed_out``: the wall clock ended one of them before its deterministic limit, so that another run may find
-    something else.
+    something else. ``limited``: the deterministic limit ended one, so that a longer timeout may find something better.
     """
 
     seconds: float = 0.0
     deterministic_seconds: float = 0.0
     timed_out: bool = False
+    limited: bool = False
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(
             self.seconds + other.seconds,
             self.deterministic_seconds + other.deterministic_seconds,
             self.timed_out or other.timed_out,
+            self.limited or other.limited,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..ir.plan import Plan, Solved
@@ -39,7 +39,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Progress:
-    """Something to tell about one model while it is solved; ``seconds`` since the whole began."""
+    """Something to tell about one model while it is solved; ``seconds`` since the whole began.
+
+    ``incumbent`` and ``bound`` are in ``unit``.
+    """
 
     model: str
     status: str
@@ -47,6 +50,7 @@ class Progress:
     bound: float | None
     seconds: float
     message: str = ""
+    unit: str = ""
 
     @property
     def gap(self) -> float | None:
@@ -63,18 +67,19 @@ class ModelRun:
 
     ``status``: optimal, feasible, infeasible, timeout, interrupted or invalid. ``seconds`` is wall time,
     ``deterministic_seconds`` the work that CP-SAT counted. ``note`` says what is special: a cut, a fallback.
-    ``timed_out``: the wall clock ended a search for it.
+    ``timed_out``: the wall clock ended a search for it; ``limited``: its limit in deterministic time did.
     """
 
     model: str
     status: str
     objective: float | None
     bound: float | None
-    seconds: float
+    seconds: float | None = field(compare=False)
     deterministic_seconds: float
     unit: str
     note: str = ""
     timed_out: bool = False
+    limited: bool = False
 
     @staticmethod
     def of(solved: Solved, effort: Effort, note: str = "") -> ModelRun:
@@ -82,6 +87,7 @@ class ModelRun:
         return ModelRun(
             solved.model, solved.status, solved.objective, solved.bound,
             effort.seconds, effort.deterministic_seconds, solved.unit, note, effort.timed_out,
+            effort.limited,
         )  # fmt: skip
 
     @property
@@ -89,21 +95,56 @@ class ModelRun:
         return relative_gap(self.objective, self.bound)
 
 
+Ending = Literal["optimal", "exhausted", "budget", "fixed", "timeout", "interrupted"]
+"""What ended a search.
+
+optimal: the plan takes no longer than the lower bound. exhausted: nothing was left to try, and no search had a limit
+that a longer timeout moves. budget: what the timeout pays for was used up, in work and not by the clock. fixed: the
+strategy decides without a search. timeout: the wall clock ended the search, or one of a model, so that another run may
+find something else. interrupted: the user did. With the last two, the plan is the best so far.
+"""
+
+
 @dataclass(frozen=True)
 class SolveLog:
     """All runs of all models in order, and the wall time of the whole.
 
-    Times are here and not in the plan, because the same inputs must give the same plan to the byte.
+    Times are here and not in the plan, because the same inputs must give the same plan to the byte. ``seconds`` are
+    ``None`` in a log from a file: equal compilations give equal files, too. ``status``: what ended the search;
+    ``unpaid``: what a longer timeout would pay for.
     """
 
     runs: tuple[ModelRun, ...]
-    seconds: float
-    status: str = "done"
-    """done, timeout or interrupted.
+    seconds: float | None = field(compare=False)
+    status: Ending = "exhausted"
+    unpaid: tuple[str, ...] = ()
 
-    timeout: the wall clock ended the search, or one of a model, so that another run may find something else.
-    interrupted: the user did. The plan is the best so far.
-    """
+    @property
+    def without_clock(self) -> SolveLog:
+        """The same without wall times."""
+        return replace(self, runs=tuple(replace(run, seconds=None) for run in self.runs), seconds=None)
+
+    @property
+    def is_reproducible(self) -> bool:
+        """Whether the same compilation again comes to the same plan."""
+        return self.status not in ("timeout", "interrupted")
+
+    @property
+    def more_time_helps(self) -> bool:
+        """Whether a longer timeout may give a better plan."""
+        return self.status in ("budget", "timeout", "interrupted")
+
+    @property
+    def reason(self) -> str:
+        """What ended the search, and whether more time can help, as a sentence."""
+        return {
+            "optimal": "the plan takes no longer than the lower bound, so that none is better",
+            "exhausted": "nothing is left to try; more time cannot help",
+            "budget": f"the timeout is used up; a longer one pays for {' and '.join(self.unpaid)}",
+            "fixed": "the strategy decides without a search; more time cannot help",
+            "timeout": "the wall clock ended it; a longer timeout or an idle machine may help",
+            "interrupted": "the user ended it; more time may help",
+        }[self.status]
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,10 @@ def compile_command(
       models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
       cached              plan, lower: whether it is from the cache; models and their seconds are then those
                           of the compilation that wrote it
-      solver_status       done, timeout or interrupted (the plan is then the best so far)
+      solver_status       what ended the search: optimal, exhausted, budget, fixed, timeout or interrupted
+                          (with the last two, the plan is the best so far)
+      search              reason (solver_status as a sentence), gap (of cycles_predicted to the lower bound,
+                          as a share), more_time_helps
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
       segments, steps, operators, host_operators, instructions
@@ -137,7 +140,7 @@ def compile_command(
 
 def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, float]) -> dict[str, object]:
     """The JSON object of ``girih compile``."""
-    from ...explain.model_answers import model_rows
+    from ...explain.model_answers import gap, model_rows
 
     graph, plan, program = compiled.graph, compiled.plan, compiled.program
     models = {
@@ -157,6 +160,11 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "models": models,
         "cached": compiled.cached,
         "solver_status": compiled.log.status,
+        "search": {
+            "reason": compiled.log.reason,
+            "gap": gap(plan.cycles_predicted, plan.lower_bound_cycles),
+            "more_time_helps": compiled.log.more_time_helps,
+        },
         "plan_sha256": compiled.plan_sha256,
         "program_sha256": compiled.program_sha256,
         "seconds": seconds,
@@ -194,7 +202,8 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
         f"{plural(len(compiled.graph.ops), 'operator')} ({hosts} on the host), "
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
-        f"solver: {compiled.log.status}{kept}; seconds: {stages}",
+        f"search: {compiled.log.status}{kept}, {compiled.log.reason}",
+        f"seconds: {stages}",
         *(f"warning: {warning}" for warning in compiled.warnings),
         f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "
         f"{ratio:.2f} x the lower bound, compiled in {seconds['total']:.1f} s",

@@ -97,8 +97,9 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
 
 @click.command("targets", short_help="List, describe or check machines.")
 @click.argument("name", required=False)
+@click.option("--toml", is_flag=True, help="Print the machine file of NAME: what to begin one of your own with.")
 @JSON_OPTION
-def targets_command(name: str | None, as_json: bool) -> None:
+def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
     """List the built-in machines, or describe NAME (which can be a TOML file: then it is checked as well).
 
     What of a machine has no effect on what is compiled for it is told in warnings.
@@ -107,12 +108,18 @@ def targets_command(name: str | None, as_json: bool) -> None:
     Examples:
       girih targets
       girih targets stcp920
+      girih targets stcp920 --toml > my-machine.toml
       girih targets my-machine.toml --json
     """
     from ...ir.checks.machine_effects import without_effect
     from ...ir.codec import to_json
-    from ...ir.load_machine import load_machine, machine_names
+    from ...ir.load_machine import load_machine, machine_names, machine_text
 
+    if toml:
+        if name is None or as_json:
+            raise UsageError("say which machine file, and nothing else: girih targets NAME --toml")
+        click.echo(machine_text(name), nl=False)
+        return
     if name is not None:
         machine = load_machine(name)
         warnings = without_effect(machine)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...explain.units import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -82,13 +84,13 @@ def describe(news: Progress) -> str:
     """Status, incumbent, bound, gap and message, as far as they are known."""
     parts = [news.status]
     if news.incumbent is not None:
-        parts.append(f"incumbent {_number(news.incumbent)}")
+        parts.append(f"incumbent {_number(news.incumbent)} {news.unit}".rstrip())
     if news.bound is not None:
         parts.append(f"bound {_number(news.bound)}")
     if news.gap is not None:
         parts.append(f"gap {_percent(news.gap)}")
     if news.message:
-        parts.append(news.message)
+        parts.append(printable(news.message))
     return ", ".join(parts)
 
 

@@ -38,16 +38,17 @@ def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
     return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles > 0)
 
 
-def verdict(row: BreakdownRow, ops: Sequence[str], machine: Machine) -> str:
-    """One sentence about the segment with these operators, or about one of them."""
-    first_last = " .. ".join(dict.fromkeys((ops[0], ops[-1])))
-    name = f"operator {row.op}" if row.op else f"segment {row.segment} ({first_last})"
-    if row.work:
-        ratio = f"{name} takes {row.cycles / row.work:.1f} x its work on {row.resource}"
-    else:
-        ratio = f"{name} takes {row.cycles:,.0f} cycles without work for {row.resource}"
+def verdict(rows: Sequence[BreakdownRow], machine: Machine, most: int = 3) -> tuple[str, ...]:
+    """A sentence about each of the operators that lose the most cycles, of ``rows`` for all operators of a run."""
+    total = sum(row.cycles for row in rows)
+    ranked = sorted((row for row in rows if row.lost >= 0.5), key=lambda row: -row.lost)
+    return tuple(_sentence(row, total, machine) for row in ranked[:most])
+
+
+def _sentence(row: BreakdownRow, total: float, machine: Machine) -> str:
+    lost = f"{row.op} loses {row.lost:,.0f} of its {row.cycles:,.0f} cycles, {share(row.lost, total)} of the run"
     reasons = losses(row, machine)
-    return f"{ratio}: {reasons}" if reasons else ratio
+    return f"{lost}: {reasons}" if reasons else lost
 
 
 def _cycles(row: BreakdownRow, name: str) -> float:

@@ -67,12 +67,17 @@ def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> 
             symbol = None
     elif batch is not None:
         _same_static_batch(inputs, batch, dims)
-    for name, places in uses.items():
-        if name not in sizes:
-            where = ", ".join(f"{value!r} (axis {axis})" for value, axis in places)
-            how = "--batch N" if any(axis == 0 for _, axis in places) else f"--dim {name}=N"
-            raise UsageError(f"dimension {name!r} of input {where} has no size; bind it with {how}")
+    missing = {name: places for name, places in uses.items() if name not in sizes}
+    if missing:
+        raise UsageError("; ".join(_without_size(name, places) for name, places in missing.items()))
     return Binding(sizes, symbol, tuple(leading) if batch is not None else ())
+
+
+def _without_size(symbol: Symbol, places: list[tuple[str, int]]) -> str:
+    """That a symbol has no size, and the option that gives it one."""
+    where = ", ".join(f"{value!r} (axis {axis})" for value, axis in places)
+    how = "--batch N" if any(axis == 0 for _, axis in places) else f"--dim {symbol}=N"
+    return f"dimension {symbol!r} of input {where} has no size; bind it with {how}"
 
 
 def _same_static_batch(

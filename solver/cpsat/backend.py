@@ -223,12 +223,13 @@ def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
     found = status in ("optimal", "feasible")
     valued = found and closed.has_objective()
     spent = solver.response_proto.deterministic_time
-    timed_out = status in ("feasible", "unknown") and not interrupted and spent < budget.limit
+    unproven = status in ("feasible", "unknown") and not interrupted
+    timed_out = unproven and spent < budget.limit
     return Solution(
         status=status,
         objective=solver.objective_value if valued else None,
         bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
-        effort=Effort(seconds, spent, timed_out),
+        effort=Effort(seconds, spent, timed_out, unproven and not timed_out),
         interrupted=interrupted,
         _solver=solver if found else None,
     )

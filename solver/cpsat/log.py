@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..options import Listener, ModelRun, Progress, SolveLog
+from ..options import Ending, Listener, ModelRun, Progress, SolveLog
 from .interrupts import Interrupts
 
 
@@ -32,20 +32,37 @@ class Record:
     def run(self, run: ModelRun) -> None:
         """One answer of one model."""
         self._runs.append(run)
-        self.tell(run.model, run.status, run.objective, run.bound, run.note)
+        self.tell(run.model, run.status, run.objective, run.bound, run.note, run.unit)
 
     def tell(
-        self, model: str, status: str, incumbent: float | None = None, bound: float | None = None, message: str = ""
+        self,
+        model: str,
+        status: str,
+        incumbent: float | None = None,
+        bound: float | None = None,
+        message: str = "",
+        unit: str = "",
     ) -> None:
         """Something that is only worth a line on the screen."""
         if self._listener is not None:
-            self._listener(Progress(model, status, incumbent, bound, self.seconds, message))
+            self._listener(Progress(model, status, incumbent, bound, self.seconds, message, unit))
 
     def cut(self, model: str, why: str) -> None:
         """A lower model refused what ``model`` decided."""
         self.run(ModelRun(model, "infeasible", None, None, 0.0, 0.0, "", f"cut: {why}"))
 
-    def log(self) -> SolveLog:
-        """All of it. A planning that took longer than its budget is done all the same, if nothing was left out."""
-        ended = "timeout" if self._struck or any(run.timed_out for run in self._runs) else "done"
-        return SolveLog(tuple(self._runs), self.seconds, "interrupted" if self.interrupts.seen else ended)
+    def log(self, ending: Ending = "exhausted", unpaid: tuple[str, ...] = ()) -> SolveLog:
+        """All of it. ``ending`` and ``unpaid`` are those of a search that neither the user nor the clock ended.
+
+        A planning that took longer than its budget is not ended by the clock, if nothing was left out.
+        """
+        if self._struck or any(run.timed_out for run in self._runs):
+            ending, unpaid = "timeout", ()
+        if self.interrupts.seen:
+            ending, unpaid = "interrupted", ()
+        return SolveLog(tuple(self._runs), self.seconds, ending, unpaid)
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The models of which a search came to its deterministic limit."""
+        return tuple(dict.fromkeys(run.model for run in self._runs if run.limited))

@@ -39,7 +39,7 @@ from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
-from ..options import Listener, Options, Planned
+from ..options import Ending, Listener, Options, Planned
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -48,11 +48,17 @@ from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
     HEURISTIC_SECONDS,
     ITERATION_SECONDS,
+    LIMITED_BY_TIMEOUT,
+    LONGEST_SEARCH,
+    MOST_ITERATIONS,
     OVERLAP_PENALTIES,
+    SHORT,
     WALL_CLOCK_FACTOR,
     Iteration,
     affords,
+    cost,
     iterations,
+    search_seconds,
 )
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
@@ -75,12 +81,13 @@ def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Liste
     record = Record(WALL_CLOCK_FACTOR * max(options.timeout, first), progress)
     with record.interrupts.watch():
         incumbent = Incumbent(record, lower_bound(graph, machine))
+        search = _Search(graph, machine, options, incumbent)
         try:
-            _Search(graph, machine, options, incumbent).run()
+            search.run()
         except KeyboardInterrupt:
             if incumbent.best is None:
                 raise
-    return incumbent.planned(graph)
+    return incumbent.planned(graph, *search.ending())
 
 
 def _fits_main_memory(graph: Graph, machine: Machine) -> None:
@@ -117,6 +124,7 @@ class _Search:
         self.master = Master(graph, machine, Candidates(graph, machine, disabled=options.disabled), options.seed)
         self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
+        self._unpaid: list[str] = []
 
     def run(self) -> None:
         """Plan by the strategy of the options."""
@@ -127,6 +135,17 @@ class _Search:
         else:
             self._solver()
 
+    def ending(self) -> tuple[Ending, tuple[str, ...]]:
+        """What ended the search, if neither the user nor the clock did; and what a longer timeout would pay for."""
+        if self.incumbent.is_optimal:
+            return "optimal", ()
+        if self.options.strategy != "solver":
+            return "fixed", ()
+        searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
+        if searched and search_seconds(self.options.timeout) < LONGEST_SEARCH:
+            self._unpaid.append(f"a longer search of {', '.join(searched)}")
+        return ("budget" if self._unpaid else "exhausted"), tuple(self._unpaid)
+
     # The strategies.
 
     def _solver(self) -> None:
@@ -136,11 +155,15 @@ class _Search:
         searches = self._affords(ENUMERATION_SECONDS)
         self._heuristics(first, plan_segments=not searches or number > 1)
         if self.incumbent.best is not None and not searches:
+            seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._class_count)
+            self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             return
         infeasible = self._iterate(budgets)
         if self.incumbent.best is None:
             nothing = f"no plan of {self.graph.name} was found for {self.machine.name}"
             raise infeasible or InfeasibleError(nothing)
+        if self.options.timeout < SHORT:
+            self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
         improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(first, number=number + 1))
 
     def _layerwise(self) -> None:
@@ -206,6 +229,9 @@ class _Search:
             stale = 0 if attempt is not None else stale + 1
             if stale == len(OVERLAP_PENALTIES):
                 break
+        else:
+            if len(budgets) < MOST_ITERATIONS:
+                self._unpaid.append(f"more iterations than {len(budgets)}")
         return None
 
     def _iteration(self, iteration: Iteration) -> _Attempt | None:

@@ -9,7 +9,7 @@ from ...ir.graph import Graph
 from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
 from ..effort import Effort
-from ..options import ModelRun, Planned
+from ..options import Ending, ModelRun, Planned
 from ..subproblem.plan_builder import PlanRequest
 from ..subproblem.subproblem import Subproblem
 
@@ -44,9 +44,14 @@ class Incumbent:
         return self.record.interrupts.seen or self.record.over()
 
     @property
+    def is_optimal(self) -> bool:
+        """Whether the best plan takes no longer than the lower bound."""
+        return self.best is not None and self.best.plan.cycles_predicted <= self.bound
+
+    @property
     def is_final(self) -> bool:
         """Whether the best plan cannot be better, or there is no time to look for one."""
-        return self.best is not None and (self.best.plan.cycles_predicted <= self.bound or self.is_over)
+        return self.best is not None and (self.is_optimal or self.is_over)
 
     def offer(self, iteration: int, plan: Plan, request: PlanRequest | None, subproblem: Subproblem) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
@@ -65,11 +70,11 @@ class Incumbent:
         if self.record.interrupts.seen and self.best is None:
             raise KeyboardInterrupt
 
-    def planned(self, network: Graph) -> Planned:
-        """The best plan, as one for the network, with the log."""
+    def planned(self, network: Graph, ending: Ending, unpaid: tuple[str, ...]) -> Planned:
+        """The best plan, as one for the network, with the log; ``ending`` unless the user or the clock ended it."""
         assert self.best is not None
         rematerialised = self.best.subproblem.rematerialised
         plan = replace(self.best.plan, graph_sha256=network.digest, rematerialised=rematerialised)
         if rematerialised:
             check_plan(plan, network, self.best.subproblem.machine)
-        return Planned(plan, self.record.log())
+        return Planned(plan, self.record.log(ending, unpaid))

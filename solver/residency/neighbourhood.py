@@ -89,7 +89,7 @@ class _Search:
         self.seed = seed
         self.began = time.perf_counter()
         self.spent = 0.0
-        self.stopped = self.timed_out = False
+        self.stopped = self.timed_out = self.limited = False
 
     @property
     def closed(self) -> bool:
@@ -106,6 +106,7 @@ class _Search:
         if self._exhausted(seconds, limit):
             return
         solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit))
+        self.limited = self.limited or solution.effort.limited
         self.bound = max(self.bound, solution.bound or 0.0)
 
     def solve_window(self, slots: range, limit: float) -> None:
@@ -120,6 +121,7 @@ class _Search:
         if seconds > 0 and limit > 0:
             return False
         self.timed_out = self.timed_out or limit > 0
+        self.limited = self.limited or limit <= 0
         self.stopped = True
         return True
 
@@ -180,5 +182,5 @@ class _Search:
     def incumbent(self) -> ResidencyIncumbent:
         """The best decisions found, and what is proven."""
         status = "optimal" if self.closed else "feasible"
-        effort = Effort(time.perf_counter() - self.began, self.spent, self.timed_out)
+        effort = Effort(time.perf_counter() - self.began, self.spent, self.timed_out, self.limited)
         return ResidencyIncumbent(self.best, self.timing, status, self.bound, effort)

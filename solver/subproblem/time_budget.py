@@ -35,6 +35,8 @@ LONGEST_SEARCH = 60.0
 measured."""
 ITERATION_SECONDS = 0.2
 """What an iteration takes for each operator, about: searches, prediction and check. Chosen, not measured."""
+LIMITED_BY_TIMEOUT = ("segmentation", "tiling", "residency")
+"""The models whose searches may take longer if the timeout is longer."""
 OVERLAP_PENALTIES = (10, 40, 4)
 """How much of all work is thought to count as time, one part in so many, by iteration: see segmentation. Chosen, not
 measured."""
@@ -76,10 +78,15 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
         return (Iteration(1, OVERLAP_PENALTIES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
     paid = int((timeout - ENUMERATION_SECONDS * kinds) / (ITERATION_SECONDS * max(1, ops)))
     number = max(1, min(MOST_ITERATIONS, paid))
-    share = min(0.1 * timeout, LONGEST_SEARCH)
+    share = search_seconds(timeout)
     return tuple(
         Iteration(n + 1, OVERLAP_PENALTIES[n % len(OVERLAP_PENALTIES)], share, share, share, 0.2) for n in range(number)
     )
+
+
+def search_seconds(timeout: float) -> float:
+    """What one search of a model may take in an iteration."""
+    return min(0.1 * timeout, LONGEST_SEARCH)
 
 
 def budget(seconds: float) -> Budget:
@@ -88,6 +95,11 @@ def budget(seconds: float) -> Budget:
 
 
 def affords(timeout: float, seconds: float, ops: int, kinds: int) -> bool:
-    """Whether a timeout has so many seconds for each kind of operator beyond :data:`FREE_KINDS`, and those that another
-    plan of more than :data:`FREE_OPS` operators takes."""
-    return timeout >= seconds * max(0, kinds - FREE_KINDS) + PLAN_SECONDS * max(0, ops - FREE_OPS)
+    """Whether a timeout is at least the :func:`cost`."""
+    return timeout >= cost(seconds, ops, kinds)
+
+
+def cost(seconds: float, ops: int, kinds: int) -> float:
+    """So many seconds for each kind of operator beyond :data:`FREE_KINDS`, and those that another plan of more than
+    :data:`FREE_OPS` operators takes."""
+    return seconds * max(0, kinds - FREE_KINDS) + PLAN_SECONDS * max(0, ops - FREE_OPS)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import struct
 import threading
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -192,3 +193,35 @@ def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path: Path, monkeypa
         compiled_residual().save(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_wall_time_of_the_solver_is_no_part_of_the_file(tmp_path: Path) -> None:
+    package = compiled_residual()
+    slower = replace(package.log, seconds=99.0, runs=tuple(replace(run, seconds=9.0) for run in package.log.runs))
+    package.save(tmp_path / "a.girih")
+    replace(package, log=slower).save(tmp_path / "b.girih")
+    assert (tmp_path / "a.girih").read_bytes() == (tmp_path / "b.girih").read_bytes()
+    assert load(tmp_path / "a.girih").log.seconds is None
+
+
+def test_a_zip_bomb_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path, size = tmp_path / "net.girih", 200_000_000
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("meta.json", "w", force_zip64=True) as entry,
+    ):
+        for _ in range(size // 1_000_000):
+            entry.write(b"0" * 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(UsageError, match=r"of meta\.json claim to become 200,000,000"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_what_becomes_far_smaller_is_not_compressed(tmp_path: Path) -> None:
+    """So that no file that is written is refused."""
+    package = compiled_residual()
+    graph = replace(package.graph, name="a" * 1_000_000)
+    replace(package, graph=graph).save(tmp_path / "net.girih")
+    assert load(tmp_path / "net.girih").graph.name == graph.name

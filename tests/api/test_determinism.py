@@ -49,5 +49,5 @@ def test_neither_load_nor_hash_seed_changes_anything() -> None:
     quiet = compiled(1)
     with busy():
         loaded = compiled(2)
-    assert quiet.startswith("done ") and quiet.endswith("True\n")
+    assert quiet.startswith("budget ") and quiet.endswith("True\n")
     assert loaded == quiet

@@ -278,14 +278,28 @@ def test_the_host_is_waited_for() -> None:
     assert found.total("MME").waits["host"] > 0.5 * machine.engine_for("host").issue
 
 
-def test_the_verdict_names_what_is_waited_for_most() -> None:
+def test_losses_name_what_is_waited_for_most() -> None:
     graph, machine = graphs.residual(), slower(load_machine("stcp920"), "DDR", 100)
     found, _ = accounted(graph, sequential_plan(graph, machine), machine)
     row = max(found.segments_of("MME"), key=lambda r: r.waits["fetch_weights"])
-    told = verdict(row, ("a", "b"), machine)
-    assert told.startswith(f"segment {row.segment} (a .. b) takes")
-    assert verdict(row, ("a",), machine).startswith(f"segment {row.segment} (a) takes")
+    told = losses(row, machine)
     assert "waits for weights of" in told and "from DDR" in told
+
+
+def test_the_verdict_names_the_operators_that_lose_most_cycles_and_not_the_worst_ratio() -> None:
+    machine = load_machine("stcp920")
+    waits = dict.fromkeys(CAUSES, 0.0)
+    row = BreakdownRow("MME", 1, 0, "", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, waits, 0.0, ())
+    rows = (
+        replace(row, op="tiny", cycles=30.0, work=1.0),
+        replace(row, op="large", cycles=900.0, work=600.0, waits={**waits, "store": 300.0}),
+        replace(row, op="right", cycles=70.0, work=70.0),
+    )
+    first, second = verdict(rows, machine)
+    assert first == (
+        "large loses 300 of its 900 cycles, 30 % of the run: 33 % waits until results of several operators are in LLB"
+    )
+    assert second == "tiny loses 29 of its 30 cycles, 3 % of the run"
 
 
 def test_every_loss_has_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -58,7 +59,62 @@ def test_the_losses_are_readable_at_a_hundred_columns() -> None:
     end = next(i for i, line in enumerate(lines) if line.startswith("Models: "))
     assert max(map(len, lines[begin:end])) <= 100
     assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().breakdown.totals)
-    assert " ".join(lines[begin:end]).replace("  ", " ").count("takes") == 1
+    assert all(f"  {sentence[:40]}" in str(example()) for sentence in example().verdict)
+
+
+def test_every_table_has_a_title_and_its_terms_are_explained() -> None:
+    """A table is a block of indented lines: before it is a line that begins at the margin and ends with its subject."""
+    blocks = str(example()).split("\n\n")[1:-1]
+    for block in blocks:
+        title = block.splitlines()[0]
+        assert re.match("[A-Z][a-z ]+(:|$)", title), title
+    legends = " ".join(str(example()).split())
+    for term in (
+        "lost:",
+        "x:",
+        "extra:",
+        "inside:",
+        "loads:",
+        "own:",
+        "gap:",
+        "work:",
+        "waits:",
+        "limited by:",
+        "full:",
+    ):
+        assert f" {term} " in legends, term
+
+
+def test_only_rows_of_tables_are_wider_than_eighty_columns() -> None:
+    package = compiled_residual()
+    log = replace(package.log, status="budget", unpaid=("more iterations than 2", "a longer search of residency"))
+    found = explain(package.graph, predicted(package.plan), package.program, package.machine, log, timed())
+    lines = str(found).splitlines()[1:-1]
+    wide = [line for line in lines if len(line) > 80 and not re.search(r"\S  +\S", line)]
+    assert not wide
+
+
+HOSTILE = "a\nb\t\x1b[31m[bold]\u202e|{{ s }}"
+
+
+def test_names_cannot_break_tables() -> None:
+    package = compiled_residual()
+    name = package.graph.ops[1].name
+    found = example()
+    rows = tuple(replace(row, name=HOSTILE if row.name == name else row.name) for row in found.operators)
+    summary = replace(found.summary, network=HOSTILE)
+    text = str(replace(found, summary=summary, operators=rows))
+    assert text.replace("\n", "").isprintable()
+    assert text.count("\n") == str(found).count("\n")
+    assert r"a\nb\t\x1b[31m[bold]\u202e|{{ s }}" in text
+    assert summary.line.isprintable()
+    assert json.loads(replace(found, operators=rows).to_json())["operators"][1]["name"] == HOSTILE
+
+
+def test_the_search_says_what_ended_it() -> None:
+    assert "exhausted: nothing is left to try" in str(example())
+    assert json.loads(example().to_json())["summary"]["more_time_helps"] is False
+    assert example().summary.gap == pytest.approx(1 / 3)
 
 
 def test_every_operator_and_memory_is_in_the_text() -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import external_data_helper, helper
 
 from girih.frontend import import_onnx
+from girih.frontend.onnx.dims import bind
 from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model
 
@@ -319,3 +320,14 @@ def test_the_batch_of_a_declared_output_is_left_open_where_that_of_an_input_is()
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
     with pytest.raises(UsageError, match=r"declared as float32\[\?, 5\]"):
         import_onnx(model, batch=4)
+
+
+def test_all_open_dimensions_are_asked_for_at_once() -> None:
+    shape = ["batch", "height", "width"]
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "open", [x], [y])
+    with pytest.raises(UsageError) as error:
+        bind(onnx.helper.make_model(graph), None, {})
+    assert [words.split("bind it with ")[1] for words in str(error.value).split("; dimension")] == [
+        "--batch N", "--dim height=N", "--dim width=N",
+    ]  # fmt: skip

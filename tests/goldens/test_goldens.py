@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -33,9 +32,7 @@ def text(network: str, noun: str) -> str:
         return str(found.plan)
     if noun == "program":
         return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
-    # Seconds are of the clock, and no two runs take the same.
-    runs = tuple(replace(run, seconds=0.0) for run in found.log.runs)
-    return str(replace(found, log=replace(found.log, runs=runs, seconds=0.0)).explain())
+    return str(found.explain())
 
 
 def file_name(network: str, noun: str) -> str:

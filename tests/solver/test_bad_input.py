@@ -86,7 +86,7 @@ def test_a_timeout_of_years_ends_by_itself(timeout: float) -> None:
     longest = plan(network(), TINY, Options(timeout))
     # A hundred times what it takes on an idle machine: the point is that it ends.
     assert time.monotonic() - began < 120
-    assert longest.log.status == "done"
+    assert longest.log.status in ("optimal", "exhausted") and not longest.log.more_time_helps
     assert longest.plan == plan(network(), TINY, Options(10 * LONGEST_SEARCH)).plan
 
 
@@ -253,7 +253,8 @@ def test_sub_graphs_do_not_grow_without_end() -> None:
 def test_a_graph_of_too_many_operators_for_its_timeout_gets_the_first_plan() -> None:
     graph = long_chain(FREE_OPS + 100)
     planned = plan(graph, TINY, Options(1.0))
-    assert planned.log.status == "done"
+    assert planned.log.status == "budget"
+    assert "from 5 s on" in planned.log.reason
     assert "segmentation" not in {run.model for run in planned.log.runs if run.status != "fixed"}
     assert planned.plan.strategy == "solver"
 

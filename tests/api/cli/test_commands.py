@@ -439,6 +439,16 @@ def test_targets(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "bad.toml:1" in err
 
 
+def test_a_machine_file_to_begin_with(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in load_machine.machine_names():
+        code, out, _ = girih(capfd, "targets", name, "--toml")
+        assert code == 0 and "# " in out
+        (tmp_path / "mine.toml").write_text(out)
+        assert load_machine.load_machine(tmp_path / "mine.toml") == load_machine.load_machine(name)
+    assert girih(capfd, "targets", "--toml")[0] == 2
+    assert girih(capfd, "targets", "tiny", "--toml", "--json")[0] == 2
+
+
 def test_models(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "tiny-cnn" in girih(capfd, "models")[1]
     assert "size=16" in girih(capfd, "models", "tiny-cnn")[1]

@@ -15,6 +15,10 @@ NEWS = Progress("tiling", "feasible", 1200.0, 1000.0, 3.0, "a cut")
 
 def test_describe_tells_what_is_known() -> None:
     assert describe(NEWS) == "feasible, incumbent 1,200, bound 1,000, gap 16.7%, a cut"
+    assert (
+        describe(Progress("plan", "feasible", 9.0, None, 1.0, "a\nb", "cycles"))
+        == r"feasible, incumbent 9 cycles, a\nb"
+    )
     assert describe(Progress("import", "running", None, None, 0.0)) == "running"
 
 

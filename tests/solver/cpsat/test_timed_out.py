@@ -17,7 +17,7 @@ SOLVED = Solved("banks", "feasible", None, None, "bytes")
 def test_to_take_long_is_not_to_be_cut_short() -> None:
     record = Record(0.0, None)
     time.sleep(0.001)
-    assert record.log().status == "done"
+    assert record.log().is_reproducible
 
 
 def test_who_asks_ends_the_search() -> None:
@@ -30,7 +30,7 @@ def test_who_asks_ends_the_search() -> None:
 def test_in_time() -> None:
     record = Record(1000.0, None)
     assert not record.over()
-    assert record.log().status == "done"
+    assert record.log().is_reproducible
 
 
 def test_a_search_that_the_clock_ends_counts() -> None:
@@ -48,4 +48,4 @@ def test_a_search_that_ends_by_itself_does_not() -> None:
     assert closed.status == "optimal" and not limited.effort.timed_out
     for solution in (closed, limited):
         record.run(ModelRun.of(SOLVED, solution.effort))
-    assert record.log().status == "done"
+    assert record.log().is_reproducible
