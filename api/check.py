@@ -1,8 +1,8 @@
 """Compares outputs with the network in float32, or with its graph evaluated in numpy.
 
-The network in float32 is computed without our code; what rounding may change (:mod:`.rounding`) is allowed, and can
-hide small mistakes. The graph (:mod:`.exact`) is rounded where graph and plan round, and compared to the last bit: that
-finds mistakes of solver, lowering and simulator, but not of the importer.
+The network in float32 is computed without our code; what rounding may change (:mod:`.tolerance.rounding`) is allowed,
+and can hide small mistakes. The graph (:mod:`.exact`) is rounded where graph and plan round, and compared to the last
+bit: that finds mistakes of solver, lowering and simulator, but not of the importer.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _have_integers(ports: Sequence[Port]) -> bool:
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
     """Run the ONNX network in float32 through TVM's LLVM build, and compare; rounding errors are allowed."""
     from ..frontend.reference.run import reference_outputs
-    from .rounding import tolerances
+    from .tolerance.rounding import tolerances
 
     graph = package.graph
     batched = {p.name for p in graph.inputs if p.batch_axis == 0}
@@ -207,7 +207,7 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
     Where the program rounds sums in parts, in an order that is its own, what that can change is allowed.
     """
     from .exact import evaluate_graph, reduce_cuts, sums_in_parts
-    from .sum_order import order_tolerances
+    from .tolerance.sum_order import order_tolerances
 
     graph, cuts = planned_graph(package.graph, package.plan), reduce_cuts(package.plan)
     host = _host_kernels(package)

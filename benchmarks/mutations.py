@@ -35,8 +35,8 @@ from benchmarks.networks import columns
 from benchmarks.ordering import unordered
 from girih.api.check import check, compare
 from girih.api.exact import evaluate_graph, reduce_cuts
-from girih.api.rounding import tolerances
 from girih.api.run import make_inputs
+from girih.api.tolerance.rounding import tolerances
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.program import Program

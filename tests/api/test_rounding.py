@@ -14,7 +14,7 @@ from girih import models
 from girih.api.check import Check, check
 from girih.api.exact import evaluate_graph
 from girih.api.inputs import random_inputs
-from girih.api.rounding import REFERENCE_ERROR, SAFETY, tolerances
+from girih.api.tolerance.rounding import REFERENCE_ERROR, SAFETY, tolerances
 from girih.frontend import import_onnx
 from girih.frontend.reference.run import Program
 from girih.ir.graph import Graph

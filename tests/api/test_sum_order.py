@@ -11,7 +11,7 @@ import pytest
 from girih.api.check import Check, check
 from girih.api.exact import evaluate_graph, reduce_cuts, sums_in_parts
 from girih.api.inputs import random_inputs
-from girih.api.sum_order import order_tolerances
+from girih.api.tolerance.sum_order import order_tolerances
 from girih.frontend import import_onnx
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine

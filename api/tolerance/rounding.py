@@ -21,8 +21,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir.graph import Graph, Op, Stage
-from .exact import Arrays, HostFunction, evaluate_stage, replica_inputs
+from ...ir.graph import Graph, Op, Stage
+from ..exact import Arrays, HostFunction, evaluate_stage, replica_inputs
 
 SAFETY = 3.0
 """What is allowed, in root mean squares of the differences."""

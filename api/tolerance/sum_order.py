@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ..ir.graph import Graph, Op, Stage
-from .exact import Arrays, HostFunction, ReductionTiles, evaluate_op, evaluate_stage, replica_inputs
+from ...ir.graph import Graph, Op, Stage
+from ..exact import Arrays, HostFunction, ReductionTiles, evaluate_op, evaluate_stage, replica_inputs
 from .rounding import SAFETY, UNIT_ROUNDOFF, draws_for, squared_distance
 
 

@@ -1,0 +1,1 @@
+"""What comparisons of outputs allow: the rounding errors that a right program may have."""
