@@ -36,8 +36,8 @@ class Tile:
     ``sizes``: extent of a tile in each dimension of the output (the last tile of a dimension can be smaller).
     ``order``: the output's dimensions from the outermost tile loop to the innermost. ``reduce``: for the anchor
     (see :attr:`girih.ir.graph.Op.contraction`), extent of a tile along each of its reduce axes, in the order of
-    the stage's axes; empty without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The tile's
-    private buffers, and the matrix engine's results, are held ``depth`` times in the accumulator memory, the stationary
+    the stage's axes; empty without an anchor. ``engine``: "matrix" or "vector", what runs the anchor. The private
+    buffers that the matrix engine reads or writes are held ``depth`` times in the accumulator memory, the stationary
     operand ``weight_depth`` times in the weight memory, so that consecutive tiles overlap.
     """
 
@@ -100,7 +100,8 @@ class LocalBuffer:
     ``op``, ``depth`` versions, in weight memory). ``bytes`` is for all versions, each a multiple of the memory's
     alignment. ``live`` is the span of positions in the segment's operator list during which the contents matter. No two
     share bytes while they live, but for a result at the address of an input that it replaces element by element (see
-    :mod:`girih.ir.semantics.in_place`), where the life of the one ends.
+    :mod:`girih.ir.semantics.in_place`), where the life of the one ends, and for private buffers of one operator with
+    equal addresses, sizes and depths, where the last stage that touches the one comes before the first of the other.
     """
 
     segment: int

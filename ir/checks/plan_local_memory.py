@@ -6,9 +6,9 @@ from typing import NoReturn
 
 from ..box import volume
 from ..errors import CheckError
-from ..graph import DTYPES
+from ..graph import DTYPES, Op
 from ..machine import Memory
-from ..plan import LocalBuffer, Segment
+from ..plan import LocalBuffer, Segment, Tile
 from ..semantics.cell import Cell
 from ..semantics.concat_aliasing import concat_aliases, parent_buffers, possible_aliases
 from ..semantics.in_place import replaced
@@ -62,13 +62,32 @@ def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
 
 
 def _check_alone(facts: Facts, segment: Segment, buffers: list[LocalBuffer]) -> None:
-    """No two share a byte at one time, but for a result that takes the place of an input."""
+    """No two share a byte at one time, but for a result that takes the place of an input, and private buffers of one
+    operator that stages use in turn."""
     for i, a in enumerate(buffers):
         for b in buffers[i + 1 :]:
             together = a.memory == b.memory and a.live[0] < b.live[1] and b.live[0] < a.live[1]
             shared = min(a.address + a.bytes, b.address + b.bytes) - max(a.address, b.address)
-            if together and shared > 0 and not (_replaces(facts, segment, a, b) or _replaces(facts, segment, b, a)):
+            if together and shared > 0 and not _may_share(facts, segment, a, b):
                 _fail(f"in segment {a.segment}, {a.name} and {b.name} share {shared} bytes of {a.memory}")
+
+
+def _may_share(facts: Facts, segment: Segment, a: LocalBuffer, b: LocalBuffer) -> bool:
+    return _take_turns(facts, a, b) or _replaces(facts, segment, a, b) or _replaces(facts, segment, b, a)
+
+
+def _take_turns(facts: Facts, a: LocalBuffer, b: LocalBuffer) -> bool:
+    """Whether two private buffers are one room, and all stages that touch the one come before those of the other."""
+    if not (a.use == b.use == "scratch" and a.op == b.op):
+        return False
+    if (a.address, a.bytes, a.depth) != (b.address, b.bytes, b.depth):
+        return False
+    touched = [
+        [p for p, s in enumerate(facts.graph.op[a.op].stages) if name in (s.write.tensor, *(r.tensor for r in s.reads))]
+        for name in (a.name, b.name)
+    ]
+    (first, second) = sorted(touched)
+    return bool(first and second) and first[-1] < second[0]
 
 
 def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer) -> bool:
@@ -101,7 +120,9 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
         for private, size in zip(op.buffers, facts.geometry.scratch(op, tile, boxes), strict=True):
             if size:
                 buffer = _required(known, (op.name, "scratch", private.name), index)
-                _check_versions(buffer, size, tile.depth, (position, position + 1))
+                # What the vector engine alone uses, in order, needs no second version.
+                once = buffer.depth == 1 and not _for_matrix(op, tile, private.name)
+                _check_versions(buffer, size, 1 if once else tile.depth, (position, position + 1))
         right = facts.stationary(segment, op)
         if right is not None and boxes:
             most = facts.geometry.weights(op, tile, boxes)
@@ -114,6 +135,14 @@ def _check_needs(facts: Facts, index: int, segment: Segment, buffers: list[Local
             _fail(f"segment {index} has a data buffer of {name}, which lies in that of {whole[name]}")
         if use == "data" and not any(name in cell.tensors or name in cell.extents for cell in cells):
             _fail(f"segment {index} has a data buffer of {buffer.name}, which it does not touch")
+
+
+def _for_matrix(op: Op, tile: Tile, name: str) -> bool:
+    """Whether the matrix engine reads or writes a private buffer."""
+    if tile.engine != "matrix" or op.contraction is None:
+        return False
+    anchor = op.stages[op.contraction]
+    return name in (anchor.write.tensor, *(r.tensor for r in anchor.reads))
 
 
 def _required(known: dict[tuple[str, str, str], LocalBuffer], key: tuple[str, str, str], index: int) -> LocalBuffer:

@@ -55,6 +55,7 @@ class ProgramBuilder:
         }
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
+        self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
         self._known: dict[tuple[object, ...], list[tuple[Relocatable, tuple[int, ...]]]] = {}
         self._turn = 0
@@ -71,18 +72,28 @@ class ProgramBuilder:
     def open_segment(self, wholes: Mapping[str, str]) -> None:
         """Local buffers belong to one segment; ``wholes``: the tensor whose buffer another one lies in."""
         self._local.clear()
+        self._rooms.clear()
         self._wholes = wholes
 
     def open_local(self, buffer: LocalBuffer) -> None:
-        """Begin the lifetime of a local buffer on every core."""
+        """Begin the lifetime of a local buffer on every core.
+
+        Private buffers of one operator at one address are one area: within a tile, they take turns.
+        """
         memory = self.layout.memory[buffer.memory]
         size = buffer.bytes // buffer.depth
         owner = "" if buffer.use == "data" else buffer.op
+        room = (buffer.op, buffer.address, buffer.bytes)
+        if buffer.use == "scratch" and room in self._rooms:
+            self._local[owner, buffer.use, buffer.name] = (buffer, self._rooms[room])
+            return
         areas = [
             [self.streams.area(memory, core, buffer.address + v * size, size) for v in range(buffer.depth)]
             for core in range(self.machine.cores)
         ]
         self._local[(owner, buffer.use, buffer.name)] = (buffer, areas)
+        if buffer.use == "scratch":
+            self._rooms[room] = areas
 
     def copies_of(self, op: str, use: str, name: str, core: int) -> list[LiveBuffer]:
         """The copies of a multi-buffered scratch or weight buffer on a core, as many as its multi-buffering degree."""

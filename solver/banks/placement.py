@@ -12,7 +12,7 @@ from ...ir.semantics.cell import Cell, Cells, OperatorRun, count, leaving
 from ...ir.semantics.concat_aliasing import concat_aliases, parent_buffers
 from ...ir.semantics.in_place import replaced
 from ..cost.equivalence import renamed, structural_class
-from ..cost.local_buffers import in_place_groups, local_requests
+from ..cost.local_buffers import in_place_groups, local_requests, scratch_groups
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
@@ -101,7 +101,9 @@ class Placing:
         apart = [[b] for b in buffers]
         plain = "extended-lifetimes" in self.disabled
         if memory.role != "local":
-            longer = _longer(buffers, memory) if not plain else frozenset[int]()
+            if memory.role == "accumulator":
+                apart = scratch_groups(self.graph, segment, buffers)
+            longer = _longer(apart, memory) if not plain else frozenset[int]()
             if longer:
                 yield _Arrangement(apart, longer=longer)
             yield _Arrangement(apart)
@@ -205,10 +207,10 @@ def _life(group: list[LocalBuffer], arrangement: _Arrangement) -> tuple[int, int
     return max(0, first - (group[0].name in arrangement.early)), last + later
 
 
-def _longer(buffers: list[LocalBuffer], memory: Memory) -> frozenset[int]:
+def _longer(groups: list[list[LocalBuffer]], memory: Memory) -> frozenset[int]:
     """The positions of which the buffers have room beside those of the next one."""
     load: dict[int, int] = {}
-    for buffer in buffers:
+    for buffer, *_ in groups:
         load[buffer.live[0]] = load.get(buffer.live[0], 0) + buffer.bytes
     return frozenset(p for p in load if p + 1 in load and load[p] + load[p + 1] <= memory.capacity)
 

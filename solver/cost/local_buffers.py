@@ -1,9 +1,9 @@
 """What a segment needs in the memories of a core: names, sizes and lifetimes, all but the addresses.
 
 Data: the hull that a cell has of each tensor, from its load or its producer to its last reader; the largest cell
-counts. Scratch: one tile of each private buffer, ``depth`` times. Weights: one tile of the stationary operand of what
-the matrix engine runs, ``weight_depth`` times. A constant that is nothing but such an operand goes straight from the
-shared memory to the weight memory and has no data buffer.
+counts. Scratch: one tile of each private buffer, in rooms that :mod:`.scratch` assigns. Weights: one tile of the
+stationary operand of what the matrix engine runs, ``weight_depth`` times. A constant that is nothing but such an
+operand goes straight from the shared memory to the weight memory and has no data buffer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
+from .scratch import ScratchBytes, scratch_rooms
 
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
@@ -139,6 +140,12 @@ def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[st
     return sizes
 
 
+def scratch_bytes(graph: Graph, machine: Machine, op: Op, tile: Tile, boxes: list[Box]) -> ScratchBytes:
+    """What the rooms of all private buffers of ``op`` take; ``boxes`` are those of its result in the cells."""
+    alignment = machine.role("accumulator").alignment
+    return scratch_rooms(op, tile.engine).bytes(scratch_sizes(graph, op, tile, boxes), alignment)
+
+
 def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
     """Bytes of the largest tile of the stationary operand of ``op``."""
     assert op.contraction is not None
@@ -164,27 +171,47 @@ def distinct_weights(op: Op, points: Boxes) -> Boxes:
 
 
 def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
-    """One buffer for each private buffer that a tile uses, multi-buffered ``depth`` times."""
+    """One buffer for each private buffer that a tile uses; those that share a room are equally large."""
     memory = machine.role("accumulator")
     segment_cells = all_cells(cells, segment)
-    return [
-        LocalBuffer(
-            segment=index,
-            op=name,
-            name=buffer,
-            use="scratch",
-            memory=memory.name,
-            address=-1,
-            bytes=segment.tile[name].depth * round_up(size, memory.alignment),
-            depth=segment.tile[name].depth,
-            live=(position, position + 1),
-        )
-        for position, name in enumerate(segment.ops)
-        for buffer, size in scratch_sizes(
-            graph, graph.op[name], segment.tile[name], targets(segment_cells, graph.op[name])
-        ).items()
-        if size
-    ]
+    buffers: list[LocalBuffer] = []
+    for position, name in enumerate(segment.ops):
+        op, tile = graph.op[name], segment.tile[name]
+        rooms = scratch_rooms(op, tile.engine)
+        largest = scratch_sizes(graph, op, tile, targets(segment_cells, op))
+        sizes = rooms.sizes(largest, memory.alignment)
+        for buffer in op.buffers:
+            if buffer.name in sizes:
+                depth = tile.depth if buffer.name in rooms.versioned else 1
+                buffers.append(
+                    LocalBuffer(
+                        segment=index,
+                        op=name,
+                        name=buffer.name,
+                        use="scratch",
+                        memory=memory.name,
+                        address=-1,
+                        bytes=depth * sizes[buffer.name],
+                        depth=depth,
+                        live=(position, position + 1),
+                    )
+                )
+    return buffers
+
+
+def scratch_groups(graph: Graph, segment: Segment, buffers: Sequence[LocalBuffer]) -> list[list[LocalBuffer]]:
+    """Buffers of the accumulator memory in groups that share an address."""
+    room_of = {
+        (name, buffer): group
+        for name in segment.ops
+        for group in scratch_rooms(graph.op[name], segment.tile[name].engine).shared
+        for buffer in group
+    }
+    groups: dict[tuple[str, tuple[str, ...]], list[LocalBuffer]] = {}
+    for buffer in buffers:
+        room = room_of.get((buffer.op, buffer.name), (buffer.name,))
+        groups.setdefault((buffer.op, room), []).append(buffer)
+    return list(groups.values())
 
 
 def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:

@@ -21,7 +21,7 @@ from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
 from .instructions import matrix_run, route, vector_run
-from .local_buffers import round_up
+from .scratch import ScratchBytes, scratch_rooms
 
 Amount: TypeAlias = "float | NDArray[np.float64]"
 """Bytes or cycles, of one thing or of many."""
@@ -135,6 +135,7 @@ class OpCost:
         self.streamed = self.stationary in graph.constant_names and self._only_stationary()
         """Whether the stationary operand goes straight from the shared memory to the weight memory."""
         self.batched = self.contraction is not None and bool(contraction_axes(op.stages[self.contraction]).batch)
+        self.rooms = scratch_rooms(op, self.engine)
         self.dtypes = {b.name: b.dtype for b in op.buffers}
         self.dtypes |= {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
         self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
@@ -160,10 +161,10 @@ class OpCost:
         """Bytes of a box of one of the operator's tensors; 0 for none."""
         return 0 if box is None else volume(box) * DTYPES[self.dtypes[name]]
 
-    def scratch(self, part: OpBoxes) -> int:
-        """Bytes of all private buffers of a part, each aligned."""
-        alignment = self.machine.role("accumulator").alignment
-        return sum(round_up(self.bytes(b.name, part.tensors.get(b.name)), alignment) for b in self.op.buffers)
+    def scratch(self, part: OpBoxes) -> ScratchBytes:
+        """What the private buffers of a part take."""
+        sizes = {b.name: self.bytes(b.name, part.tensors.get(b.name)) for b in self.op.buffers}
+        return self.rooms.bytes(sizes, self.machine.role("accumulator").alignment)
 
     def weights(self, part: OpBoxes) -> int:
         """Bytes of the stationary operand of a part."""
@@ -220,7 +221,7 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     if cost.contraction is None:
         return best
     machine = cost.machine
-    fewest = max(1, ceil(2 * cost.scratch(part) / machine.role("accumulator").capacity))
+    fewest = max(1, ceil(cost.scratch(part).total(2) / machine.role("accumulator").capacity))
     for tiles in (fewest, 2 * fewest, 4 * fewest, 8 * fewest):
         more = tiles - 1
         cut = work.plus(

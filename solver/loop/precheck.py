@@ -11,7 +11,7 @@ from ...ir.equivalence import EquivalenceClasses
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import Tile
-from ..cost.local_buffers import round_up, scratch_sizes, weight_size
+from ..cost.local_buffers import round_up, scratch_bytes, weight_size
 from ..cost.operator import contraction_engine
 from ..tiling.solve import TileOverflow
 
@@ -31,7 +31,7 @@ def _without_tile(op: Op, graph: Graph, machine: Machine) -> TileOverflow | None
     smallest = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
     middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]
     memory = machine.role("accumulator")
-    need = sum(round_up(size, memory.alignment) for size in scratch_sizes(graph, op, smallest, middle).values())
+    need = scratch_bytes(graph, machine, op, smallest, middle).total(1)
     if need > memory.capacity:
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return TileOverflow(op.name, memory.name, need, memory.capacity, levers)

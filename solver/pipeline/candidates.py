@@ -32,15 +32,16 @@ def degrees(machine: Machine, footprint: Footprint, held: int, disabled: Disable
     """
     single = "multi-buffering" in disabled
     scratch = (1,)
-    if footprint.scratch and not single:
+    if footprint.scratch.versioned and not single:
         depths = WEIGHT_DEPTHS if "deep-scratch" in disabled else SCRATCH_DEPTHS
-        room = machine.role("accumulator").capacity
-        scratch = _fitting(depths, footprint.scratch, room - held) or _fitting(depths, footprint.scratch, room)
+        room = machine.role("accumulator").capacity - footprint.scratch.single
+        version = footprint.scratch.versioned
+        scratch = _fitting(depths, version, room - held) or _fitting(depths, version, room)
     weights = (1,)
     if footprint.weights and not single:
         weights = _fitting(WEIGHT_DEPTHS, footprint.weights, machine.role("weights").capacity)
     for s, w in product(scratch, weights):
-        yield Degrees(s, w, s * footprint.scratch + w * footprint.weights)
+        yield Degrees(s, w, footprint.scratch.total(s) + w * footprint.weights)
 
 
 def _fitting(depths: tuple[int, ...], version: int, room: int) -> tuple[int, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..cost.scratch import ScratchBytes
+
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of one version of the scratch buffers and of the weights of an operator; 0 where it has none."""
+    """What the scratch buffers of an operator take, and bytes of one version of its weights; 0 where it has none."""
 
-    scratch: int
+    scratch: ScratchBytes
     weights: int
 
 

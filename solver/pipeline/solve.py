@@ -16,7 +16,7 @@ from ...ir.machine import Machine, Role
 from ...ir.plan import Segment, Tile
 from ...ir.semantics.cell import Cells, OperatorRun, count
 from ..cost.equivalence import structural_class
-from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
+from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.tile_walk import TileWalk, TileWalks
 from ..switches import ALL_ON, Disabled
 from .candidates import Degrees, degrees
@@ -117,7 +117,7 @@ class Pipelines:
             if tile.engine == "matrix":
                 preceding.clear()
             else:
-                preceding[op.output] = _VectorWork(walk, best.cycles, best.degrees.scratch * footprint.scratch)
+                preceding[op.output] = _VectorWork(walk, best.cycles, footprint.scratch.total(best.degrees.scratch))
             tiles.append(replace(tile, depth=best.degrees.scratch, weight_depth=best.degrees.weights))
         return tuple(tiles), tuple(loops)
 
@@ -125,16 +125,18 @@ class Pipelines:
         bare = replace(tile, depth=1, weight_depth=1)
         key = (op.name, bare, tuple(boxes))
         if key not in self._sizes:
-            scratch = scratch_sizes(self.graph, op, tile, boxes)
-            alignment = self.machine.role("accumulator").alignment
+            scratch = scratch_bytes(self.graph, self.machine, op, tile, boxes)
             weights = 0
             if tile.engine == "matrix" and op.contraction is not None:
                 weights = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
-            self._sizes[key] = Footprint(sum(round_up(size, alignment) for size in scratch.values()), weights)
+            self._sizes[key] = Footprint(scratch, weights)
         return self._sizes[key]
 
     def _too_large(self, index: int, op: Op, footprint: Footprint) -> PipelineOverflow | None:
-        needs: tuple[tuple[Role, int], ...] = (("accumulator", footprint.scratch), ("weights", footprint.weights))
+        needs: tuple[tuple[Role, int], ...] = (
+            ("accumulator", footprint.scratch.total(1)),
+            ("weights", footprint.weights),
+        )
         for role, need in needs:
             capacity = self.machine.role(role).capacity
             if need > capacity:

@@ -8,8 +8,9 @@ needs of private buffers, and what is computed twice because tiles overlap in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from math import prod
 
@@ -17,9 +18,10 @@ import numpy as np
 
 from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
-from ...ir.semantics.box_arrays import op_boxes_many, stack
+from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..cost.operator import EngineWork, OpCost
+from ..cost.scratch import ScratchBytes
 from ..switches import ALL_ON, Disabled
 
 MOST_TILES = 512
@@ -34,7 +36,7 @@ class Shape:
 
     ``tiles``: how many. ``changes``: how often the columns of the stationary operand change in that order, and
     ``sets`` how many different ones there are. ``work``: of all tiles, with the reduction in one piece. ``scratch``:
-    bytes of the private buffers of the largest tile. ``columns``: elements of the stationary operand for one point of
+    what the private buffers of the largest tile take. ``columns``: elements of the stationary operand for one point of
     the reduction.
     """
 
@@ -44,7 +46,7 @@ class Shape:
     changes: int
     sets: int
     work: EngineWork
-    scratch: int
+    scratch: ScratchBytes
     columns: int
 
 
@@ -148,12 +150,7 @@ def _evaluated(
     kinds = [_kinds(box, s) for s in sizes]
     owner = [i for i, of_size in enumerate(kinds) for _ in of_size]
     points, parts = op_boxes_many(op, graph.tensor, stack([b for of in kinds for b, _ in of], len(box)))
-    alignment = cost.machine.role("accumulator").alignment
-    scratch = np.zeros(len(owner), dtype=np.int64)
-    for buffer in op.buffers:
-        if buffer.name in parts:
-            size = parts[buffer.name].volumes * DTYPES[buffer.dtype]
-            scratch += -(-size // alignment) * alignment
+    versioned, single = _scratch(op, cost, parts, len(owner))
     cell = op_boxes(op, graph.tensor, box).tensors
     times = [n for of_size in kinds for _, n in of_size]
     found: list[Shape] = []
@@ -161,8 +158,8 @@ def _evaluated(
     for i, size in enumerate(sizes):
         rows = range(row, row + len(kinds[i]))
         row += len(kinds[i])
-        largest = int(scratch[rows.start : rows.stop].max())
-        if largest > capacity:
+        largest = ScratchBytes(*(int(of[rows.start : rows.stop].max()) for of in (versioned, single)))
+        if largest.total(1) > capacity:
             continue
         work = EngineWork()
         columns = 0
@@ -177,6 +174,20 @@ def _evaluated(
             sets = prod(counts[d] for d in chosen)
             found.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns))
     return found
+
+
+def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tuple[Int, Int]:
+    """Bytes of the versioned private buffers of each tile, and of all others."""
+    alignment = cost.machine.role("accumulator").alignment
+    nothing = np.zeros(tiles, dtype=np.int64)
+    sizes = {
+        b.name: -(-(parts[b.name].volumes * DTYPES[b.dtype]) // alignment) * alignment
+        for b in op.buffers
+        if b.name in parts
+    }
+    versioned = sum((sizes.get(name, nothing) for name in cost.rooms.versioned), nothing)
+    rooms = (reduce(np.maximum, (sizes.get(name, nothing) for name in room)) for room in cost.rooms.shared)
+    return versioned, sum(rooms, nothing)
 
 
 def _kinds(box: Box, sizes: tuple[int, ...]) -> list[tuple[Box, int]]:

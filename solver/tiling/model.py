@@ -2,11 +2,11 @@
 
 Sets
     A shapes: tile sizes and loop order (:mod:`.candidates`); B modes: tiles of the reduction, versions d of the private
-    buffers (1 to 8) and w of the weights (1 to 3).
+    buffers that both engines use (1 to 8) and w of the weights (1 to 3).
 Data
-    Of shape a: scratch s_a and columns n_a of the stationary operand (bytes), tiles t_a, changes and sets of its
-    columns in loop order, work of both engines. Of mode b: number r_b of reduce tiles and points p_b of one. I, W:
-    capacities of the accumulator and the weight memory.
+    Of shape a: scratch s_a of both engines and v_a of the vector engine alone, and columns n_a of the stationary
+    operand (bytes), tiles t_a, changes and sets of its columns in loop order, work of both engines. Of mode b: number
+    r_b of reduce tiles and points p_b of one. I, W: capacities of the accumulator and the weight memory.
     C_ab cycles: with M, V the busy cycles of the engines (each reduce tile issues the matrix instructions and fills
     the array again), l the latency between them, N loads of weights that keep a queue busy for u and are there after v
     cycles,
@@ -18,7 +18,7 @@ Variables
     x_a the shape is used, y_b the mode is used, T cycles.
 Constraints
     (1) one shape, one mode: exactly one x_a, exactly one y_b.
-    (2) accumulator: if y_b, then sum_a s_a x_a <= I / d_b.
+    (2) accumulator: if y_b, then sum_a (d_b s_a + v_a) x_a <= I.
     (3) weight memory: if y_b, then sum_a n_a x_a <= (W / w_b, rounded down to the alignment) / p_b.
     (4) time: if y_b, then T >= sum_a C_ab x_a.
 Objective
@@ -51,7 +51,8 @@ def build(problem: TilingProblem, forbidden: set[int]) -> tuple[Model, list[Var]
             model.add(x[a] == 0)
     for b, mode in enumerate(problem.modes):
         with model.group("accumulator"):  # (2)
-            model.add(weighted(x, [s.scratch for s in problem.shapes]) <= problem.accumulator // mode.depth, when=y[b])
+            scratch = [s.scratch.total(mode.depth) for s in problem.shapes]
+            model.add(weighted(x, scratch) <= problem.accumulator, when=y[b])
         if problem.element:
             with model.group("weight memory"):  # (3)
                 model.add(weighted(x, [s.columns for s in problem.shapes]) <= problem.column_limit(mode), when=y[b])

@@ -54,7 +54,7 @@ class TilingProblem:
 
     def fits(self, shape: Shape, mode: Mode) -> bool:
         """(2) and (3)."""
-        return shape.scratch <= self.accumulator // mode.depth and shape.columns <= self.column_limit(mode)
+        return shape.scratch.total(mode.depth) <= self.accumulator and shape.columns <= self.column_limit(mode)
 
     def column_limit(self, mode: Mode) -> int:
         """The right side of (3), in elements."""

@@ -19,7 +19,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.region import op_boxes
-from ..cost.local_buffers import round_up, scratch_sizes, targets, weight_size
+from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cpsat.backend import Budget, solve
 from ..effort import NO_EFFORT, Effort
@@ -240,16 +240,13 @@ class Tiler:
         """Bytes of all versions of the tile's private buffers; equal operators need as much."""
         key = (self.structures.class_of[op.name], replace(tile, op=""), tuple(boxes))
         if key not in self._sizes:
-            alignment = self.machine.role("accumulator").alignment
-            sizes = scratch_sizes(self.graph, op, tile, boxes).values()
-            self._sizes[key] = tile.depth * sum(round_up(size, alignment) for size in sizes)
+            self._sizes[key] = scratch_bytes(self.graph, self.machine, op, tile, boxes).total(tile.depth)
         return self._sizes[key]
 
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> TileOverflow:
         smallest = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
         memory = self.machine.role("accumulator")
-        sizes = scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()
-        need = sum(round_up(size, memory.alignment) for size in sizes)
+        need = scratch_bytes(self.graph, self.machine, op, smallest, [largest(boxes)]).total(1)
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return TileOverflow(op.name, memory.name, need, capacity, levers)
 

@@ -192,7 +192,7 @@ class _Simulation:
         matrix_ready = self._arrivals(step, walk, early)
         vector_ready = self._arrivals(step, walk, late)
         target = step.local[op.output].floor if op.output in step.local else 0.0
-        free = [max((versions[v].floor for versions in scratch), default=0.0) for v in range(depth)]
+        free = [max((versions[v % len(versions)].floor for versions in scratch), default=0.0) for v in range(depth)]
         matrix_latency = self.machine.engine_for("matrix").latency
         vector_latency = self.machine.engine_for("vector").latency
         matrix, vector = self.matrix, self.vector

@@ -13,7 +13,7 @@ from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
 from ....ir.semantics.cell import Cells, OperatorRun
 from ....ir.semantics.in_place import replaced
 from ...cost.equivalence import renamed, structural_class
-from ...cost.local_buffers import local_requests
+from ...cost.local_buffers import local_requests, scratch_groups
 from ...cost.tile_walk import TileWalks
 from ...effort import Effort
 from ...options import ModelRun
@@ -24,7 +24,7 @@ from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.step_order import orders, segment_by_segment
 from ...timeline.predict import predict
 from .level import Level
-from .local_addresses import addresses
+from .local_addresses import addresses, in_place_last
 from .segments import Segments
 from .spill import Spilling, spill
 from .tile_size import OperatorOverflow, Tiles
@@ -118,7 +118,10 @@ class Heuristics:
         before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
         for memory in self.machine.memories:
             requests = [b for b in buffers if b.memory == memory.name]
-            at = addresses(requests, before if memory.role == "local" else {}, memory)
+            groupings = in_place_last(requests, before if memory.role == "local" else {})
+            if memory.role == "accumulator":
+                groupings = [scratch_groups(self.graph, segment, requests)]
+            at = addresses(requests, groupings, memory)
             if isinstance(at, int):
                 return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
             addressed += [replace(b, address=a) for b, a in zip(requests, at, strict=True)]

@@ -27,7 +27,7 @@ from ....ir.semantics.in_place import replaced
 from ...cost.local_buffers import data_buffers, is_streamed, lifetimes
 from ...cost.operator import contraction_engine
 from .binding import bind
-from .local_addresses import addresses
+from .local_addresses import addresses, in_place_last
 
 AGAIN = 0.25
 """Points that a sub-graph of several operators may compute again, as a share of all its points. Chosen, not
@@ -155,7 +155,8 @@ class Splitter:
         if self._staged(segment, cells) + min(weights, shared // RING) > shared:
             return False
         buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, cells)
-        return isinstance(addresses(buffers, replaced(self.graph, ops), self.machine.role("local")), list)
+        groupings = in_place_last(buffers, replaced(self.graph, ops))
+        return isinstance(addresses(buffers, groupings, self.machine.role("local")), list)
 
     def _points(self, cells: Sequence[Cell]) -> int:
         return sum(volume(points) for cell in cells for boxes in cell.ops.values() for points in boxes.points)

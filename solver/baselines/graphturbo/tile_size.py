@@ -19,7 +19,7 @@ from ....ir.machine import Machine
 from ....ir.plan import Segment, Tile
 from ....ir.semantics.cell import Cells
 from ....ir.semantics.region import op_boxes
-from ...cost.local_buffers import all_cells, round_up, scratch_sizes, targets, weight_size
+from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
 from ...cost.operator import OpCost
 from ...tiling.candidates import column_dims
 from ...tiling.solve import largest
@@ -59,7 +59,9 @@ class Tiles:
             tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
             if tile is None:
                 smallest = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
-                return OperatorOverflow(name, sum(scratch_sizes(self.graph, op, smallest, [largest(boxes)]).values()))
+                return OperatorOverflow(
+                    name, scratch_bytes(self.graph, self.machine, op, smallest, [largest(boxes)]).total(1)
+                )
             tiles.append(replace(tile, op=name))
         return replace(segment, tiles=tuple(tiles))
 
@@ -124,9 +126,9 @@ class _Try:
         return self.versions * round_up(size, self.machine.role("weights").alignment) <= self.cap
 
     def _scratch_fits(self) -> bool:
-        memory, tile = self.machine.role("accumulator"), self._tile()
-        sizes = scratch_sizes(self.graph, self.op, tile, self.judged)
-        return tile.depth * sum(round_up(s, memory.alignment) for s in sizes.values()) <= memory.capacity
+        tile = self._tile()
+        need = scratch_bytes(self.graph, self.machine, self.op, tile, self.judged).total(tile.depth)
+        return need <= self.machine.role("accumulator").capacity
 
 
 def _cut(loops: Iterable[tuple[list[int], int, int]], fits: Callable[[], bool]) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from girih.ir.box import full, volume
-from girih.ir.graph import DTYPES, Graph
+from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Segment
+from girih.ir.plan import Segment, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
 from girih.solver.cost.local_buffers import all_cells, is_streamed, local_requests, round_up
@@ -18,6 +18,14 @@ from tests.support.graphs import attention, chain, residual
 from tests.support.rough_plans import rough_segments
 
 MACHINE = load_machine("stcp920")
+
+
+def versions(op: Op, tile: Tile, name: str) -> int:
+    """Those of a private buffer: one if the vector engine alone uses it."""
+    if tile.engine != "matrix" or op.contraction is None:
+        return 1
+    stage = op.stages[op.contraction]
+    return tile.depth if name in {stage.write.tensor, *(r.tensor for r in stage.reads)} else 1
 
 
 def by_definition(graph: Graph, machine: Machine, segment: Segment) -> dict[tuple[str, str, str], int]:
@@ -59,7 +67,7 @@ def by_definition(graph: Graph, machine: Machine, segment: Segment) -> dict[tupl
         if use == "data":
             found[op, use, name] = round_up(size, align["local"])
         elif use == "scratch":
-            found[op, use, name] = segment.tile[op].depth * round_up(size, align["accumulator"])
+            found[op, use, name] = versions(graph.op[op], segment.tile[op], name) * round_up(size, align["accumulator"])
         else:
             found[op, use, name] = segment.tile[op].weight_depth * round_up(size, align["weights"])
     return found
@@ -77,7 +85,12 @@ def test_as_defined(graph: Graph, instances: int) -> None:
         segment = replace(segment, tiles=tiles)
         buffers = local_requests(graph, cells, MACHINE, index, segment)
         mine = {("" if b.use == "data" else b.op, b.use, b.name): b.bytes for b in buffers}
-        assert mine == by_definition(graph, MACHINE, segment)
+        defined = by_definition(graph, MACHINE, segment)
+        # A private buffer may have the room of a larger one of the same operator.
+        for key in [key for key, size in defined.items() if key[1] == "scratch" and size < mine[key]]:
+            assert mine[key] in [size for (op, use, _), size in defined.items() if (op, use) == key[:2]]
+            del mine[key], defined[key]
+        assert mine == defined
         assert all(b.address == -1 and b.segment == index for b in buffers)
 
 

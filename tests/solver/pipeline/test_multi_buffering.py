@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Segment
 from girih.ir.semantics.cell import Cells
-from girih.solver.cost.local_buffers import scratch_buffers
+from girih.solver.cost.local_buffers import scratch_buffers, scratch_groups
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.pipeline.solve import Pipelines
@@ -49,7 +49,7 @@ def scratch(graph: Graph, machine: Machine, *, leads: bool, ops: tuple[str, ...]
     assert isinstance(deep, tuple)
     found: dict[str, int] = {}
     buffers: list[LocalBuffer] = scratch_buffers(graph, cells, machine, 0, deep[0])
-    for b in buffers:
+    for b, *_ in scratch_groups(graph, deep[0], buffers):
         found[b.op] = found.get(b.op, 0) + b.bytes
     return found
 

@@ -78,8 +78,11 @@ class Brute:
         ]
 
     @cache  # noqa: B019 - lives as long as its test
-    def scratch(self, sizes: tuple[int, ...]) -> int:
-        """Bytes of the private buffers, each as large as the largest tile needs it."""
+    def scratch(self, sizes: tuple[int, ...], depth: int) -> int:
+        """Bytes of the private buffers, each as large as the largest tile needs it.
+
+        ``depth`` versions of what the matrix engine touches, and the most of all others that live in one stage.
+        """
         most: dict[str, int] = {}
         for tile in tile_boxes(self.box, sizes, tuple(range(len(sizes)))):
             parts = op_boxes(self.op, self.graph.tensor, tile).tensors
@@ -87,7 +90,14 @@ class Brute:
                 if buffer.name in parts:
                     size = volume(parts[buffer.name]) * DTYPES[buffer.dtype]
                     most[buffer.name] = max(most.get(buffer.name, 0), size)
-        return sum(round_up(size, self.machine.role("accumulator").alignment) for size in most.values())
+        need = {n: round_up(size, self.machine.role("accumulator").alignment) for n, size in most.items()}
+        touched = [{s.write.tensor, *(r.tensor for r in s.reads)} for s in self.op.stages]
+        by_matrix = touched[self.op.contraction] if self.matrix and self.op.contraction is not None else set[str]()
+        live: list[set[str]] = [
+            {n for n in need if any(n in t for t in touched[: i + 1]) and any(n in t for t in touched[i:])} - by_matrix
+            for i in range(len(touched))
+        ]
+        return depth * sum(need[n] for n in need if n in by_matrix) + max(sum(need[n] for n in of) for of in live)
 
     @cache  # noqa: B019
     def weight(self, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> int:
@@ -110,7 +120,7 @@ class Brute:
         return round_up(size, self.machine.role("weights").alignment)
 
     def fits(self, shape: Shape, mode: Mode) -> bool:
-        if mode.depth * self.scratch(shape.sizes) > self.machine.role("accumulator").capacity:
+        if self.scratch(shape.sizes, mode.depth) > self.machine.role("accumulator").capacity:
             return False
         if not self.matrix:
             return True
@@ -174,7 +184,7 @@ def test_the_choice_is_the_best_of_all_that_fit(seed: int) -> None:
     assert choice.cycles == best, f"{choice.tile} takes {choice.cycles}, and {best} could be had"
     assert choice.status == "optimal"
     tile = choice.tile
-    assert tile.depth * brute.scratch(tile.sizes) <= brute.machine.role("accumulator").capacity
+    assert brute.scratch(tile.sizes, tile.depth) <= brute.machine.role("accumulator").capacity
     if brute.matrix:
         assert tile.weight_depth * brute.weight(tile.sizes, tile.reduce) <= brute.machine.role("weights").capacity
 
