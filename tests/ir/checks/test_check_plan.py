@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 from girih.ir.box import Span, volume
 from girih.ir.checks.check_plan import _check_rematerialised, check_plan  # pyright: ignore[reportPrivateUsage]
-from girih.ir.checks.plan_facts import Facts, Geometry
+from girih.ir.checks.plan_facts import Facts, Geometry, Stream
 from girih.ir.checks.plan_local_memory import check_local
-from girih.ir.checks.plan_shared_memory import check_shared
+from girih.ir.checks.plan_shared_memory import _Contents, check_shared  # pyright: ignore[reportPrivateUsage]
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Rematerialisation, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.semantics.box_arrays import stack
 from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
@@ -419,6 +421,27 @@ def test_fetches_come_after_stores() -> None:
     assert caught
 
 
+def test_what_is_made_in_a_slot_is_not_fetched_in_it() -> None:
+    """A store ends after the slot: main memory has the result from the next one on."""
+    plan, caught = layerwise(), 0
+    slot_of = {op.output: slot for slot, op in enumerate(graph().ops)}
+    for i, buffer in enumerate(plan.shared):
+        if buffer.fetch and buffer.tensor in slot_of:
+            made = slot_of[buffer.tensor]
+            early = with_shared(plan, i, lambda b, made=made: replace(b, live=(made, b.live[1]), address=1 << 22))
+            wrong_shared(
+                early, f"is fetched in slot {made}, and core .* makes a part of {buffer.tensor} in slot {made}"
+            )
+            caught += 1
+    assert caught
+    hosted = with_host()
+    plan = rough_plan(hosted, STCP)
+    number = next(i for i, b in enumerate(plan.shared) if b.tensor == "h" and b.fetch)
+    check_plan(plan, hosted, STCP)
+    early = with_shared(plan, number, lambda b: replace(b, live=(1, 3), address=1 << 22))
+    refused(early, "is fetched in slot 1, and the host makes h in slot 1", hosted)
+
+
 def test_rings() -> None:
     made, plan = ring()
     ring_positions = {b.ring_position for b in plan.shared}
@@ -430,6 +453,37 @@ def test_rings() -> None:
     tile = replace(plan.segments[0].tiles[0], sizes=(2, 16), order=(0, 1))
     inner = with_tile(plan, "fc", lambda _: tile)
     refused(inner, "is still needed at step", made)
+
+
+@pytest.mark.parametrize(
+    ("streams", "match"),
+    [
+        # One core after the other position; then two at once; then one that goes back when its place is gone.
+        (([0, 1, 2, 3],), ""),
+        (([0, 1, 2], [0, 1, 2]), ""),
+        (([0, 1, 2, 3], [1, 2, 3, 3]), "position 2 of w in slot 0 is fetched at step 0 .* needed at step 0"),
+        (([0, 0, 0, 2], [0, 1, 2, 3]), "position 2 of w in slot 0 is fetched at step 1 .* needed at step 2"),
+        (([0, 1, 0, 2],), "position 2 of w in slot 0 is fetched at step 1 .* needed at step 2"),
+        (([0, 1, 1, 2, 3, 1],), "position 3 of w in slot 0 is fetched at step 3 .* needed at step 5"),
+    ],
+)
+def test_positions_of_a_ring_are_left_before_they_are_taken(streams: tuple[list[int], ...], match: str) -> None:
+    """Each core's walk as the position that it needs at each step."""
+    count = 1 + max(map(max, streams))
+    buffers = [
+        SharedBuffer("w", (Span(8 * p, 8 * p + 8),), "LLB", 64 * (p % 2), 16, (0, 1), True, False, p)
+        for p in range(count)
+    ]
+    contents = _Contents(Facts(valid(), STCP, geometry()), [], buffers)
+    walks = [
+        Stream(0, 0, core, stack([(Span(8 * p, 8 * p + 8),) for p in positions], 1), np.arange(len(positions)))
+        for core, positions in enumerate(streams)
+    ]
+    if not match:
+        contents._check_rings("w", walks)
+        return
+    with pytest.raises(CheckError, match=match):
+        contents._check_rings("w", walks)
 
 
 def test_predictions() -> None:

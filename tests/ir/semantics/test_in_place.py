@@ -9,7 +9,7 @@ from girih.api.exact import Arrays, evaluate_op, replica_inputs
 from girih.ir.box import full
 from girih.ir.graph import Graph, Op
 from girih.ir.semantics.cell import tile_boxes
-from girih.ir.semantics.in_place import replaceable
+from girih.ir.semantics.in_place import replaceable, replaced
 from tests.support import graphs
 
 
@@ -82,3 +82,17 @@ def test_shapes_and_sizes_have_to_be_equal() -> None:
     )
     square = graphs.matmul(m=16, k=16, n=16)
     assert replaceable(square.ops[0], square.tensor) == ()
+
+
+def test_only_the_last_reader_replaces_its_input() -> None:
+    """In the whole run of operators, whoever reads the input element by element; in a shorter one, its last."""
+    net = graphs.Net()
+    x = net.conv("stem", net.input("x", 2, 6, 6, 8), 8)
+    early = net.elementwise("early", "max", x, 0.0)
+    late = net.elementwise("late", "add", x, early)
+    net.conv("last", late, 8)
+    graph = net.graph()
+    assert replaceable(graph.op["early"], graph.tensor) == (x,)
+    assert replaced(graph, graph.ops) == {late: x}
+    assert replaced(graph, graph.ops[:2]) == {early: x}
+    assert replaced(graph, [op for op in graph.ops if op.name != "early"]) == {late: x}

@@ -59,3 +59,20 @@ def test_overloaded_banks_slow_their_users_in_proportion() -> None:
     load.change(2, ((0, 48.0), (1, 10.0)), 1.0, 0.0)
     assert load.disturbed == {1}
     assert load.slowdown(((0, 48.0),)) == (1.0, -1)
+
+
+def test_the_most_overloaded_of_a_user_s_banks_limits_it() -> None:
+    """Whichever it names first; a bank that is not overloaded, or that it does not touch, is none of them."""
+    load = BankLoad([60.0, 60.0, 60.0, 60.0])
+    load.change(1, ((0, 90.0), (1, 120.0), (2, 60.0), (3, 240.0)), 0.0, 1.0)
+    assert load.slowdown(((0, 90.0), (1, 120.0), (2, 60.0))) == (0.5, 1)
+    assert load.slowdown(((2, 60.0), (1, 120.0), (0, 90.0))) == (0.5, 1)
+    assert load.slowdown(((2, 60.0), (0, 90.0))) == (pytest.approx(2 / 3), 0)
+    assert load.slowdown(((2, 60.0),)) == (1.0, -1)
+
+
+def test_of_equally_overloaded_banks_the_first_limits() -> None:
+    load = BankLoad([60.0, 60.0])
+    load.change(1, ((0, 90.0), (1, 90.0)), 0.0, 1.0)
+    assert load.slowdown(((1, 90.0), (0, 90.0)))[1] == 1
+    assert load.slowdown(((0, 90.0), (1, 90.0)))[1] == 0

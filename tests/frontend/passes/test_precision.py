@@ -1,0 +1,56 @@
+"""What float16 cannot hold becomes the largest number that it can: infinity minus infinity would be no number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from girih.frontend import import_onnx
+from girih.frontend.passes.precision import narrow
+from girih.ir.graph import Graph
+from tests.support.onnx_models import Model
+
+LARGEST = 65504.0
+
+
+def test_numbers_are_rounded_or_the_largest() -> None:
+    wide = np.array([1e6, -1e6, np.inf, -np.inf, 65519.0, 65520.0, 1.0, 2049.0, 1e-8], np.float32)
+    expected = [LARGEST, -LARGEST, LARGEST, -LARGEST, LARGEST, LARGEST, 1.0, 2048.0, 0.0]
+    assert narrow(wide).dtype == np.float16
+    np.testing.assert_array_equal(narrow(wide), np.array(expected, np.float16))
+    assert np.isnan(narrow(np.array([np.nan], np.float32)))[0]
+
+
+def imported(kind: str, precision: str) -> Graph:
+    m = Model()
+    if kind == "weights":
+        w = np.where(np.arange(20).reshape(5, 4) % 2, 1e6, -1e6).astype(np.float32)
+        y = m.node("MatMul", m.input("x", 3, 5), m.constant("w", w))
+    elif kind == "fill":
+        y = m.node("Pad", m.input("x", 3, 5), m.constant("pads", [1, 1, 0, 0], "i8"), m.constant("c", np.float32(-1e6)))
+    else:
+        y = m.node("Add", m.node("Relu", m.input("x", 3, 5)), m.constant("c", np.float32(kind)))
+    return import_onnx(m.build(y), precision=precision)  # type: ignore[arg-type]
+
+
+def numbers(graph: Graph) -> set[float]:
+    """The numbers in the stages and the extremes of the constants, but those that float16 holds."""
+    stages = [s for op in graph.ops for s in op.stages]
+    held = {o for s in stages for o in s.operands if isinstance(o, float | int)}
+    held |= {r.fill for s in stages for r in s.reads if r.fill is not None}
+    held |= {float(v) for a in graph.data.values() for v in (a.min(), a.max())}
+    return {v for v in held if abs(v) >= LARGEST}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wide", "fitted"),
+    [
+        ("weights", {-1e6, 1e6}, {-LARGEST, LARGEST}),
+        ("fill", {-1e6}, {-LARGEST}),
+        ("1e6", {1e6}, {LARGEST}),
+        ("-3.4e38", {float(np.float32(-3.4e38))}, {-LARGEST}),
+    ],
+)
+def test_a_network_of_float16_has_no_larger_number(kind: str, wide: set[float], fitted: set[float]) -> None:
+    assert numbers(imported(kind, "as-is")) == wide
+    assert numbers(imported(kind, "fp16")) == fitted
