@@ -14,7 +14,9 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
-After the iterations, changes of the best plan are tried (:mod:`.local_search`).
+After the iterations, as long as there are time and a gap, segmentation does without one segment of the best plan at a
+time; where no segments of several operators are feasible, each operator is one. At last, changes of the best plan are
+tried (:mod:`.local_search`).
 
 Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each iteration can
 only improve it. How many iterations there are, and how long each model may search in deterministic time, depends on the
@@ -41,7 +43,7 @@ from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
 from ..options import Ending, Listener, Options, Planned
 from ..segmentation.candidates import Candidates
-from ..segmentation.solve import Segmentation
+from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.time_budget import (
@@ -50,6 +52,7 @@ from ..subproblem.time_budget import (
     ITERATION_SECONDS,
     LIMITED_BY_TIMEOUT,
     LONGEST_SEARCH,
+    MOST_DIVERSIONS,
     MOST_ITERATIONS,
     OVERLAP_PENALTIES,
     SHORT,
@@ -57,6 +60,7 @@ from ..subproblem.time_budget import (
     Iteration,
     affords,
     cost,
+    diversions,
     iterations,
     search_seconds,
 )
@@ -65,6 +69,7 @@ from .incumbent import Incumbent
 from .local_search import improve
 from .master import Cuts, Master, cost_cuts
 from .precheck import check_smallest
+from .resegment import bare
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
@@ -158,28 +163,43 @@ class _Search:
             seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._class_count)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             return
-        infeasible = self._iterate(budgets)
+        self._iterate(budgets)
         if self.incumbent.best is None:
-            nothing = f"no plan of {self.graph.name} was found for {self.machine.name}"
-            raise infeasible or InfeasibleError(nothing)
+            # What segments of several operators do not allow, operators by themselves may.
+            self._single_operators(first)
+        more = diversions(self.options.timeout, len(self.graph.ops), self._class_count)
+        self._diversify(more)
         if self.options.timeout < SHORT:
             self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
-        improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(first, number=number + 1))
+        improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(first, number=number + len(more) + 1))
 
     def _layerwise(self) -> None:
-        """One operator after the other, with a little more of local memory left free at each infeasibility."""
-        budgets = self._iterations()
+        """One operator after the other through main memory."""
+        self._single_operators(self._iterations()[0])
+
+    def _single_operators(self, budget: Iteration) -> None:
+        """Segments of one operator each, with a little more of local memory left free at each infeasibility.
+
+        Raises :class:`InfeasibleError` if an operator fits under no split, or else with what came nearest to fitting.
+        """
+        refused: list[Infeasibility] = []
         for attempt in range(MOST_MARGINS):
             margin = attempt * self.machine.role("local").capacity // 16
-            segments = layerwise_segments(self.graph, self.machine, margin=margin)
-            answer = self._evaluate(segments, replace(budgets[0], number=0))
+            try:
+                segments = layerwise_segments(self.graph, self.machine, margin=margin)
+            except InfeasibleError:
+                # That nothing leaves so much free proves nothing; that nothing fits at all does.
+                if not refused:
+                    raise
+                break
+            answer = self._evaluate(segments, replace(budget, number=0))
             if isinstance(answer, EvaluatedPlan):
                 return
+            refused.append(answer)
             self.record.cut("layerwise", answer.message)
             tiling = self.master.smaller_tiles(self.cuts.tiling, answer)
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
-            if attempt == MOST_MARGINS - 1:
-                raise answer.error()
+        raise min(refused, key=lambda r: r.need / r.capacity).error()
 
     def _graphturbo(self, level: str) -> tuple[Segment, ...]:
         """The published heuristics alone; the segments of their plan, without tiles."""
@@ -213,17 +233,17 @@ class _Search:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
         return affords(self.options.timeout, seconds, len(self.graph.ops), self._class_count)
 
-    def _iterate(self, budgets: tuple[Iteration, ...]) -> InfeasibleError | None:
-        """All iterations, until the search is over or nothing new comes; why no more segmentations are feasible."""
+    def _iterate(self, budgets: tuple[Iteration, ...]) -> None:
+        """All iterations, until the search is over, nothing new comes, or no more segmentations are feasible."""
         stale = 0
         for iteration in budgets:
             if self.incumbent.is_final:
                 break
             try:
                 attempt = self._iteration(iteration)
-            except InfeasibleError as error:
-                # Cuts are never taken back, so no later iteration can do better.
-                return error
+            except InfeasibleError:
+                # These cuts are never taken back, so no later iteration can do better.
+                return
             if attempt is not None and "learned-costs" not in self.options.disabled:
                 self._learn(attempt)
             stale = 0 if attempt is not None else stale + 1
@@ -232,7 +252,40 @@ class _Search:
         else:
             if len(budgets) < MOST_ITERATIONS:
                 self._unpaid.append(f"more iterations than {len(budgets)}")
-        return None
+
+    def _diversify(self, budgets: tuple[Iteration, ...]) -> None:
+        """Segmentations without one segment of the best plan at a time, the longest first.
+
+        A segmentation is optimal for estimates. Where these mislead, iterations end with the same segments again and
+        again, while time is left: what else there is must be asked for.
+        """
+        excluded: set[BendersCut] = set()
+        for iteration in budgets:
+            if self.incumbent.is_final:
+                return
+            column = next((c for c in self._longest_segments() if c not in excluded), None)
+            if column is None:
+                return
+            excluded.add(column)
+            self.cuts = replace(self.cuts, columns=(*self.cuts.columns, column))
+            with suppress(InfeasibleError):
+                attempt = self._iteration(iteration)
+                if attempt is not None and "learned-costs" not in self.options.disabled:
+                    self._learn(attempt)
+            self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
+        if len(budgets) < MOST_DIVERSIONS and not self._unpaid and not self.incumbent.is_final:
+            self._unpaid.append("more iterations")
+
+    def _longest_segments(self) -> list[BendersCut]:
+        """Cuts that each exclude a segment of the best plan, that with the most predicted cycles first."""
+        assert self.incumbent.best is not None
+        plan = self.incumbent.best.plan
+        cycles = [0] * len(plan.segments)
+        for p in plan.predictions:
+            cycles[plan.steps[p.step].segment] += p.stop - p.start
+        segments = bare(self.graph, plan.segments)
+        order = sorted(range(len(segments)), key=lambda s: (-cycles[s], s))
+        return [BendersCut(segments[s].ops, segments[s].instances, segments[s].cores) for s in order]
 
     def _iteration(self, iteration: Iteration) -> _Attempt | None:
         """From segmentation down to a plan, again after each infeasibility.

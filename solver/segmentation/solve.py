@@ -165,7 +165,7 @@ def _uncovered(columns: Sequence[Column], problem: SegmentationProblem, machine:
     stuck = min(max(nx.descendants(paths, 0), default=0), len(ops) - 1)
     over = min((problem.excess(c) for c in columns if c.first <= stuck <= c.last), default=0)
     if over <= 0:
-        return f"operator {ops[stuck].name}: every segment with it was refused by what came after"
+        return f"operator {ops[stuck].name}: no segment with it is left that models below have not refused"
     shared = machine.role("shared")
     return (
         f"operator {ops[stuck].name}: an instance of any segment with it needs at least {over:,} bytes more than the "

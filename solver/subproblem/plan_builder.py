@@ -15,7 +15,7 @@ from ...ir.checks.check_plan import check_plan
 from ...ir.checks.plan_facts import Geometry
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Role
+from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
@@ -161,8 +161,8 @@ class PlanBuilder:
         what = "weights" if tile.role == "weights" else "private buffers"
         return Infeasibility(
             tile.segment, tile.op, tile.role, tile.need, tile.capacity,
-            f"operator {tile.op}: a tile of its {what} takes {tile.need:,} bytes of {memory.name}, which has "
-            f"{tile.capacity:,}",
+            f"operator {tile.op}: a tile of its {what} takes {tile.need:,} bytes of {memory.name}, "
+            f"{tile.need - tile.capacity:,} more than the {tile.capacity:,} there are; {_ways_out(memory)}",
         )  # fmt: skip
 
     def _local(
@@ -192,7 +192,7 @@ class PlanBuilder:
         return Infeasibility(
             local.segment, local.op, memory.role, overflow.need, overflow.capacity,
             f"operator {local.op}: {', '.join(overflow.names[:4])} take {overflow.need:,} bytes of {memory.name} "
-            f"at once, which has {overflow.capacity:,}",
+            f"at once, which has {overflow.capacity:,}; {_ways_out(memory)}",
         )  # fmt: skip
 
     def _shared(
@@ -241,7 +241,7 @@ class PlanBuilder:
         return Infeasibility(
             draft.steps[step].segment, op, "shared", overflow.need, overflow.capacity,
             f"operator {op}: {', '.join(overflow.names[:4])} could not be packed into {memory.name}: {overflow.need:,} "
-            f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers",
+            f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers; {_ways_out(memory)}",
         )  # fmt: skip
 
     def slot_cycles(self, draft: Plan) -> list[int]:
@@ -274,6 +274,10 @@ class PlanBuilder:
 
     def _run(self, solved: Solved, effort: Effort, note: str = "") -> None:
         self._note(ModelRun.of(solved, effort, note))
+
+
+def _ways_out(memory: Memory) -> str:
+    return f"use a smaller batch, a narrower precision or a machine with more {memory.name}"
 
 
 def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:

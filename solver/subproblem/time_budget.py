@@ -17,6 +17,8 @@ SLACK = 2.0
 SHORT = 5.0
 """Seconds below which a timeout pays for one iteration alone. Chosen, not measured."""
 MOST_ITERATIONS = 6
+MOST_DIVERSIONS = 12
+"""Iterations without a segment of the best plan at most; chosen, not measured."""
 """Iterations at most; more of them repeat segmentations that were tried. Chosen, not measured."""
 HEURISTIC_SECONDS = 0.05
 """What the published heuristics take for each kind of operator, about. Chosen, not measured."""
@@ -76,8 +78,7 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
     """
     if timeout < SHORT:
         return (Iteration(1, OVERLAP_PENALTIES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
-    paid = int((timeout - ENUMERATION_SECONDS * kinds) / (ITERATION_SECONDS * max(1, ops)))
-    number = max(1, min(MOST_ITERATIONS, paid))
+    number = max(1, min(MOST_ITERATIONS, _paid(timeout, ops, kinds)))
     share = search_seconds(timeout)
     return tuple(
         Iteration(n + 1, OVERLAP_PENALTIES[n % len(OVERLAP_PENALTIES)], share, share, share, 0.2) for n in range(number)
@@ -87,6 +88,20 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
 def search_seconds(timeout: float) -> float:
     """What one search of a model may take in an iteration."""
     return min(0.1 * timeout, LONGEST_SEARCH)
+
+
+def diversions(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
+    """The iterations that a timeout pays for after :func:`iterations`; each searches for a quarter of the time."""
+    if timeout < SHORT:
+        return ()
+    first = len(iterations(timeout, ops, kinds))
+    number = max(0, min(MOST_DIVERSIONS, _paid(timeout, ops, kinds) - first))
+    share = search_seconds(timeout) / 4
+    return tuple(Iteration(first + n + 1, OVERLAP_PENALTIES[0], share, share, share, 0.2) for n in range(number))
+
+
+def _paid(timeout: float, ops: int, kinds: int) -> int:
+    return int((timeout - ENUMERATION_SECONDS * kinds) / (ITERATION_SECONDS * max(1, ops)))
 
 
 def budget(seconds: float) -> Budget:

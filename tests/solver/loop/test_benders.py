@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,11 +20,13 @@ from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import PlacementOverflow
+from girih.solver.baselines.graphturbo import Heuristics
 from girih.solver.cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
 from girih.solver.cpsat.log import Record
+from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
 from girih.solver.loop import benders, master
 from girih.solver.options import Options, Planned, Progress
-from girih.solver.segmentation.solve import Segmentation
+from girih.solver.segmentation.solve import BendersCut, Segmentation
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
@@ -236,3 +238,32 @@ def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.Mo
     # Where a segment cannot be like this, it is as it was.
     better = alternatives.quickest(patient, [eager], budget)
     assert better == [*patient[:2], eager[2], *patient[3:]]
+
+
+def refused(*_: object, **__: object) -> NoReturn:
+    raise InfeasibleSearchError("no segments", NO_EFFORT)
+
+
+def test_where_no_segments_are_feasible_each_operator_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master, "segment", refused)
+    monkeypatch.setattr(Heuristics, "plan", refused)
+    machine, graph = load_machine("tiny"), graphs.chain(dtype="float32")
+    found = plan(graph, machine, QUICK).plan
+    check_plan(found, graph, machine)
+    assert all(len(s.ops) == 1 for s in found.segments)
+
+
+def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the iterations, segmentation must do without one segment of the best plan at a time."""
+    excluded: list[tuple[BendersCut, ...]] = []
+    choose = master.segment
+
+    def chosen(*args: Any, **options: Any) -> Segmentation:
+        excluded.append(tuple(cut for cut in options["cuts"] if cut.cycles is None))
+        return choose(*args, **options)
+
+    monkeypatch.setattr(master, "segment", chosen)
+    planned = plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0))
+    assert planned.plan.cycles_predicted > planned.plan.lower_bound_cycles
+    diverted = [cuts for cuts in excluded if cuts]
+    assert diverted and len({cuts[-1] for cuts in diverted}) == len(diverted)
