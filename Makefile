@@ -17,11 +17,11 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-hostile bench-published bench-mutations bench-scaling bench-simulator clean
+.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, run and check it, explain the schedule
 	@echo "== 1/4  build $(MODEL)"
@@ -86,6 +86,10 @@ bench-scaling: $(VENV)/.installed | $(BUILD) ## compile a transformer of 12 to 9
 bench-simulator: JSON ?= $(BUILD)/simulator.json
 bench-simulator: $(VENV)/.installed-dev | $(BUILD) ## measure the simulator beside ONNX Runtime; figures go to JSON=FILE
 	$(PY) -m benchmarks.simulator_speed --json $(JSON)
+
+bench-source-mutants: JSON ?= $(BUILD)/source-mutants.json
+bench-source-mutants: $(VENV)/.installed-dev | $(BUILD) ## change 300 places of the sources and see whether the nearest tests notice; resumes from JSON=FILE
+	$(PY) -m benchmarks.source_mutants --json $(JSON) $(ARGS)
 
 clean: ## delete what these tasks made
 	rm -rf $(VENV) $(BUILD) girih.egg-info .pytest_cache .ruff_cache .hypothesis

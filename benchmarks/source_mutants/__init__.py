@@ -1,0 +1,1 @@
+"""Small changes of the sources, and whether the nearest tests notice them."""
