@@ -18,7 +18,7 @@ from math import prod
 from ..box import Affine
 from ..machine import Engine
 from .loop_bounds import Dimension, merge_loops
-from .timing import matrix_body, matrix_fill
+from .timing import matrix_body
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MatrixWindow:
 
 @dataclass(frozen=True)
 class MatrixForm:
-    """``instructions`` that take ``busy`` cycles in all, ``fill`` of them to fill and drain the array.
+    """``instructions`` that take ``busy`` cycles in all; each makes m x n sums of k products, its ``shape``.
 
     Loops are numbered as those of ``extents``. ``kept[i]`` is the number that loop i had before loops were merged.
     Without ``row`` and ``column`` an instruction is a product, with them a convolution. ``repeated`` are the windows
@@ -83,9 +83,9 @@ class MatrixForm:
     n: int | None
     k: int | None
     repeated: tuple[MatrixWindow, ...]
+    shape: tuple[int, int, int]
     instructions: int
     busy: int
-    fill: int
 
     @property
     def axes(self) -> tuple[int | None, ...]:
@@ -144,12 +144,12 @@ def matrix_form(
     columns, depth = (group[0] if group else None for group in (n, k))
     inner = [w for w in windows if w.inner]
 
-    def cost(loops: Collection[int | None]) -> tuple[int, int, int]:
-        """(instructions, busy cycles, those of fill) if these ``loops`` are in the instruction."""
+    def cost(loops: Collection[int | None]) -> tuple[tuple[int, int, int], int, int]:
+        """(m, n and k of an instruction, instructions, busy cycles) if these ``loops`` are in the instruction."""
         rows, cols, reduced = (prod(merged[a] for a in group if a in loops) for group in (roles.m, roles.n, roles.k))
         instructions = prod(e for a, e in enumerate(merged) if a not in loops)
         busy = engine.issue + matrix_body(engine, rows, cols, reduced, dtype)
-        return instructions, instructions * busy, instructions * matrix_fill(engine, rows, cols, reduced)
+        return (rows, cols, reduced), instructions, instructions * busy
 
     repeated = tuple(w for w in windows if not w.inner)
     if not inner and len(m) < 2 and len(k) < 2:
@@ -160,7 +160,7 @@ def matrix_form(
     held = {columns, depth, *(a for w in inner for a in w.inner)}
     others = sorted((*m, *k[1:]), key=lambda a: -merged[a])
     fitting = combinations(others, min(len(others), 2 - len(inner)))
-    chosen = min(fitting, key=lambda loops: cost({*held, *loops})[1])
+    chosen = min(fitting, key=lambda loops: cost({*held, *loops})[2])
     zero = Affine((0,) * len(merged), 0)
     for a in chosen:
         out, kernel = (a, None) if a in m else (None, a)

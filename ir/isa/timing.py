@@ -8,12 +8,12 @@ conflicts) is the simulator's business.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
 from ..errors import UnsupportedError
-from ..machine import Engine, Link, Machine
+from ..machine import Engine, Link, Machine, Memory
 from .footprint import Strided, footprint
 from .table import DTYPE_NAMES, Instruction, field
 
@@ -66,6 +66,31 @@ def matrix_fill(engine: Engine, m: int, n: int, k: int) -> int:
 
 def _advice(engine: Engine, key: str, dtype: str) -> str:
     return f"add {dtype} to {key} of {engine.name} in the machine file, or compute in another precision"
+
+
+def matrix_traffic(engine: Engine, m: int, n: int, k: int) -> tuple[int, int, int, int]:
+    """Elements of the result, the left and the right operand and the bias that their memories serve.
+
+    Operands are read again for every block of rows or columns of the array.
+    """
+    across, down = -(-n // engine.columns), -(-m // engine.rows)
+    return m * n, m * k * across, n * k * down, n * down
+
+
+def bank_cycles(demands: Iterable[tuple[Memory, float, int]]) -> float:
+    """Cycles that the busiest bank takes at least for what operands put on their memories, wherever they lie.
+
+    A demand is the memory, the bytes that it serves, and the bytes that the operand covers there. What fits in one bank
+    is taken to be in one, and operands of one memory to be in different ones, as far as there are as many.
+    """
+    alone = 0.0
+    together: dict[str, float] = {}
+    for memory, served, covered in demands:
+        bank = memory.interleave or memory.capacity // memory.banks
+        cycles = served / memory.bytes_per_cycle
+        alone = max(alone, cycles * max(1 / memory.banks, min(1.0, bank / max(1, covered))))
+        together[memory.name] = together.get(memory.name, 0.0) + cycles / memory.banks
+    return max([alone, *together.values()])
 
 
 def contiguous_runs(extents: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
@@ -171,10 +196,9 @@ def _matrix_cost(engine: Engine, instruction: Instruction, operands: Sequence[St
     m, n, k = matrix_shape(instruction)
     dst, a, b, *bias = operands
     body = matrix_body(engine, m, n, k, DTYPE_NAMES[a.dtype])
-    # Each operand is read again for every block of rows or columns of the array.
-    across, down = -(-n // engine.columns), -(-m // engine.rows)
-    traffic = [dst.bytes * (1 + dst.reads), m * k * a.itemsize * across, n * k * b.itemsize * down]
-    return Cost(engine.issue, body, engine.latency, traffic=(*traffic, *(n * c.itemsize * down for c in bias)))
+    _, left, right, start = matrix_traffic(engine, m, n, k)
+    traffic = [dst.bytes * (1 + dst.reads), left * a.itemsize, right * b.itemsize]
+    return Cost(engine.issue, body, engine.latency, traffic=(*traffic, *(start * c.itemsize for c in bias)))
 
 
 def vector_shape(instruction: Instruction) -> tuple[int, int, int]:

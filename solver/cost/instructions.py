@@ -12,31 +12,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...ir.box import Box, full, is_empty, shape_of
+from ...ir.box import Box, full, is_empty, shape_of, volume
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
 from ...ir.isa.matrix_selection import matrix_form
 from ...ir.isa.scalar_functions import ELEMENTS
-from ...ir.isa.timing import burst_bytes, contiguous_runs
+from ...ir.isa.timing import bank_cycles, burst_bytes, contiguous_runs, matrix_fill, matrix_traffic
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
 from ...ir.isa.window_selection import cheapest_parts, overwrites, window_mnemonic
-from ...ir.machine import Engine, Machine, Role
+from ...ir.machine import Engine, Machine, Memory, Role
 
-StageBuffers = Mapping[str, tuple[Box, str]]
-"""Of each buffer that a stage touches: the box of the tensor that it holds, row-major, and its dtype."""
+StageBuffers = Mapping[str, tuple[Box, str, Memory]]
+"""Of each buffer that a stage touches: the box of the tensor that it holds, row-major, its dtype, and its memory."""
 
 
 @dataclass(frozen=True)
 class EngineTime:
     """What instructions take of one engine: ``busy`` cycles in all; the last result is visible ``latency`` later.
 
-    ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained.
+    ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
+    that the memory of a matrix engine's results takes to write them once.
     """
 
     instructions: int
     busy: int
     latency: int
     fill: int = 0
+    sums: int = 0
 
 
 def element_strides(box: Box) -> tuple[int, ...]:
@@ -117,20 +119,35 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) 
         return EngineTime(*fill, engine.latency)
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
+    reads = [r for r in stage.factors if r.tensor in layout]
+    dtypes = [layout[r.tensor][1] for r in reads]
+    steps = prod(nest.extents)
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, special=special)
-        return EngineTime(*_sum(form, fill if nest.partial else None), engine.latency)
+        demands = [_demand(access, points, layout, steps) for access in (stage.write, *reads)]
+        return _limited(engine, _sum(form, fill if nest.partial else None), demands)
     started = stage.start is not None
-    reads = [layout[r.tensor][1] for r in stage.factors if r.tensor in layout]
+    sources = [_demand(access, points, layout, steps) for access in reads]
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
         first = elementwise_form(engine, nest.extents, "float32", special=special)
         form = _reduction(engine, nest, dtype, "float32")
-        total = _sum(first, fill if nest.partial else None)
-        return EngineTime(total[0] + form.instructions, total[1] + form.busy, engine.latency)
-    form = _reduction(engine, nest, dtype, reads[0] if reads else dtype)
-    window = _window(engine, stage, nest, reads, fill, form.busy)
-    return EngineTime(*(window or _sum(form, fill if started or nest.partial else None)), engine.latency)
+        instructions, busy = _sum(first, fill if nest.partial else None)
+        return _limited(engine, (instructions + form.instructions, busy + form.busy), sources)
+    form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
+    window = _window(engine, stage, nest, dtypes, fill, form.busy)
+    if window is not None or form.folds:
+        return _limited(engine, window or _sum(form, fill if started or nest.partial else None), sources)
+    # One instruction for each point of the reduction reads and writes all sums.
+    sums = _demand(stage.write, points, layout, 2 * steps)
+    return _limited(engine, _sum(form, fill if started or nest.partial else None), [*sources, sums])
+
+
+def _limited(engine: Engine, form: tuple[int, int], demands: Sequence[tuple[Memory, float, int]]) -> EngineTime:
+    """(instructions, busy cycles) at the pace of the banks that serve them."""
+    instructions, busy = form
+    issue = instructions * engine.issue
+    return EngineTime(instructions, issue + max(busy - issue, ceil(bank_cycles(demands))), engine.latency)
 
 
 def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
@@ -169,8 +186,13 @@ def _window(
     return instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
 
 
-def matrix_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str) -> EngineTime:
-    """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``."""
+def matrix_run(
+    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False
+) -> EngineTime:
+    """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
+
+    ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
+    """
     if is_empty(points):
         return EngineTime(0, 0, 0)
     loops = len(stage.axes)
@@ -184,20 +206,47 @@ def matrix_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
     form = matrix_form(engine, dtype, extents, strides, dimensions, guarded)
-    return EngineTime(form.instructions, form.busy, engine.latency, form.fill)
+    sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
+    operands = [(stage.write, sums * (2 if accumulates else 1)), (left, of_left), (stage.factors[1], of_right)]
+    if stage.start is not None:
+        operands.append((stage.start, of_start))
+    demands = [
+        _demand(access, points, layout, elements * form.instructions)
+        for access, elements in operands
+        if access.tensor in layout
+    ]
+    issue = form.instructions * engine.issue
+    return EngineTime(
+        form.instructions,
+        issue + max(form.busy - issue, ceil(bank_cycles(demands))),
+        engine.latency,
+        form.instructions * matrix_fill(engine, *form.shape),
+        ceil(bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
+    )
+
+
+def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) -> tuple[Memory, float, int]:
+    """The memory of an operand, the bytes of so many ``elements``, and the bytes from the first to the last of them."""
+    box, dtype, memory = layout[access.tensor]
+    first_to_last = 1
+    for index, span, step in zip(access.index, box, element_strides(box), strict=True):
+        there = index.over(points)
+        first_to_last += max(0, min(there.hi, span.hi) - max(there.lo, span.lo) - 1) * step
+    return memory, float(elements * DTYPES[dtype]), first_to_last * DTYPES[dtype]
 
 
 @dataclass(frozen=True)
 class Transfer:
     """A copy when it has every link to itself.
 
-    ``issue`` cycles in all, then ``payload`` bytes at the engine's rate; ``links``: (name, bytes that cross it).
+    ``issue`` cycles in all, then ``payload`` bytes at ``rate`` a cycle, that of the engine or of banks in a core;
+    ``links``: (name, bytes that cross it).
     """
 
     instructions: int
     issue: int
     payload: int
-    rate: int
+    rate: float
     links: tuple[tuple[str, int], ...]
     latency: int
 
@@ -252,4 +301,10 @@ class Transfers:
                 links.append((link.name, crossed * times))
                 latency += link.latency
         payload = times * prod(extents) * item
-        return Transfer(times, times * engine.issue, payload, engine.bytes_per_cycle, tuple(links), latency)
+        rate = float(engine.bytes_per_cycle)
+        for role, box in zip(way, boxes, strict=True):
+            # The links are what limits the memories that all cores share.
+            memory = self.machine.role(role)
+            if memory.scope == "core" and payload:
+                rate = min(rate, payload / bank_cycles([(memory, payload, volume(box) * item)]))
+        return Transfer(times, times * engine.issue, payload, rate, tuple(links), latency)

@@ -9,7 +9,7 @@ this: with a buffer multi-buffered ``d`` times between a producer of busy cycles
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import TypeAlias
 
@@ -32,7 +32,7 @@ class Rates:
     """Bytes a cycle between the memories; ``read`` and ``write``: of the shared memory, all cores together."""
 
     into: Engine
-    """Copies from shared to local memory and weight memory."""
+    """Copies from shared to local memory and weight memory, at the pace of the slowest of them."""
     out: Engine
     """Copies from local to shared memory."""
     read: float
@@ -58,9 +58,10 @@ class Rates:
             return sum(x.latency for x in machine.links if x.memory == shared and x.direction in (direction, "both"))
 
         into, out = route(machine, "shared", "local"), route(machine, "local", "shared")
+        local, weights = (machine.role(r).bytes_per_cycle for r in ("local", "weights"))
         return Rates(
-            into=into,
-            out=out,
+            into=replace(into, bytes_per_cycle=min(into.bytes_per_cycle, local, weights)),
+            out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
             read=rate(shared, "read"),
             write=rate(shared, "write"),
             main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf),
@@ -92,7 +93,8 @@ class Weights:
 class EngineWork:
     """Of one core: busy cycles of the engines, issue included, and instructions of each.
 
-    ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained.
+    ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained. ``sums``:
+    cycles that the accumulator memory takes to write its results once.
     """
 
     matrix: int = 0
@@ -100,6 +102,7 @@ class EngineWork:
     matrix_instructions: int = 0
     vector_instructions: int = 0
     matrix_fill: int = 0
+    sums: int = 0
 
     def plus(self, other: EngineWork, times: int = 1) -> EngineWork:
         return EngineWork(
@@ -108,6 +111,7 @@ class EngineWork:
             self.matrix_instructions + times * other.matrix_instructions,
             self.vector_instructions + times * other.vector_instructions,
             self.matrix_fill + times * other.matrix_fill,
+            self.sums + times * other.sums,
         )
 
 
@@ -189,14 +193,18 @@ class OpCost:
             if n in cell
         }
         held |= {b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}
-        layout = {name: (box, self.dtypes[name]) for name, box in held.items()}
+        memories = {b.name: self.machine.role("accumulator") for b in self.op.buffers}
+        if self.stationary is not None:
+            memories[self.stationary] = self.machine.role("weights")
+        local = self.machine.role("local")
+        layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
         total = EngineWork()
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
             if position == self.contraction:
                 run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill))
+                total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
             else:
                 run = vector_run(self.vector, stage, points, layout)
                 total = total.plus(EngineWork(0, run.busy, 0, run.instructions))

@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
@@ -180,12 +180,13 @@ class TileWalks:
         inside = _inside(box, cell.tensors[op.output])
         return TileWalk(inside, tile, timings, tuple(timing.reshape(-1).tolist()), weights, loads, boxes, reads)
 
-    def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str]]:
+    def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str, Memory]]:
         """Private buffers hold the tile's part, graph tensors the cell's."""
-        layout = {b.name: (parts[b.name], b.dtype) for b in op.buffers if b.name in parts}
+        accumulator, local = self.machine.role("accumulator"), self.machine.role("local")
+        layout = {b.name: (parts[b.name], b.dtype, accumulator) for b in op.buffers if b.name in parts}
         for name in (*op.inputs, *op.outputs):
             if name in cell.tensors:
-                layout[name] = (cell.allocated(name), self.graph.tensor[name].dtype)
+                layout[name] = (cell.allocated(name), self.graph.tensor[name].dtype, local)
         return layout
 
     def _timing(
@@ -222,19 +223,19 @@ class TileWalks:
         left, right = (r.tensor for r in stage.factors)
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
-            layout = {**layout, right: (parts[right], dtype)}
+            layout = {**layout, right: (parts[right], dtype, self.machine.role("weights"))}
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
         runs: list[EngineTime] = []
-        known: dict[tuple[int, ...], EngineTime] = {}
+        known: dict[tuple[bool, tuple[int, ...]], EngineTime] = {}
         for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
-            shape = shape_of(cut)
-            if shape not in known:
+            kind = bool(runs), shape_of(cut)
+            if kind not in known:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):
                     spans[axis] = span
-                known[shape] = matrix_run(engine, stage, tuple(spans), layout, dtype)
-            runs.append(known[shape])
+                known[kind] = matrix_run(engine, stage, tuple(spans), layout, dtype, accumulates=bool(runs))
+            runs.append(known[kind])
         return runs
 
     def _weights(

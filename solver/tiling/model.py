@@ -7,9 +7,9 @@ Data
     Of shape a: scratch s_a of both engines and v_a of the vector engine alone, and columns n_a of the stationary
     operand (bytes), tiles t_a, changes and sets of its columns in loop order, work of both engines. Of mode b: number
     r_b of reduce tiles and points p_b of one. I, W: capacities of the accumulator and the weight memory.
-    C_ab cycles: with M, V the busy cycles of the engines (each reduce tile issues the matrix instructions and fills
-    the array again), l the latency between them, N loads of weights that keep a queue busy for u and are there after v
-    cycles,
+    C_ab cycles: with M, V the busy cycles of the engines, at the pace of the banks that serve them (each reduce tile
+    issues the matrix instructions, fills the array, and reads and writes the sums again), l the latency between them,
+    N loads of weights that keep a queue busy for u and are there after v cycles,
         C_ab = max(M, V, (M + V + t l) / d, N u, (M + N v) / w) + V / t + first load if the next operator's
                weights do not fit beside these;
     N is sets * r where w versions hold them all, changes * r where they hold one set, else t * r. To these come the

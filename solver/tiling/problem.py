@@ -96,6 +96,7 @@ class ShapeTable:
         self.vector = column([s.work.vector for s in shapes])
         self.instructions = column([s.work.matrix_instructions for s in shapes])
         self.fill = column([s.work.matrix_fill for s in shapes])
+        self.sums = column([s.work.sums for s in shapes])
 
     def loads(self, reduce_tiles: int, versions: int) -> Float:
         """How often a tile of weights is loaded, when ``versions`` are held and replaced in turn."""
@@ -112,8 +113,9 @@ def cycles(
     for the last tile."""
     if cost.contraction is None:
         return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
-    again = table.instructions * cost.matrix.issue + table.fill
-    matrix = table.matrix + (mode.reduction.count - 1) * again
+    parts, issue = mode.reduction.count, table.instructions * cost.matrix.issue
+    # Sums are written for each part of the reduction, and read again for all but the first.
+    matrix = np.maximum(table.matrix + (parts - 1) * (issue + table.fill), parts * issue + (2 * parts - 1) * table.sums)
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
     number = table.loads(mode.reduction.count, mode.weight_depth)

@@ -10,7 +10,8 @@ target is free:
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
-they issue broadcasts in turn. Bank conflicts are not predicted.
+they issue broadcasts in turn. An instruction or a copy goes at the pace of the banks that serve it; conflicts among
+several of them are not predicted.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ class Brute:
         if not self.matrix:
             return ceil(vector + vector / tiles)
         r, d, w = mode.reduction.count, mode.depth, mode.weight_depth
-        matrix = shape.work.matrix + (r - 1) * (
-            shape.work.matrix_instructions * self.cost.matrix.issue + shape.work.matrix_fill
-        )
+        issue = shape.work.matrix_instructions * self.cost.matrix.issue
+        matrix = shape.work.matrix + (r - 1) * (issue + shape.work.matrix_fill)
+        matrix = max(matrix, r * issue + (2 * r - 1) * shape.work.sums)
         size = shape.columns * mode.reduction.points * self.cost.element
         held = shape.sets if shape.sets * r <= w else shape.changes
         number = (tiles if r > w else held) * r

@@ -44,6 +44,26 @@ def test_predicted_cycles_are_near_the_simulated_ones(target: str, name: str, ba
     assert abs(predicted - simulated) <= 0.1 * simulated, (predicted, simulated)
 
 
+@pytest.mark.parametrize("role", ["weights", "accumulator", "local"])
+@pytest.mark.parametrize("part", [0.25, 0.5, 1, 2])
+@pytest.mark.parametrize("layer", ["matmul", "conv"])
+def test_memories_that_serve_less_than_the_array_wants_slow_it(layer: str, role: str, part: float) -> None:
+    # A cycle of the array takes 64 halves of the left operand and 32 of the right one; a block of 64 x 32 sums in single
+    # precision is written in 64 cycles at 128 bytes in each.
+    machine = load_machine("stcp920")
+    wanted = {"weights": 64, "accumulator": 128, "local": 128}[role]
+    memories = (replace(m, bytes_per_cycle=int(part * wanted)) if m.role == role else m for m in machine.memories)
+    machine = replace(machine, memories=tuple(memories))
+    graph = {
+        "matmul": lambda: graphs.matmul(m=512, k=512, n=1024, dtype="float16"),
+        "conv": lambda: graphs.conv(size=28, channels=128, out=128, kernel=3, dtype="float16"),
+    }[layer]()
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
+
+
 def test_slots_follow_one_another_behind_barriers() -> None:
     machine = load_machine("tiny")
     graph = graphs.residual(dtype="float32")
