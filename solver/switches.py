@@ -16,17 +16,15 @@ Switch = Literal[
     "concat-aliasing",
     "deep-scratch",
     "engine-overlap",
+    "excluded-segments",
     "extended-lifetimes",
     "fewer-instances",
     "greedy-variants",
     "heads-in-rows",
-    "heuristic-segments",
     "learned-costs",
     "load-parts",
-    "longer-residency",
     "multi-buffering",
     "operator-order",
-    "overlap-variety",
     "producer-stall",
     "rematerialisation",
     "residency-windows",
@@ -44,13 +42,11 @@ ALL_ON: Disabled = frozenset()
 
 SWITCHES: Mapping[Switch, str] = {
     # The loop.
-    "heuristic-segments": "The segments of the published heuristics are also planned by the models below segmentation.",
+    "excluded-segments": "Where time and a gap are left, segmentation does without one segment of the best plan at a time.",
     "learned-costs": "A segment that takes longer than estimated costs what it takes in the iterations that follow.",
-    "overlap-variety": "Iterations differ in their overlap penalty: how much of all work is assumed not to overlap.",
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
     "rematerialisation": "Results are computed again where they are read instead of moved through main memory.",
-    "longer-residency": "Residency of the best plan is searched once more, for longer.",
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

@@ -3,8 +3,7 @@
     segmentation → tiling → pipeline → residency → banks → timeline and check → plan
        master      '------------------------ subproblem -----------------------'
 
-It begins with a plan of published heuristics, as it is and with the models below segmentation, so that there is one
-soon and none that is worse comes out.
+It begins with the plan of published heuristics, so that there is one soon and none that is worse comes out.
 
 The master decides with relaxed costs of the subproblem. What the subproblem finds out returns as a cut:
 
@@ -48,13 +47,11 @@ from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
-    HEURISTIC_SECONDS,
     ITERATION_SECONDS,
     LIMITED_BY_TIMEOUT,
     LONGEST_SEARCH,
     MOST_DIVERSIONS,
     MOST_ITERATIONS,
-    OVERLAP_PENALTIES,
     SHORT,
     WALL_CLOCK_FACTOR,
     Iteration,
@@ -156,22 +153,23 @@ class _Search:
     def _solver(self) -> None:
         """Heuristics, all iterations, and changes of the best plan."""
         budgets = self._iterations()
-        first, number = budgets[0], len(budgets)
-        searches = self._affords(ENUMERATION_SECONDS)
-        self._heuristics(first, plan_segments=not searches or number > 1)
-        if self.incumbent.best is not None and not searches:
+        with suppress(InfeasibleError):
+            self._graphturbo("graphturbo")
+        if self.incumbent.best is not None and not self._affords(ENUMERATION_SECONDS):
             seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._class_count)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             return
         self._iterate(budgets)
         if self.incumbent.best is None:
             # What segments of several operators do not allow, operators by themselves may.
-            self._single_operators(first)
+            self._single_operators(budgets[0])
         more = diversions(self.options.timeout, len(self.graph.ops), self._class_count)
-        self._diversify(more)
+        if "excluded-segments" not in self.options.disabled:
+            self._diversify(more)
         if self.options.timeout < SHORT:
             self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
-        improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(first, number=number + len(more) + 1))
+        number = len(budgets) + len(more) + 1
+        improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(budgets[0], number=number))
 
     def _layerwise(self) -> None:
         """One operator after the other through main memory."""
@@ -201,33 +199,18 @@ class _Search:
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
         raise min(refused, key=lambda r: r.need / r.capacity).error()
 
-    def _graphturbo(self, level: str) -> tuple[Segment, ...]:
-        """The published heuristics alone; the segments of their plan, without tiles."""
+    def _graphturbo(self, level: str) -> None:
+        """The published heuristics alone."""
         heuristics = Heuristics(
             self.graph, self.machine, self.subproblem.cells, LEVELS[level], self.options.seed, self.incumbent.note
         )
         plan = replace(heuristics.plan().plan, strategy=self.options.strategy)
         self.incumbent.offer(0, plan, None, self.subproblem)
-        return tuple(s.bare for s in plan.segments)
-
-    def _heuristics(self, budget: Iteration, *, plan_segments: bool) -> None:
-        """What the iterations must beat: published heuristics, and their segments planned by the subproblem.
-
-        The latter costs as much as an iteration does: where there is time for one, our own segments get it.
-        """
-        with suppress(InfeasibleError):
-            segments = self._graphturbo("graphturbo")
-            wanted = plan_segments and "heuristic-segments" not in self.options.disabled
-            if wanted and self._affords(HEURISTIC_SECONDS) and not self.incumbent.is_over:
-                self._evaluate(segments, replace(budget, number=0))
 
     # The iterations.
 
     def _iterations(self) -> tuple[Iteration, ...]:
-        budgets = iterations(self.options.timeout, len(self.graph.ops), self._class_count)
-        if "overlap-variety" in self.options.disabled:
-            return tuple(replace(budget, overlap_penalty=budgets[0].overlap_penalty) for budget in budgets)
-        return budgets
+        return iterations(self.options.timeout, len(self.graph.ops), self._class_count)
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
@@ -235,7 +218,6 @@ class _Search:
 
     def _iterate(self, budgets: tuple[Iteration, ...]) -> None:
         """All iterations, until the search is over, nothing new comes, or no more segmentations are feasible."""
-        stale = 0
         for iteration in budgets:
             if self.incumbent.is_final:
                 break
@@ -244,11 +226,10 @@ class _Search:
             except InfeasibleError:
                 # These cuts are never taken back, so no later iteration can do better.
                 return
-            if attempt is not None and "learned-costs" not in self.options.disabled:
-                self._learn(attempt)
-            stale = 0 if attempt is not None else stale + 1
-            if stale == len(OVERLAP_PENALTIES):
+            if attempt is None:
                 break
+            if "learned-costs" not in self.options.disabled:
+                self._learn(attempt)
         else:
             if len(budgets) < MOST_ITERATIONS:
                 self._unpaid.append(f"more iterations than {len(budgets)}")

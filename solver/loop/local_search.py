@@ -1,7 +1,7 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
 In turn: other splits for its segments and fewer instances (:mod:`.resegment`), results that are computed again where
-they are read (:mod:`..residency.rematerialisation`), a longer search for residency, and local memories upside down
+they are read (:mod:`..residency.rematerialisation`); and local memories upside down
 (:mod:`..banks.address_reflection`). Each is kept if the prediction says that it is better.
 """
 
@@ -14,20 +14,14 @@ from ...ir.semantics.rematerialise import with_reruns
 from ..banks.address_reflection import reflected
 from ..residency.rematerialisation.solve import choose_rematerialisations, rematerialised_segments, second_runs
 from ..segmentation.candidates import Candidates
-from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ..subproblem.plan_builder import Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.tile_choice import TilingCuts
-from ..subproblem.time_budget import LONGEST_SEARCH, SHORT, Iteration, budget
+from ..subproblem.time_budget import SHORT, Iteration
 from ..switches import Switch
 from .evaluate import evaluate_segments, evaluate_tiled
 from .incumbent import Best, Incumbent
 from .resegment import aligned, bare, coarser
-
-POLISH = 0.5
-"""The share of the timeout for which residency of the best plan is searched once more: five times an iteration's.
-Chosen, not measured."""
-OPEN_GAP = 0.01
-"""A gap of residency that is worth it; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,6 @@ def improve(incumbent: Incumbent, candidates: Candidates, cuts: TilingCuts, iter
     steps: tuple[tuple[Switch, bool, Callable[[Incumbent, Neighbourhood], None]], ...] = (
         ("fewer-instances", long, coarsen),
         ("rematerialisation", long, rematerialise),
-        ("longer-residency", True, polish),
         ("address-reflection", long, mirror),
     )
     for switch, affordable, step in steps:
@@ -114,23 +107,6 @@ def rematerialise(incumbent: Incumbent, around: Neighbourhood) -> None:
     )
     if isinstance(evaluation.answer, Infeasibility):
         incumbent.record.cut("rematerialisation", evaluation.answer.message)
-
-
-def polish(incumbent: Incumbent, around: Neighbourhood) -> None:
-    """Residency once more for the best plan, for longer: it has the widest gap, and gains most from time."""
-    best = _best(incumbent)
-    solved = next(iter(best.answers("residency")), None)
-    if best.request is None or solved is None or solved.objective is None:
-        return
-    if solved.objective <= (1 + OPEN_GAP) * (solved.bound or 0.0):
-        return
-    longer = budget(min(POLISH * best.subproblem.options.timeout, LONGEST_SEARCH))
-    request = replace(best.request, residency=longer, again=best.request.residency)
-    if request.residency.limit <= best.request.residency.limit:
-        return
-    answer = best.subproblem.build(request, *best.answers("segmentation", "tiling", "rematerialisation"))
-    if isinstance(answer, EvaluatedPlan):
-        incumbent.offer(around.iteration.number, answer.plan, request, best.subproblem)
 
 
 def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:

@@ -43,7 +43,7 @@ class Master:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
             self.graph, self.machine, cuts=cuts.columns, budget=budget(iteration.segmentation),
-            seed=self.seed, candidates=self.candidates, overlap_penalty=iteration.overlap_penalty,
+            seed=self.seed, candidates=self.candidates,
         )  # fmt: skip
 
     def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:

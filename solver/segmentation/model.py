@@ -23,7 +23,7 @@ Constraints
 Redundant
     (7) t_N >= sum_j c_j x_j; t_N >= d_N >= sum_j l_j x_j, where l_j is the least D_j of column j alone.
 Objective
-    t_N, plus an overlap penalty: a share (one in :data:`~.problem.OVERLAP_PENALTY`, or as asked) of
+    t_N, plus an overlap penalty: a share (one in :data:`~.problem.OVERLAP_PENALTY`) of
     sum_j c_j x_j + d_N, because overlap is never perfect: small segments have more to hide, and how much of it can be
     hidden is for the lower models to find out.
 Heuristic and bound
@@ -44,7 +44,7 @@ from math import floor
 
 from ..cpsat.backend import Expr, Model, Var, total, weighted
 from .inter_segment import WEIGHT_PARTS, ResidentSet
-from .problem import Answer, SegmentationProblem
+from .problem import OVERLAP_PENALTY, Answer, SegmentationProblem
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SegmentationModel:
                 constraint(j, terms)
         self.redundant()
         work = weighted([self.use[j] for j in columns], [c.cycles for _, c in chosen])
-        model.minimize(problem.overlap_penalty * self.time[-1] + work + self.main[-1])
+        model.minimize(OVERLAP_PENALTY * self.time[-1] + work + self.main[-1])
 
     def one_path(self) -> None:
         """(1)"""

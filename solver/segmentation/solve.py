@@ -66,12 +66,11 @@ def segment(
     budget: Budget | None = None,
     seed: int = 0,
     candidates: Candidates | None = None,
-    overlap_penalty: int = OVERLAP_PENALTY,
 ) -> Segmentation:
     """The best segmentation that the cuts allow.
 
-    ``candidates`` can be handed from call to call, so that columns are priced once. ``overlap_penalty``: see the
-    objective. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
+    ``candidates`` can be handed from call to call, so that columns are priced once. Raises
+    :class:`InfeasibleSearchError` if an operator fits in no segment.
     """
     candidates = candidates or Candidates(graph, machine)
     columns = _admitted(candidates.columns(), cuts, graph)
@@ -79,7 +78,7 @@ def segment(
     removed = 0
     for _ in range(MOST_REMOVALS):
         try:
-            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed, overlap_penalty)
+            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed)
         except InfeasibleSearchError as error:
             raise InfeasibleSearchError(str(error), effort + error.effort) from None
         effort += solution.effort
@@ -123,15 +122,13 @@ def _admitted(columns: Sequence[Column], cuts: Sequence[BendersCut], graph: Grap
     return admitted
 
 
-def _solve(
-    columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int, overlap_penalty: int
-) -> _Solution:
-    problem = SegmentationProblem(columns, graph, machine, overlap_penalty)
+def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int) -> _Solution:
+    problem = SegmentationProblem(columns, graph, machine)
     bounds, best = problem.search()
     if bounds is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), NO_EFFORT)
-    ceiling = best.objective / overlap_penalty if best else float("inf")
-    if best is not None and best.objective <= ceil(overlap_penalty * bounds.bound - 1e-3):
+    ceiling = best.objective / OVERLAP_PENALTY if best else float("inf")
+    if best is not None and best.objective <= ceil(OVERLAP_PENALTY * bounds.bound - 1e-3):
         return _Solution(best, problem, Solved("segmentation", "optimal", ceiling, ceiling, "cycles"))
     useful = np.flatnonzero(bounds.through <= ceiling + 1e-6)
     left_out = ceiling
@@ -148,8 +145,8 @@ def _solve(
         best = answer if best is None or answer.objective < best.objective else best
     if best is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), solution.effort)
-    objective = best.objective / overlap_penalty
-    proven = (solution.bound or 0.0) / overlap_penalty
+    objective = best.objective / OVERLAP_PENALTY
+    proven = (solution.bound or 0.0) / OVERLAP_PENALTY
     bound = min(objective, max(bounds.bound, min(proven, left_out)))
     status = "optimal" if bound >= objective - 1 else "feasible"
     solved = Solved("segmentation", status, objective, bound, "cycles")

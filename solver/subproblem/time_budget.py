@@ -17,11 +17,9 @@ SLACK = 2.0
 SHORT = 5.0
 """Seconds below which a timeout pays for one iteration alone. Chosen, not measured."""
 MOST_ITERATIONS = 6
-MOST_DIVERSIONS = 12
-"""Iterations without a segment of the best plan at most; chosen, not measured."""
 """Iterations at most; more of them repeat segmentations that were tried. Chosen, not measured."""
-HEURISTIC_SECONDS = 0.05
-"""What the published heuristics take for each kind of operator, about. Chosen, not measured."""
+MOST_DIVERSIONS = 12
+"""Iterations without a segment of the best plan at most. Chosen, not measured."""
 ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans. Chosen, not
 measured."""
@@ -39,9 +37,6 @@ ITERATION_SECONDS = 0.2
 """What an iteration takes for each operator, about: searches, prediction and check. Chosen, not measured."""
 LIMITED_BY_TIMEOUT = ("segmentation", "tiling", "residency")
 """The models whose searches may take longer if the timeout is longer."""
-OVERLAP_PENALTIES = (10, 40, 4)
-"""How much of all work is thought to count as time, one part in so many, by iteration: see segmentation. Chosen, not
-measured."""
 WALL_CLOCK_FACTOR = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
 
@@ -52,13 +47,12 @@ measured.
 
 @dataclass(frozen=True)
 class Iteration:
-    """One pass from segmentation to a plan: seconds for each model, and ``overlap_penalty`` for segmentation.
+    """One pass from segmentation to a plan, and the seconds for each model.
 
     ``number`` counts from 1; what comes before the first is 0.
     """
 
     number: int
-    overlap_penalty: int
     segmentation: float
     tiling: float
     residency: float
@@ -77,12 +71,10 @@ def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < SHORT:
-        return (Iteration(1, OVERLAP_PENALTIES[0], 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+        return (Iteration(1, 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
     number = max(1, min(MOST_ITERATIONS, _paid(timeout, ops, kinds)))
     share = search_seconds(timeout)
-    return tuple(
-        Iteration(n + 1, OVERLAP_PENALTIES[n % len(OVERLAP_PENALTIES)], share, share, share, 0.2) for n in range(number)
-    )
+    return tuple(Iteration(n + 1, share, share, share, 0.2) for n in range(number))
 
 
 def search_seconds(timeout: float) -> float:
@@ -97,7 +89,7 @@ def diversions(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
     first = len(iterations(timeout, ops, kinds))
     number = max(0, min(MOST_DIVERSIONS, _paid(timeout, ops, kinds) - first))
     share = search_seconds(timeout) / 4
-    return tuple(Iteration(first + n + 1, OVERLAP_PENALTIES[0], share, share, share, 0.2) for n in range(number))
+    return tuple(Iteration(first + n + 1, share, share, share, 0.2) for n in range(number))
 
 
 def _paid(timeout: float, ops: int, kinds: int) -> int:

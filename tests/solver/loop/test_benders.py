@@ -21,19 +21,18 @@ from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import PlacementOverflow
 from girih.solver.baselines.graphturbo import Heuristics
-from girih.solver.cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
+from girih.solver.cpsat.backend import Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
 from girih.solver.loop import benders, master
 from girih.solver.options import Options, Planned, Progress
 from girih.solver.segmentation.solve import BendersCut, Segmentation
-from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
+from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
 from girih.solver.subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
-    LONGEST_SEARCH,
     WALL_CLOCK_FACTOR,
     iterations,
 )
@@ -141,7 +140,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
         return LocalOverflow(index, segment.ops[0], memory, overflow)
 
-    monkeypatch.setattr(benders._Search, "_heuristics", lambda *_, **__: None)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(benders._Search, "_graphturbo", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")
     graph = graphs.chain(3, dtype="float32")
     assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
@@ -188,36 +187,6 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted(graphs.residual(dtype="float32"), "tiling")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def asked(monkeypatch: pytest.MonkeyPatch, options: Options) -> tuple[list[PlanRequest], Planned]:
-    """What is asked of the models in one planning."""
-    found: list[PlanRequest] = []
-    build = PlanBuilder.build
-
-    def watched(self: PlanBuilder, request: PlanRequest) -> EvaluatedPlan | Infeasibility:
-        found.append(request)
-        answer = build(self, request)
-        if isinstance(answer, Infeasibility):
-            return answer
-        # As if residency had a wide gap.
-        solved = tuple(replace(s, bound=0.0) if s.model == "residency" else s for s in answer.plan.solved)
-        return replace(answer, plan=replace(answer.plan, solved=solved))
-
-    monkeypatch.setattr(PlanBuilder, "build", watched)
-    return found, plan(graphs.residual(), load_machine("stcp920"), options)
-
-
-@pytest.mark.parametrize(("timeout", "seconds"), [(30.0, 15.0), (300.0, LONGEST_SEARCH)])
-def test_the_best_plan_is_polished_for_longer(monkeypatch: pytest.MonkeyPatch, timeout: float, seconds: float) -> None:
-    found, planned = asked(monkeypatch, Options(timeout=timeout))
-    last = found[-1]
-    assert last.residency.limit == pytest.approx(DETERMINISTIC_PER_SECOND * seconds)
-    assert any(
-        (r.segments, r.steps) == (last.segments, last.steps) and r.residency.limit < last.residency.limit
-        for r in found[:-1]
-    )
-    assert last.steps == planned.plan.steps
 
 
 def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:

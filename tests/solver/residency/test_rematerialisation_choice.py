@@ -277,7 +277,7 @@ def test_the_host_makes_nothing_again(name: str) -> None:
 
 def test_an_interrupt_keeps_what_is_rematerialised(monkeypatch: pytest.MonkeyPatch, plans: tuple[Plan, Plan]) -> None:
     _, made = plans
-    monkeypatch.setattr(refine, "polish", lambda *_: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(refine, "mirror", lambda *_: signal.raise_signal(signal.SIGINT))  # pyright: ignore[reportUnknownLambdaType]
     with unhurried():
         planned = plan(skip(), MACHINE, OPTIONS)
     assert planned.log.status == "interrupted"

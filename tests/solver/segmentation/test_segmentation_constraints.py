@@ -19,7 +19,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.inter_segment import WEIGHT_PARTS, ActivationCost
 from girih.solver.segmentation.model import SegmentationModel
-from girih.solver.segmentation.problem import Answer, SegmentationProblem
+from girih.solver.segmentation.problem import OVERLAP_PENALTY, Answer, SegmentationProblem
 from girih.solver.segmentation.shortest_path import Boundaries, PathBounds
 from girih.solver.segmentation.solve import segment
 from girih.solver.segmentation.splits import SegmentSplit
@@ -33,7 +33,7 @@ NAMES = ("a", "b", "c")
 
 def drawn(rng: random.Random) -> SegmentationProblem:
     """Eight columns of one to three operators over four boundaries, with all figures at random."""
-    problem = SegmentationProblem([], GRAPH, TINY, overlap_penalty=rng.choice((4, 10, 40)))
+    problem = SegmentationProblem([], GRAPH, TINY)
     problem.main_rate, problem.capacity, problem.reserve = 1.0, CAPACITY, RESERVE
     runs = [(first, first) for first in range(4)] + [(0, 1), (1, 3), (2, 3), (0, 2)]
     for first, last in runs:
@@ -97,7 +97,7 @@ def by_two_clocks(problem: SegmentationProblem, given: Decisions) -> int | None:
         main = max(main + traffic, cores - ahead)
         work += column.cycles
         moved += traffic
-    return problem.overlap_penalty * cores + work + moved
+    return OVERLAP_PENALTY * cores + work + moved
 
 
 def by_the_model(problem: SegmentationProblem, given: Decisions) -> int | None:
@@ -162,7 +162,7 @@ def test_the_answer_of_the_solver_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
                 single[column.first] = j
         answer = problem.with_greedy_residency(tuple(single[p] for p in range(len(GRAPH.ops))))
         assert answer is not None
-        poorest.append(answer.objective / problem.overlap_penalty)
+        poorest.append(answer.objective / OVERLAP_PENALTY)
         return bounds, answer
 
     poorest: list[float] = []
