@@ -42,7 +42,7 @@ ALL_ON: Disabled = frozenset()
 
 SWITCHES: Mapping[Switch, str] = {
     # The loop.
-    "excluded-segments": "Where time and a gap are left, segmentation does without one segment of the best plan at a time.",
+    "excluded-segments": "Where a gap and time are left, segmentation does without one segment of the best plan.",
     "learned-costs": "A segment that takes longer than estimated costs what it takes in the iterations that follow.",
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
