@@ -342,3 +342,22 @@ def test_a_network_of_one_number() -> None:
     net.softmax("s", net.input("x", 1))
     graph = net.graph()
     assert segment(graph, load_machine("tiny")).segments
+
+
+def test_columns_that_do_not_fit_in_all_cells_are_removed(tiny: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that were chosen at once and whatever contains them, until what is chosen fits."""
+    graph = graphs.chain(6)
+    before = segment(graph, tiny)
+    assert sum(len(s.ops) > 1 for s in before.segments) > 1 and not before.note
+    exact = Candidates.exact_local_bytes
+
+    def larger(candidates: Candidates, column: Column) -> int:
+        return candidates.capacity + 1 if column.first < column.last else exact(candidates, column)
+
+    monkeypatch.setattr(Candidates, "exact_local_bytes", larger)
+    after = segment(graph, tiny)
+    assert [s.ops for s in after.segments] == [(op.name,) for op in graph.ops]
+    assert after.note.endswith("columns did not fit in all their cells")
+    monkeypatch.setattr(Candidates, "exact_local_bytes", lambda candidates, _: candidates.capacity + 1)
+    with pytest.raises(InfeasibleError, match="operator conv"):
+        segment(graph, tiny)

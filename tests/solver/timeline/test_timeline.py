@@ -178,3 +178,20 @@ def test_what_tiles_read_is_remembered_for_each_producer_and_each_load() -> None
 def copies_of(box: Box, dtype: str) -> list[Box]:
     """The chunks of a box, counted from its corner."""
     return dma_chunks(full(shape_of(box)), DTYPES[dtype])
+
+
+@pytest.mark.parametrize(
+    ("target", "shape"), [("tiny", (21, 20, 20)), ("stcp920", (44, 43, 32)), ("stcp920", (65, 64, 32))]
+)
+def test_all_chunks_are_stored_where_cores_have_unequally_many(target: str, shape: tuple[int, ...]) -> None:
+    machine = load_machine(target)
+    net = graphs.Net("uneven", DTYPE[target])
+    net.elementwise("y", "max", net.input("x", *shape), 0.0)
+    graph = net.graph()
+    plan = plain_plan(graph, machine)
+    cells = Cells(graph)
+    owned = [cells.cell(plan.segments[0], 0, core).owned["y"] for core in range(machine.cores)]
+    assert len({len(dma_chunks(box, DTYPES[DTYPE[target]])) for box in owned}) == 2
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.02 * simulated
