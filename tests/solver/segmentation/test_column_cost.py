@@ -1,0 +1,81 @@
+"""What a column waits for its weights: the recurrence of the docstring, split by split and operator by operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.segmentation.column_cost import SplitCosts
+from girih.solver.segmentation.split_cost import OperatorCosts
+from tests.support import graphs
+
+
+def work_before_weights() -> Graph:
+    """Convolutions with few weights, and then products with many: these wait beyond the end of those."""
+    net = graphs.Net("late weights", "float32")
+    x = net.conv("a", net.input("x", 2, 16, 16, 8), 16, kernel=3)
+    x = net.conv("b", x, 16, kernel=3)
+    x = net.matmul("c", net.flatten("pool", x), 256)
+    net.matmul("d", x, 96)
+    return net.graph()
+
+
+GRAPHS = {"equal weights": graphs.chain(5, batch=2, size=2, channels=48), "late weights": work_before_weights()}
+
+
+def with_shared(machine: Machine, capacity: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacity) if m.role == "shared" else m for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+def waited(costs: SplitCosts, machine: Machine, rate: float, split: int, period: float) -> float:
+    """Of the operators k of an instance: the end E_k, from its cycles and from E_j + W_k - W_j - b of all before it."""
+    run, graph = costs.run, costs.graph
+    ops = graph.ops[run.first : run.last + 1]
+    room = (machine.role("shared").capacity - int(run.shared_bytes[split])) / rate
+    stretch = period / max(1, sum(int(of_op[split]) for of_op in run.op_cycles))
+    ends, weights = [0.0], [0.0]
+    for op, of_op in zip(ops, run.op_cycles, strict=True):
+        constants = [n for n in dict.fromkeys(op.inputs) if n in graph.constant_names]
+        total = weights[-1] + sum(int(run.entering[n].footprint_bytes[split]) for n in constants) / rate
+        fetched = [e + total - w - room for e, w in zip(ends, weights, strict=True)]
+        ends.append(max(ends[-1] + int(of_op[split]) * stretch, *fetched))
+        weights.append(total)
+    return max(0.0, ends[-1] - period)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("capacity", [24 << 10, 48 << 10, 1 << 20])
+def test_weights_that_have_no_room_are_waited_for(name: str, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = with_shared(load_machine("tiny"), capacity)
+    stalls: list[tuple[float, float]] = []
+    compute = SplitCosts._weight_stall  # pyright: ignore[reportPrivateUsage]
+
+    def checked(costs: SplitCosts, period: NDArray[np.float64], operators: OperatorCosts) -> NDArray[np.float64]:
+        found = compute(costs, period, operators)
+        for split in range(len(period)):
+            expected = waited(costs, machine, operators.rates.main, split, float(period[split]))
+            stalls.append((float(found[split]), expected))
+        return found
+
+    monkeypatch.setattr(SplitCosts, "_weight_stall", checked)
+    columns = Candidates(GRAPHS[name], machine).columns()
+    found, expected = zip(*stalls, strict=True)
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert any(stall > 1 for stall in found) == (capacity < 1 << 20) and len(columns) > 5
+
+
+def test_the_wait_is_part_of_the_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = with_shared(load_machine("tiny"), 48 << 10)
+    late = {(c.first, c.last, c.split): c.cycles for c in Candidates(GRAPHS["equal weights"], machine).columns()}
+    monkeypatch.setattr(SplitCosts, "_weight_stall", lambda *_: 0.0)
+    early = {(c.first, c.last, c.split): c.cycles for c in Candidates(GRAPHS["equal weights"], machine).columns()}
+    both = late.keys() & early.keys()
+    assert all(late[key] >= early[key] for key in both) and any(late[key] > early[key] for key in both)
