@@ -10,8 +10,8 @@ target is free:
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
-they issue broadcasts in turn. An instruction or a copy goes at the pace of the banks that serve it; conflicts among
-several of them are not predicted.
+they issue broadcasts in turn. An instruction or a copy goes at the pace of the banks that serve it, and the matrix
+engine waits for loads into the banks that it reads weights from; other conflicts are not predicted.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class _Simulation:
                 for part, busy in enumerate(kind.matrix):
                     matrix = max(matrix, ready, weights.claim(index, part))
                     first = matrix if first is None else first
-                    matrix += busy
+                    matrix = weights.multiply(matrix, busy)
                     weights.release(matrix + matrix_latency)
                 result = matrix + matrix_latency
                 free[version] = result

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.box import Span
-from ...ir.graph import Op
+from ...ir.graph import DTYPES, Op
+from ...ir.machine import Machine
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.dma_chunks import receivers
-from ..cost.instructions import Transfer
+from ..cost.instructions import Transfer, route
 from ..cost.tile_walk import TileWalk
 from .data_movement import Movement
 from .link_sharing import Area
@@ -39,6 +40,7 @@ class WeightBuffer:
         self._held: list[int | None] = [None] * len(versions)
         self._next = 0
         self._claimed: Area | None = None
+        self._delay = 0.0
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
@@ -60,11 +62,19 @@ class WeightBuffer:
         self._next += 1
         self._held[version] = key
         area = self._claimed = self._versions[version]
+        if len(self._versions) > 1 and _shares_bank(self._movement.machine, area, self._versions):
+            self._delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
         free = max(area.floor, area.last)
         move = self._walk.loads[key]
         area.ready = self._broadcast(key, free, move) if self._local is None else self._move(self._local, free, move)
         area.use(area.ready)
         return area.ready
+
+    def multiply(self, start: float, busy: int) -> float:
+        """When the matrix engine, ``busy`` for so long alone, is done with what was claimed last."""
+        stop = start + busy + self._delay
+        self._delay = 0.0
+        return stop
 
     def release(self, stop: float) -> None:
         """The matrix engine is done with the version claimed last."""
@@ -90,3 +100,25 @@ class WeightBuffer:
         self._movement.busy["copy in"] += stop - start
         local.use(stop + move.latency)
         return self._movement.over(stop + move.latency)
+
+
+def conflict_cycles(machine: Machine) -> float:
+    """Cycles that a byte of weights costs the matrix engine if it is loaded into a bank that the engine reads.
+
+    A load of b bytes takes b / r cycles, in which both want d + r of a bank that serves p: the engine is slowed by
+    (d + r) / p. An engine that wants more than p goes at that pace already.
+    """
+    engine, served = machine.engine_for("matrix"), float(machine.role("weights").bytes_per_cycle)
+    wanted = engine.columns * max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
+    loaded = min(served, float(route(machine, "shared", "weights").bytes_per_cycle))
+    return max(0.0, (min(served, wanted) + loaded - served) / (loaded * served))
+
+
+def _shares_bank(machine: Machine, area: Area, versions: Sequence[Area]) -> bool:
+    """Whether an area has a bank of the weight memory in common with another one."""
+    memory = machine.role("weights")
+    bank = memory.capacity // memory.banks
+    if memory.interleave:
+        return True
+    first, last = area.low // bank, max(area.low, area.high - 1) // bank
+    return any(v is not area and v.low // bank <= last and first <= max(v.low, v.high - 1) // bank for v in versions)

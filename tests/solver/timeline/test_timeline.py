@@ -21,6 +21,7 @@ from girih.solver.cost.instructions import Transfers
 from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
 from girih.solver.timeline.predict import PredictedTimeline, predict
+from girih.solver.timeline.weight_buffer import conflict_cycles
 from tests.support import graphs
 from tests.support.plain_plans import plain_plan
 
@@ -62,6 +63,20 @@ def test_memories_that_serve_less_than_the_array_wants_slow_it(layer: str, role:
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
+
+
+def test_loads_into_the_bank_that_the_matrix_engine_reads_cost_it_cycles() -> None:
+    # The array takes 32 halves a cycle, loads bring 64 bytes: of 128 for both, a bank of 64 lacks one byte for each
+    # that is loaded, and one of 96 half a byte; where the array gets less than it wants, each byte comes on top.
+    machine = load_machine("stcp920")
+
+    def cost(served: int) -> float:
+        memories = (replace(m, bytes_per_cycle=served) if m.role == "weights" else m for m in machine.memories)
+        return conflict_cycles(replace(machine, memories=tuple(memories)))
+
+    assert cost(256) == cost(128) == 0.0
+    assert cost(96) == pytest.approx(32 / (64 * 96))
+    assert (cost(64), cost(32)) == (pytest.approx(1 / 64), pytest.approx(1 / 32))
 
 
 def test_slots_follow_one_another_behind_barriers() -> None:
