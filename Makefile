@@ -17,7 +17,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -66,6 +66,10 @@ bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUT
 bench-calibration: JSON ?= $(BUILD)/calibration.json
 bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim and published figures; tables go to JSON=FILE
 	$(PY) -m benchmarks.calibration.report --networks $(BUILD)/networks.json $(BUILD)/published.json --json $(JSON)
+
+bench-fit: JSON ?= $(BUILD)/fit.json
+bench-fit: $(VENV)/.installed-dev | $(BUILD) ## fit the guesses of stcp920 to published figures, half of them held out; errors go to JSON=FILE, ARGS="..." to the script
+	$(PY) -m benchmarks.calibration.fit --programs $(BUILD)/fit --json $(JSON) $(ARGS)
 
 bench-hostile: JSON ?= $(BUILD)/hostile.json
 bench-hostile: $(VENV)/.installed-dev | $(BUILD) ## compile thousands of damaged files; counts, defects and messages go to JSON=FILE, ARGS="..." to the script
