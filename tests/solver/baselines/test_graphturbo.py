@@ -24,7 +24,7 @@ from girih.solver import plan
 from girih.solver.baselines.graphturbo.binding import bind
 from girih.solver.baselines.graphturbo.group import group
 from girih.solver.baselines.graphturbo.level import LEVELS
-from girih.solver.baselines.graphturbo.spill import Spilling, spill
+from girih.solver.baselines.graphturbo.spill import Spilling, _Candidate, spill  # pyright: ignore[reportPrivateUsage]
 from girih.solver.baselines.graphturbo.split import SplitInfo, Splitter
 from girih.solver.baselines.graphturbo.tile_size import OperatorOverflow, Tiles
 from girih.solver.cpsat import backend as cp
@@ -223,6 +223,37 @@ def spilled(problem: ResidencyProblem, room: int, ahead: int = 0) -> list[Shared
             together = a.live[0] < b.live[1] and b.live[0] < a.live[1]
             assert not together or a.address + a.bytes <= b.address or b.address + b.bytes <= a.address
     return here
+
+
+def test_what_is_read_again_stays_where_there_is_room() -> None:
+    """A constant of slots 0, 1 and 3 beside one of slot 2: one fetch of each, or in less room one for each use."""
+    again = FetchItem((TensorBlock("conv0.w", (), 64, 64),), (Use(0, 1), Use(1, 1), Use(3, 1)))
+    once = FetchItem((TensorBlock("conv1.w", (), 128, 128),), (Use(2, 1),))
+    problem = ResidencyProblem((1,) * 4, 0, (again, once), (), {}, 1.0, ())
+
+    def lives(room: int) -> list[tuple[str, tuple[int, int]]]:
+        return sorted((b.tensor, b.live) for b in spilled(problem, room) if b.memory == "LLB")
+
+    assert lives(192) == [("conv0.w", (0, 4)), ("conv1.w", (2, 3))]
+    assert lives(128) == [("conv0.w", (0, 1)), ("conv0.w", (1, 2)), ("conv0.w", (3, 4)), ("conv1.w", (2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("resident", "slots", "expected"),
+    [
+        (((0, 4, 64),), (1, 2), True),
+        (((0, 2, 64),), (2, 3), False),
+        (((2, 4, 64),), (0, 2), False),
+        (((1, 2, 64),), (1, 2), False),
+        (((0, 1, 64), (2, 5, 64)), (3, 4), True),
+        (((0, 3, 64), (4, 5, 64)), (3, 5), False),
+    ],
+)
+def test_what_lives_for_single_slots_blocks_nothing(
+    resident: tuple[tuple[int, int, int], ...], slots: tuple[int, int], expected: bool
+) -> None:
+    """One of its spans is longer than a slot and overlaps these."""
+    assert _Candidate(0, None, resident, ()).blocks(*slots) == expected
 
 
 def test_what_fits_stays() -> None:
