@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
-from girih.solver.loop.evaluate import evaluate_segments
+from girih.solver.loop import local_search
+from girih.solver.loop.evaluate import Evaluation, evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.local_search import Neighbourhood, align, coarsen
 from girih.solver.loop.resegment import aligned, bare, coarser
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
+from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tile_choice import TilingCuts
@@ -109,9 +113,18 @@ def test_the_loop_tries_it() -> None:
         replace(MACHINE, memories=memories), *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
     )
     spilled = best(incumbent)
-    align(incumbent, around)
+    assert align(incumbent, around) == around
     assert best(incumbent).cycles_predicted < spilled.cycles_predicted
     assert not any(b.store for b in best(incumbent).shared if b.tensor == MADE)
+
+
+def test_what_it_learns_of_tiles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    incumbent, around = planned(MACHINE, *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments)
+    learned = TilingCuts().without_aliasing(best(incumbent).segments[0])
+    refused = Evaluation(Infeasibility(0, A, "local", 2, 1, ""), learned)
+    monkeypatch.setattr(local_search, "aligned", lambda *_: ())
+    monkeypatch.setattr(local_search, "evaluate_segments", lambda *_: refused)
+    assert align(incumbent, around) == replace(around, cuts=learned) != around
 
 
 def test_fewer_instances_if_they_fit() -> None:
