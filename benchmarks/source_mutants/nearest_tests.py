@@ -12,7 +12,7 @@ def nearest_tests(root: Path, source: str) -> list[str]:
 
     Those of its folder's mirror (``solver/banks/model.py``: ``tests/solver/banks``), or of the first folder above that
     has any; in it those first that import the module, or are called after it. Then all others that import the module,
-    and the golden files, which compile and run two networks.
+    those of the folders above the mirror, and the golden files, which compile and run two networks.
     """
     path = Path(source)
     mirror = root / "tests" / path.parent
@@ -27,5 +27,6 @@ def nearest_tests(root: Path, source: str) -> list[str]:
 
     near = sorted(mirror.glob("test_*.py"), key=lambda t: (not imports(t), path.stem not in t.stem, t.name))
     others = [t for t in sorted((root / "tests").rglob("test_*.py")) if t not in near and imports(t)]
-    goldens = [t for t in sorted((root / LAST).glob("test_*.py")) if t not in near and t not in others]
-    return [t.relative_to(root).as_posix() for t in (*near, *others, *goldens)]
+    above = [t for f in mirror.parents if root / "tests" in f.parents for t in sorted(f.glob("test_*.py"))]
+    goldens = sorted((root / LAST).glob("test_*.py"))
+    return list(dict.fromkeys(t.relative_to(root).as_posix() for t in (*near, *others, *above, *goldens)))

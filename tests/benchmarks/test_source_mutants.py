@@ -64,6 +64,7 @@ def test_nearest_tests() -> None:
     assert found[0] == "tests/solver/banks/test_placement.py"
     assert found[-1].startswith("tests/goldens/")
     assert all((ROOT / name).is_file() for name in found) and len(set(found)) == len(found)
+    assert "tests/solver/test_switches.py" in found[1:-1] and not any(name.count("/") == 1 for name in found)
     # There is no such folder among the tests: the one above it.
     assert nearest_tests(ROOT, "frontend/relax/nests.py")[0].startswith("tests/frontend/test_")
 
