@@ -40,7 +40,6 @@ from girih.api.tolerance.rounding import tolerances
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.program import Program
-from girih.ir.semantics.rematerialise import planned_graph
 from girih.ir.trace import Trace
 from girih.simulator import simulate
 
@@ -181,7 +180,7 @@ def compiled(name: str, timeout: float) -> Subject:
     inputs = make_inputs(package, 0)
     batched = {p.name for p in package.graph.inputs if p.batch_axis == 0}
     reference = reference_outputs(package.model, inputs, batched=batched)
-    exact = evaluate_graph(planned_graph(package.graph, package.plan), inputs, cuts=reduce_cuts(package.plan))
+    exact = evaluate_graph(package.graph, inputs, cuts=reduce_cuts(package.plan))
     used = {port.name: inputs[port.name] for port in package.program.inputs}
     graph, machine = package.graph, package.machine
     return Subject.tried(name, package.program, machine, graph, used, exact, reference.outputs, reference.samples)

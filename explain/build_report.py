@@ -6,14 +6,13 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.semantics.rematerialise import planned_graph
 from ..ir.trace import Trace
 from .cycles.account import cycle_breakdown
 from .cycles.engine_loads import engine_loads
 from .cycles.losses import verdict
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, Log, gap, model_rows
-from .plan_tables import ending, host_rows, operator_rows, rematerialised_rows, segment_rows, waiting
+from .plan_tables import ending, host_rows, operator_rows, segment_rows, waiting
 from .report import Report, ReportSummary
 from .warnings import compilation_warnings
 
@@ -21,7 +20,6 @@ from .warnings import compilation_warnings
 def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
     """Explain a compilation by a run of its program, of which only ``trace``'s times are read."""
     breakdown = cycle_breakdown(graph, plan, program, machine, trace)
-    network, graph = graph, planned_graph(graph, plan)
     loads = engine_loads(graph, plan, program, machine)
     summary = ReportSummary(
         network=graph.name,
@@ -31,7 +29,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         batch=graph.batch,
         segments=len(plan.segments),
         steps=len(plan.steps),
-        operators=len(network.ops),
+        operators=len(graph.ops),
         host_operators=sum(1 for op in graph.ops if op.host),
         instructions=program.instructions,
         cycles_predicted=plan.cycles_predicted,
@@ -51,7 +49,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
     )
     return Report(
         summary=summary,
-        warnings=compilation_warnings(network, program, machine),
+        warnings=compilation_warnings(graph, program, machine),
         models=model_rows(plan, log),
         breakdown=breakdown,
         verdict=verdict(breakdown.operators, machine),
@@ -59,6 +57,5 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),
         operators=operator_rows(graph, plan, program, loads),
-        rematerialised=rematerialised_rows(plan),
         hosts=host_rows(graph),
     )

@@ -62,15 +62,6 @@ class OperatorRow:
 
 
 @dataclass(frozen=True)
-class RematerialisedRow:
-    """An operator that is rematerialised in ``segment``, for ``readers``, so that its result need not be moved."""
-
-    operator: str
-    segment: int
-    readers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class HostRow:
     """An operator that no engine of the machine runs, and why."""
 
@@ -160,12 +151,6 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
                 )
             )
     return tuple(rows)
-
-
-def rematerialised_rows(plan: Plan) -> tuple[RematerialisedRow, ...]:
-    """One row for each operator that runs again."""
-    segment_of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
-    return tuple(RematerialisedRow(r.op, segment_of[r.readers[0]], r.readers) for r in plan.rematerialised)
 
 
 def host_rows(graph: Graph) -> tuple[HostRow, ...]:

@@ -11,7 +11,7 @@ from ..ir.files import write_text
 from .cycles.breakdown import CycleBreakdown
 from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
-from .plan_tables import HostRow, OperatorRow, RematerialisedRow, SegmentRow
+from .plan_tables import HostRow, OperatorRow, SegmentRow
 from .text import render
 from .units import plural, printable
 
@@ -23,11 +23,10 @@ class ReportSummary:
     """The whole in a few numbers. ``ratio`` is cycles over the lower bound.
 
     Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
-    results are stored). ``operators`` are those of the network: what is rematerialised counts once. ``cycles`` and
-    ``seconds_at_clock`` are of the run. ``solver_status`` is what ended the search (``solver/options.py`` has the
-    values), and ``solver_reason`` says so as a sentence; ``gap`` is the distance from the predicted cycles to the lower
-    bound as a share of the former. ``solver_seconds`` is wall time, ``None`` where the log is from a file; ``plans`` is
-    the number of complete plans.
+    results are stored). ``cycles`` and ``seconds_at_clock`` are of the run. ``solver_status`` is what ended the search
+    (``solver/options.py`` has the values), and ``solver_reason`` says so as a sentence; ``gap`` is the distance from
+    the predicted cycles to the lower bound as a share of the former. ``solver_seconds`` is wall time, ``None`` where
+    the log is from a file; ``plans`` is the number of complete plans.
     """
 
     network: str
@@ -84,7 +83,6 @@ class Report:
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]
     operators: tuple[OperatorRow, ...]
-    rematerialised: tuple[RematerialisedRow, ...]
     hosts: tuple[HostRow, ...]
 
     def __str__(self) -> str:

@@ -159,17 +159,6 @@ class Op:
                 return position
         return None
 
-    def renamed(self, name: str, names: Mapping[str, str]) -> Op:
-        """Called ``name``, with other names for the tensors and buffers in ``names``."""
-        return replace(
-            self,
-            name=name,
-            inputs=tuple(dict.fromkeys(names.get(n, n) for n in self.inputs)),
-            outputs=tuple(names.get(n, n) for n in self.outputs),
-            buffers=tuple(replace(b, name=names.get(b.name, b.name)) for b in self.buffers),
-            stages=tuple(stage.renamed(names) for stage in self.stages),
-        )
-
 
 @dataclass(frozen=True)
 class ContractionAxes:

@@ -162,22 +162,10 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Rematerialisation:
-    """``op`` runs a second time, for ``readers``, which are in one segment.
-
-    See :mod:`girih.ir.semantics.rematerialise`.
-    """
-
-    op: str
-    readers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
-    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for; with ``rematerialised``, its
-    operators are those of :func:`girih.ir.semantics.rematerialise.with_reruns`.
+    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for.
     """
 
     strategy: str
@@ -195,7 +183,6 @@ class Plan:
     lower_bound_reason: str
     predictions: tuple[Prediction, ...]
     solved: tuple[Solved, ...]
-    rematerialised: tuple[Rematerialisation, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:

@@ -6,7 +6,6 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
-from ..ir.semantics.rematerialise import planned_graph
 
 
 def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:
@@ -17,7 +16,7 @@ def lower(graph: Graph, plan: Plan, machine: Machine) -> Program:
     # TVM takes two seconds to import: only a lowering pays for it.
     from .program.assemble import assemble
 
-    return assemble(planned_graph(graph, plan), plan, machine)
+    return assemble(graph, plan, machine)
 
 
 __all__ = ["lower"]

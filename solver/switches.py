@@ -26,7 +26,6 @@ Switch = Literal[
     "multi-buffering",
     "operator-order",
     "producer-stall",
-    "rematerialisation",
     "residency-windows",
     "result-parts",
     "stalled-depths",
@@ -46,7 +45,6 @@ SWITCHES: Mapping[Switch, str] = {
     "learned-costs": "A segment that takes longer than estimated costs what it takes in the iterations that follow.",
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
-    "rematerialisation": "Results are computed again where they are read instead of moved through main memory.",
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

@@ -11,7 +11,6 @@ from ...ir.graph import Graph
 from ...ir.machine import Engine, Machine
 from ...ir.plan import Plan
 from ...ir.program import Program
-from ...ir.semantics.rematerialise import planned_graph
 from ...ir.trace import Trace
 from .breakdown import BreakdownRow, CycleBreakdown
 from .critical_path import CriticalPath, Node
@@ -22,8 +21,8 @@ from .ledger import Ledger
 
 
 def cycle_breakdown(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> CycleBreakdown:
-    """All cycles of a run; what ``plan`` rematerialises, of which the lower bound knows nothing, is *extra*."""
-    account = _Account(planned_graph(graph, plan), plan, program, machine, trace)
+    """All cycles of a run."""
+    account = _Account(graph, plan, program, machine, trace)
     works = {work.resource: work for work in unavoidable(graph, machine)}
     bound = bounding(tuple(works.values())).resource
     engines = [e for e in machine.engines if account.runs(e) or e.name == bound]

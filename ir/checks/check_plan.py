@@ -16,7 +16,6 @@ from ..machine import Machine
 from ..plan import Plan, Segment, Tile
 from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.cell import count, leaving
-from ..semantics.rematerialise import planned_graph
 from .plan_facts import Facts, Geometry
 from .plan_local_memory import check_local
 from .plan_shared_memory import check_shared
@@ -37,12 +36,10 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
             f"it is for a network with SHA-256 {plan.graph_sha256[:_DIGITS] or 'missing'}, and {graph.name} has "
             f"{graph.digest[:_DIGITS]}; compile {graph.name} again"
         )
-    graph = planned_graph(graph, plan)
     geometry = geometry or Geometry(graph)
     assert geometry.graph is graph
     facts = Facts(plan, machine, geometry)
     _check_partition(facts)
-    _check_rematerialised(plan)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)
     _check_steps(facts)
@@ -82,15 +79,6 @@ def _check_partition(facts: Facts) -> None:
         place += len(segment.ops)
     if place != len(wanted):
         fail(f"the segments hold {place} operators, and the graph has {len(wanted)}")
-
-
-def _check_rematerialised(plan: Plan) -> None:
-    """What runs again, and those that it runs again for, are in one segment."""
-    segment_of = {name: index for index, segment in enumerate(plan.segments) for name in segment.ops}
-    for wanted in plan.rematerialised:
-        where = sorted({segment_of[name] for name in wanted.readers})
-        if len(where) > 1:
-            fail(f"{wanted.op} is to run again for readers in segments {', '.join(map(str, where))}, not in one")
 
 
 def _check_segment(facts: Facts, index: int, segment: Segment) -> None:

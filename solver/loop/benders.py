@@ -63,7 +63,7 @@ from ..subproblem.time_budget import (
 )
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
-from .local_search import improve
+from .local_search import Neighbourhood, improve
 from .master import Cuts, Master, cost_cuts
 from .precheck import check_smallest
 from .resegment import bare
@@ -89,7 +89,7 @@ def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Liste
         except KeyboardInterrupt:
             if incumbent.best is None:
                 raise
-    return incumbent.planned(graph, *search.ending())
+    return incumbent.planned(*search.ending())
 
 
 def _fits_main_memory(graph: Graph, machine: Machine) -> None:
@@ -168,8 +168,8 @@ class _Search:
             self._diversify(more)
         if self.options.timeout < SHORT:
             self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
-        number = len(budgets) + len(more) + 1
-        improve(self.incumbent, self.master.candidates, self.cuts.tiling, replace(budgets[0], number=number))
+        last = replace(budgets[0], number=len(budgets) + len(more) + 1)
+        improve(self.incumbent, Neighbourhood(self.subproblem, self.master.candidates, self.cuts.tiling, last))
 
     def _layerwise(self) -> None:
         """One operator after the other through main memory."""
@@ -205,7 +205,7 @@ class _Search:
             self.graph, self.machine, self.subproblem.cells, LEVELS[level], self.options.seed, self.incumbent.note
         )
         plan = replace(heuristics.plan().plan, strategy=self.options.strategy)
-        self.incumbent.offer(0, plan, None, self.subproblem)
+        self.incumbent.offer(0, plan, None)
 
     # The iterations.
 

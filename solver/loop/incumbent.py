@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...ir.checks.check_plan import check_plan
-from ...ir.graph import Graph
 from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
 from ..effort import Effort
 from ..options import Ending, ModelRun, Planned
 from ..subproblem.plan_builder import PlanRequest
-from ..subproblem.subproblem import Subproblem
 
 
 @dataclass(frozen=True)
 class Best:
-    """A plan, what it answers (``None``: heuristics made it), and the models that it came from."""
+    """A plan, and what it answers (``None``: heuristics made it)."""
 
     plan: Plan
     request: PlanRequest | None
-    subproblem: Subproblem
 
     def answers(self, *models: str) -> tuple[Solved, ...]:
         """What these models answered."""
@@ -53,12 +49,12 @@ class Incumbent:
         """Whether the best plan cannot be better, or there is no time to look for one."""
         return self.best is not None and (self.is_optimal or self.is_over)
 
-    def offer(self, iteration: int, plan: Plan, request: PlanRequest | None, subproblem: Subproblem) -> None:
+    def offer(self, iteration: int, plan: Plan, request: PlanRequest | None) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
         plan = replace(plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
         better = self.best is None or plan.cycles_predicted < self.best.plan.cycles_predicted
         if better:
-            self.best = Best(plan, request, subproblem)
+            self.best = Best(plan, request)
         status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
         solved = Solved("plan", status, float(plan.cycles_predicted), float(self.bound), "cycles")
         note = f"iteration {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")
@@ -70,11 +66,7 @@ class Incumbent:
         if self.record.interrupts.seen and self.best is None:
             raise KeyboardInterrupt
 
-    def planned(self, network: Graph, ending: Ending, unpaid: tuple[str, ...]) -> Planned:
-        """The best plan, as one for the network, with the log; ``ending`` unless the user or the clock ended it."""
+    def planned(self, ending: Ending, unpaid: tuple[str, ...]) -> Planned:
+        """The best plan with the log; ``ending`` unless the user or the clock ended it."""
         assert self.best is not None
-        rematerialised = self.best.subproblem.rematerialised
-        plan = replace(self.best.plan, graph_sha256=network.digest, rematerialised=rematerialised)
-        if rematerialised:
-            check_plan(plan, network, self.best.subproblem.machine)
-        return Planned(plan, self.record.log(ending, unpaid))
+        return Planned(self.best.plan, self.record.log(ending, unpaid))

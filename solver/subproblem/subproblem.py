@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import Rematerialisation, Segment, Solved
+from ...ir.plan import Segment, Solved
 from ...ir.semantics.cell import Cells
 from ..effort import NO_EFFORT, Effort
 from ..options import ModelRun, Options
@@ -23,20 +23,13 @@ from .time_budget import Iteration
 
 
 class Subproblem:
-    """``rematerialised`` tells how ``graph`` came from the network (see :mod:`girih.ir.semantics.rematerialise`).
+    """``note`` hears of each answer of each model."""
 
-    ``note`` hears of each answer of each model.
-    """
-
-    def __init__(
-        self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None],
-        rematerialised: tuple[Rematerialisation, ...] = (),
-    ) -> None:  # fmt: skip
+    def __init__(self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None]) -> None:
         self.graph = graph
         self.machine = machine
         self.options = options
         self.note = note
-        self.rematerialised = rematerialised
         self.cells = Cells(graph)
         self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled)
         self.is_layerwise = options.strategy == "layerwise"

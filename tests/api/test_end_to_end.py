@@ -10,9 +10,7 @@ import pytest
 
 import girih
 from girih.api.run import compare_with_graph, compare_with_network, make_inputs
-from girih.ir.load_machine import load_machine
 from girih.models import build
-from tests.support.onnx_models import Model
 
 pytestmark = pytest.mark.usefixtures("unhurried_solver")
 
@@ -133,32 +131,3 @@ def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
     assert one.graph.digest == another.graph.digest == one.plan.graph_sha256
     assert one.plan_sha256 == another.plan_sha256
     assert one.program_sha256 == another.program_sha256
-
-
-def test_a_rematerialised_result_is_run_checked_and_explained(tmp_path: Path) -> None:
-    """A large result is needed early and late, and was made of little."""
-    model = Model()
-    x = model.input("x", "N", 4, 32, 32)
-    t = y = model.node("Conv", x, model.weight("wide", 32, 4, 1, 1), name="t")
-    for number in range(4):
-        y = model.node("Conv", y, model.weight(f"w{number}", 32, 32, 3, 3), name=f"c{number}", pads=[1, 1, 1, 1])
-    model.node("Add", y, t, name="sum")
-    tiny = load_machine("tiny")
-    memories = tuple(replace(m, capacity=96 << 10) if m.role == "shared" else m for m in tiny.memories)
-    network = model.build("sum").SerializeToString()
-    made = girih.compile(network, target=replace(tiny, memories=memories), batch=2, solver_timeout=6, cache=tmp_path)
-    assert [r.op for r in made.plan.rematerialised] == ["t"]
-    result = made.run(check="exact")
-    assert result.check is not None and result.check.passed
-    report = made.explain(result.trace)
-    assert [(row.operator, row.readers) for row in report.rematerialised] == [
-        ("t", made.plan.rematerialised[0].readers)
-    ]
-    assert "Rematerialised: operators that run again" in str(report)
-    # The bound knows nothing of the second run.
-    rows = [row for row in report.breakdown.operators if row.op.startswith("t")]
-    assert sum(row.work == 0 for row in rows) == 1
-    made.save(tmp_path / "net.girih")
-    assert girih.load(tmp_path / "net.girih").run().cycles == result.cycles
-    again = girih.compile(network, target=replace(tiny, memories=memories), batch=2, solver_timeout=6, cache=tmp_path)
-    assert again.cached["plan"] and again.cached["lower"] and again.plan == made.plan

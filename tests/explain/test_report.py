@@ -137,7 +137,6 @@ def test_json_has_every_table() -> None:
         "memories",
         "traffic",
         "operators",
-        "rematerialised",
         "hosts",
     ]
     assert len(found["operators"]) == len(compiled_residual().graph.ops)

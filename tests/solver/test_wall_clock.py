@@ -19,7 +19,6 @@ from girih.solver.cpsat.backend import Budget, Model, Solution
 from girih.solver.effort import NO_EFFORT, Effort, InfeasibleSearchError
 from girih.solver.options import Options, Planned
 from girih.solver.residency import buffers, neighbourhood, repair
-from girih.solver.residency.rematerialisation import solve as rematerialisation
 from girih.solver.segmentation import solve as segmentation
 from girih.solver.segmentation.problem import SegmentationProblem
 from girih.solver.subproblem import tile_choice
@@ -29,7 +28,7 @@ from tests.support import graphs
 from tests.support.cpsat import unhurried
 
 MACHINE = load_machine("tiny")
-LONG = Options(timeout=60.0, disabled=frozenset({"aligned-splits", "fewer-instances"}))
+OPTIONS = Options(timeout=1.0)
 Patch = pytest.MonkeyPatch
 
 
@@ -53,7 +52,7 @@ def nothing(patch: Patch) -> None:
     """The model is solved anyway."""
 
 
-Case = tuple[Any, Callable[[], Graph], Options, Callable[[Patch], None]]
+Case = tuple[Any, Callable[[Patch], None]]
 
 
 def chain() -> Graph:
@@ -61,14 +60,13 @@ def chain() -> Graph:
 
 
 CASES: dict[str, Case] = {
-    "segmentation": (segmentation, chain, Options(timeout=1.0), no_heuristic_segments),
-    "tiling": (tiling, chain, Options(timeout=1.0), nothing),
-    "residency": (neighbourhood, chain, Options(timeout=1.0), nothing),
-    "repair": (banks_model, chain, Options(timeout=1.0), lambda patch: patch.setattr(repair, "pack", above)),
-    "banks": (banks_model, chain, Options(timeout=1.0), lambda patch: patch.setattr(banks, "pack", above)),
-    "rematerialisation": (rematerialisation, chain, LONG, lambda patch: patch.setattr(rematerialisation, "WORTH", 0.0)),
+    "segmentation": (segmentation, no_heuristic_segments),
+    "tiling": (tiling, nothing),
+    "residency": (neighbourhood, nothing),
+    "repair": (banks_model, lambda patch: patch.setattr(repair, "pack", above)),
+    "banks": (banks_model, lambda patch: patch.setattr(banks, "pack", above)),
 }
-"""By model with a search: the module that solves it, a network, options, and what makes its heuristics leave something to solve."""
+"""By model with a search: the module that solves it, and what makes its heuristics leave something to solve."""
 
 
 def ended_by_the_clock(patch: Patch, module: Any, *, found: bool) -> list[Solution]:
@@ -88,19 +86,19 @@ def ended_by_the_clock(patch: Patch, module: Any, *, found: bool) -> list[Soluti
 @pytest.mark.parametrize("found", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_every_model(monkeypatch: Patch, name: str, found: bool) -> None:
-    module, graph, options, unsolved = CASES[name]
+    module, unsolved = CASES[name]
     unsolved(monkeypatch)
     solutions = ended_by_the_clock(monkeypatch, module, found=found)
-    planned = plan(graph(), MACHINE, options)
+    planned = plan(chain(), MACHINE, OPTIONS)
     assert solutions and planned.log.status == "timeout"
 
 
 @pytest.mark.parametrize("name", ["segmentation", "repair", "banks"])
 def test_without_the_clock(monkeypatch: Patch, name: str) -> None:
     """What makes the heuristics leave something to solve is not what the log tells."""
-    _, graph, options, unsolved = CASES[name]
+    _, unsolved = CASES[name]
     unsolved(monkeypatch)
-    assert plan(graph(), MACHINE, options).log.is_reproducible
+    assert plan(chain(), MACHINE, OPTIONS).log.is_reproducible
 
 
 def test_clock_that_ends_one_of_several_searches_for_a_packing(monkeypatch: Patch) -> None:

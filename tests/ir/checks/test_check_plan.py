@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Span, volume
-from girih.ir.checks.check_plan import _check_rematerialised, check_plan  # pyright: ignore[reportPrivateUsage]
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.checks.plan_facts import Facts, Geometry, Stream
 from girih.ir.checks.plan_local_memory import check_local
 from girih.ir.checks.plan_shared_memory import _Contents, check_shared  # pyright: ignore[reportPrivateUsage]
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Plan, Prediction, Rematerialisation, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.box_arrays import stack
 from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.solver.cost.local_buffers import round_up
@@ -564,11 +564,3 @@ def test_a_store_goes_where_the_read_looks() -> None:
     thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))
     stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
     refused(stolen, "were written there before", made)
-
-
-def test_what_runs_again_and_its_readers_are_in_one_segment() -> None:
-    segments = tuple(Segment((name,), (), (), ()) for name in ("a", "b", "c"))
-    plan = Plan("", "", "", 0, segments, (), (), (), False, 0, 0, "", (), (), (Rematerialisation("a", ("b", "c")),))
-    with pytest.raises(CheckError, match=r"a is to run again for readers in segments 1, 2, not in one"):
-        _check_rematerialised(plan)
-    _check_rematerialised(replace(plan, rematerialised=(Rematerialisation("a", ("c",)),)))

@@ -95,7 +95,7 @@ def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourh
     """These segments as the best plan so far, and what local search needs besides."""
     incumbent = Incumbent(Record(60.0, None), (0, ""))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
-    around = Neighbourhood(Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
+    around = Neighbourhood(subproblem, Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
     return incumbent, around
 

@@ -1,1 +1,0 @@
-"""Rematerialisation: which results are computed again where they are read, after a plan is known."""
