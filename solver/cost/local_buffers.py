@@ -203,8 +203,8 @@ def scratch_groups(graph: Graph, segment: Segment, buffers: Sequence[LocalBuffer
     """Buffers of the accumulator memory in groups that share an address."""
     room_of = {
         (name, buffer): group
-        for name in segment.ops
-        for group in scratch_rooms(graph.op[name], segment.tile[name].engine).shared
+        for name, tile in segment.tile.items()  # Host operators have none.
+        for group in scratch_rooms(graph.op[name], tile.engine).shared
         for buffer in group
     }
     groups: dict[tuple[str, tuple[str, ...]], list[LocalBuffer]] = {}

@@ -89,3 +89,9 @@ def test_a_long_chain_needs_no_small_tiles(strategy: Strategy) -> None:
     (tile,) = planned.segments[-1].tiles
     assert tile.sizes == ((1, 32) if strategy == "layerwise" else (4, 32)), "the whole cell"
     assert len({b.address for b in planned.local if b.use == "scratch"}) == 2
+
+
+def test_host_operators_have_no_scratch() -> None:
+    graph = residual(1)
+    segment = rough_segments(graph, TINY)[0]
+    assert scratch_groups(graph, replace(segment, tiles=()), ()) == []
