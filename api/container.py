@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import lzma
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass, field, replace
@@ -46,7 +48,11 @@ _DIGITS = 2 * hashlib.sha256().digest_size
 _BLOCK = 1 << 20
 INFLATION = 100
 """An entry that would be so many times smaller is not compressed. JSON and programs become 3 to 20 times smaller."""
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, NotImplementedError, RuntimeError, OSError,
+    tokenize.TokenError, SyntaxError,
+)  # fmt: skip
+"""What libraries raise for a damaged archive; the last two come from numpy, for the header of an array."""
 
 
 @dataclass(frozen=True)
@@ -245,10 +251,12 @@ class _Reader:
 
 def _constants(reader: _Reader, graph: Graph) -> dict[str, np.ndarray]:
     """The data of the constants, which cannot be written to."""
-    return {
-        constant.tensor: _array(_constant(index), reader.get(_constant(index)), graph.tensor[constant.tensor])
-        for index, constant in enumerate(graph.constants)
-    }
+    arrays: dict[str, np.ndarray] = {}
+    for index, constant in enumerate(graph.constants):
+        name = _constant(index)
+        arrays[constant.tensor] = _array(name, reader.get(name), graph.tensor[constant.tensor])
+        _check_origin(name, constant.sha256, _digest(arrays[constant.tensor].tobytes()))
+    return arrays
 
 
 def _array(name: str, content: bytes, tensor: Tensor) -> np.ndarray:

@@ -69,6 +69,28 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
             load(path)
 
 
+def test_a_constant_that_is_not_that_of_the_graph_is_refused(tmp_path: Path) -> None:
+    """Although every digest in meta.json is that of its entry."""
+    package, path = compiled_residual(), tmp_path / "net.girih"
+    name = package.graph.constants[0].tensor
+    data = {**package.graph.data, name: package.graph.data[name] + np.ones((), package.graph.data[name].dtype)}
+    replace(package, graph=replace(package.graph, data=data)).save(path)
+    with pytest.raises(UsageError, match=r"lowered from another constants/0000\.npy"):
+        load(path)
+
+
+def test_a_header_of_an_array_that_does_not_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, whole = tmp_path / "net.girih", container._npy
+
+    def without_end(array: np.ndarray) -> bytes:
+        return whole(array).replace(b"}", b" ", 1)
+
+    monkeypatch.setattr(container, "_npy", without_end)
+    compiled_residual().save(path)
+    with pytest.raises(UsageError, match=r"cannot read .*net\.girih"):
+        load(path)
+
+
 def header_places(path: Path) -> list[int]:
     """The places of all bytes that are no entry's data: the headers, the directory, and the comment."""
     whole = path.read_bytes()
