@@ -13,7 +13,7 @@ import onnx
 from ..ir.checks.check_graph import check_graph
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
-from .net.batch_independence import is_independent
+from .net.batch_independence import is_alike, is_independent
 from .net.net import Net
 from .net.net_pass import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
@@ -34,6 +34,7 @@ from .passes.send_to_host import send_to_host
 from .passes.shrink import shrink
 from .passes.sum_products import sum_products
 from .relax.convert import NotImportableError, importable
+from .relax.host_samples import batch_dims
 from .relax.importer import build_net
 
 Precision = Literal["as-is", "fp16"]
@@ -175,12 +176,14 @@ def read(
     if share < batch:
         try:
             network, net = convert(share)
-            # In a batch of one, every dimension looks independent of the batch.
+            # In a batch of one, every dimension looks independent of the batch; and what a literal of the network says
+            # of a batch can be true of the share by chance, but not of both.
             probe = net if share > 1 else convert(2)[1]
+            larger = convert(batch if batch > 2 else 3)[1]
         except (UsageError, UnsupportedError):
             pass  # The model insists on some batch; whatever else is wrong shows below.
         else:
-            if is_independent(probe, divided):
+            if is_alike(probe, larger) and all(is_independent(n, divided, batch_dims) for n in (probe, larger)):
                 return Part(network, net, -(-batch // share), frozenset(divided | {*network.outputs}), batch)
         return Part(*convert(None), 1, frozenset(), batch)
     network, net = convert(None)

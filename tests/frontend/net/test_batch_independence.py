@@ -34,6 +34,47 @@ def test_a_token_in_front_of_all_samples_does_not_join_them() -> None:
     assert compare(with_a_token(different=True), batch=8, clusters=4).replicas == 1
 
 
+ON_THE_HOST = {
+    # Which sample is read or written depends on data.
+    "y = ScatterElements <axis = 0> (x, i, x)": 1,
+    "y = GatherElements <axis = 0> (x, i)": 1,
+    "two = Unsqueeze (i, last) y = GatherND (x, two)": 1,
+    # Sums of samples.
+    "zero = Constant <value = int64 {0}> () y = CumSum (x, zero)": 1,
+    # One sample after the other.
+    "y = GatherElements <axis = 1> (x, i)": 4,
+    "y = Gather (table, i)": 4,
+    "y = ArgMax <axis = 1> (x)": 4,
+}
+
+
+@pytest.mark.parametrize("nodes", ON_THE_HOST)
+def test_what_host_kernels_say_of_samples(nodes: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[N, 5] x, int64[N, 5] i) => (y) <float[5, 3] table = {{
+        {", ".join(map(str, range(15)))} }}, int64[1] last = {{2}}> {{ {nodes} }}"""
+    model = onnx.parser.parse_model(text)
+    assert import_onnx(model, batch=8, clusters=4).replicas == ON_THE_HOST[nodes]
+
+
+THE_SIZE_COUNTS = {
+    "a number": "f = Cast <to = 1> (n) y = Div (x, f)",
+    "which sample it is": "r = Range (zero, n, one) f = Cast <to = 1> (r) u = Unsqueeze (f, at) y = Add (x, u)",
+    "a part of the batch": "from = Constant <value = int64[1] {0}> () to = Constant <value = int64[1] {2}> () "
+    "y = Slice (x, from, to, from)",
+}
+
+
+@pytest.mark.parametrize("nodes", THE_SIZE_COUNTS.values(), ids=THE_SIZE_COUNTS)
+@pytest.mark.parametrize("batch", [2, 4, 8])
+def test_a_network_that_computes_with_the_size_of_the_batch(nodes: str, batch: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[N, 5] x) => (y) {{
+        zero = Constant <value = int64 {{0}}> () one = Constant <value = int64 {{1}}> ()
+        at = Constant <value = int64[1] {{1}}> () s = Shape (x) n = Gather (s, zero) {nodes} }}"""
+    model = onnx.parser.parse_model(text)
+    if "Slice" not in nodes or batch != 2:
+        assert import_onnx(model, batch=batch, clusters=4).replicas == 1
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7, 8])
 def test_batch_is_divided(batch: int) -> None:
     graph = compare(small_cnn(), batch=batch, clusters=4)
