@@ -181,6 +181,9 @@ def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> di
     }
     if any(info is None for info in infos.values()) or not onnx.defs.has(node.op_type, network.opset, node.domain):
         return {}
+    schema = onnx.defs.get_schema(node.op_type, network.opset, node.domain)
+    if schema.deprecated:
+        return {}  # ONNX refuses to infer it, and exporters write it all the same (GroupNormalization in 18).
     types = {
         n: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(i.dtype)), i.shape)
         for n, i in infos.items()
@@ -191,7 +194,7 @@ def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> di
     }
     try:
         outputs = shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, network.opset, node.domain),
+            schema,
             proto_of(node),
             types,
             small,

@@ -289,7 +289,7 @@ def test_losses_name_what_is_waited_for_most() -> None:
 def test_the_verdict_names_the_operators_that_lose_most_cycles_and_not_the_worst_ratio() -> None:
     machine = load_machine("stcp920")
     waits = dict.fromkeys(CAUSES, 0.0)
-    row = BreakdownRow("MME", 1, 0, "", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, waits, 0.0, ())
+    row = BreakdownRow("MME", 1, 0, "", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, waits, 0.0, ())
     rows = (
         replace(row, op="tiny", cycles=30.0, work=1.0),
         replace(row, op="large", cycles=900.0, work=600.0, waits={**waits, "store": 300.0}),
