@@ -263,7 +263,7 @@ def test_the_command_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert (tmp_path / "0.girih").read_bytes() == (tmp_path / "1.girih").read_bytes()
     code, out, err = command(capfd, *words, tmp_path / "2.girih", *place)
     assert code == 0
-    assert "done (from the cache)" in out
+    assert "search: budget (from the cache)" in out
     assert "plan: done, from the cache" in err
     assert command(capfd, *words, tmp_path / "2.girih", "--no-cache", *place)[0] == 2
     shown = json.loads(command(capfd, "cache", "info", *place, "--json")[1])
