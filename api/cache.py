@@ -116,14 +116,18 @@ class Cache:
 def open_cache(where: str | os.PathLike[str] | bool) -> Cache:
     """The cache in a folder; ``True``: in the default one, if it is not switched off; ``False``: none.
 
-    Raises :class:`UsageError` if there is something else in the folder's place.
+    Raises :class:`UsageError` if there is something else in the folder's place, or no folder can be there.
     """
     if where is False:
         return Cache(None)
     folder = default_folder() if where is True else path("cache", where)
     if folder is None:
         return Cache(None)
-    if folder.exists() and not folder.is_dir():
+    try:
+        is_other = folder.exists() and not folder.is_dir()
+    except OSError as error:
+        raise UsageError(f"{folder} cannot hold a cache: {error.strerror}; choose another place") from error
+    if is_other:
         raise UsageError(f"{folder} is no folder, so that it cannot hold a cache; choose another place")
     return Cache(Store(folder))
 

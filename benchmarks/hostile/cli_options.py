@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
@@ -178,8 +179,8 @@ def _check_files(folder: Path, command: str, code: object) -> None:
             if command == "compile":
                 load(path)
             elif command == "models":
-                onnx.load(path)
-            elif path.suffix == ".npz":
+                onnx.ModelProto.FromString(path.read_bytes())
+            elif zipfile.is_zipfile(path):
                 with np.load(path) as arrays:
                     dict(arrays)
             elif command == "run" and path.suffix == ".json":

@@ -243,6 +243,8 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UsageError, match="is no folder"):
         open_cache(tmp_path / "file")
+    with pytest.raises(UsageError, match="cannot hold a cache: File name too long"):
+        open_cache(tmp_path / ("x" * 300))
 
 
 def command(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
