@@ -58,15 +58,12 @@ def scratch_rooms(op: Op, engine: str) -> ScratchRooms:
 
     Buffers are assigned in the order of their first stage, each to the free room that grows the least, and among those
     to the one that it fills best: first fit for intervals, which needs no more rooms than buffers live at one time.
+    The rooms are the same for all tiles, so sizes are those of whole buffers. For a tile whose buffers are in other
+    proportions they can take more bytes than are live at any stage: that a tile does not fit in them does not prove
+    that it fits nowhere (see :func:`scratch_lower_bound`).
     """
-    life: dict[str, tuple[int, int]] = {}
-    for position, stage in enumerate(op.stages):
-        for access in (stage.write, *stage.reads):
-            life[access.tensor] = life.get(access.tensor, (position, position))[0], position
-    by_matrix: set[str] = set()
-    if engine == "matrix" and op.contraction is not None:
-        anchor = op.stages[op.contraction]
-        by_matrix = {access.tensor for access in (anchor.write, *anchor.reads)}
+    life = _lifetimes(op)
+    by_matrix = _by_matrix(op, engine)
     groups: list[list[str]] = []
     last: list[int] = []
     room: list[int] = []
@@ -84,3 +81,32 @@ def scratch_rooms(op: Op, engine: str) -> ScratchRooms:
             last.append(end)
             room.append(buffer.bytes)
     return ScratchRooms(tuple(b.name for b in op.buffers if b.name in by_matrix), tuple(map(tuple, groups)))
+
+
+def scratch_lower_bound(op: Op, engine: str, largest: Mapping[str, int], alignment: int) -> int:
+    """Bytes that one version takes at least, however rooms are shared: ``largest`` has the bytes of the buffers in use.
+
+    What the matrix engine touches has a room of its own, and all others that are live at one stage have different ones.
+    """
+    size = {name: -(-size // alignment) * alignment for name, size in largest.items()}
+    by_matrix = _by_matrix(op, engine)
+    shared = [(life, size.get(name, 0)) for name, life in _lifetimes(op).items() if name not in by_matrix]
+    live = (sum(b for (first, end), b in shared if first <= at <= end) for at in range(len(op.stages)))
+    return sum(size.get(name, 0) for name in by_matrix) + max(live, default=0)
+
+
+def _lifetimes(op: Op) -> dict[str, tuple[int, int]]:
+    """The first and the last stage that touches each tensor."""
+    life: dict[str, tuple[int, int]] = {}
+    for position, stage in enumerate(op.stages):
+        for access in (stage.write, *stage.reads):
+            life[access.tensor] = life.get(access.tensor, (position, position))[0], position
+    return life
+
+
+def _by_matrix(op: Op, engine: str) -> set[str]:
+    """What the matrix engine reads or writes."""
+    if engine != "matrix" or op.contraction is None:
+        return set()
+    contraction = op.stages[op.contraction]
+    return {access.tensor for access in (contraction.write, *contraction.reads)}

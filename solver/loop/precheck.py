@@ -1,7 +1,8 @@
 """Machines that are too small for one element of an operator, found before any model is asked.
 
 Whatever the tiles, some tile holds the middle element of a result, and its buffers are at least those of that element
-alone, with one point of its reduction at a time. So what does not fit here fits nowhere.
+alone, with one point of its reduction at a time. Of these, what is live at one stage is at different addresses, however
+rooms are shared. So what does not fit here fits nowhere.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from ...ir.equivalence import EquivalenceClasses
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import Tile
-from ..cost.local_buffers import round_up, scratch_bytes, weight_size
+from ..cost.local_buffers import round_up, scratch_sizes, weight_size
 from ..cost.operator import contraction_engine
+from ..cost.scratch import scratch_lower_bound
 from ..tiling.solve import TileOverflow
 
 
@@ -31,7 +33,7 @@ def _without_tile(op: Op, graph: Graph, machine: Machine) -> TileOverflow | None
     smallest = Tile(op.name, (1,) * len(shape), tuple(range(len(shape))), tuple(1 for a in axes if a.reduce), engine)
     middle = [tuple(Span(extent // 2, extent // 2 + 1) for extent in shape)]
     memory = machine.role("accumulator")
-    need = scratch_bytes(graph, machine, op, smallest, middle).total(1)
+    need = scratch_lower_bound(op, engine, scratch_sizes(graph, op, smallest, middle), memory.alignment)
     if need > memory.capacity:
         levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
         return TileOverflow(op.name, memory.name, need, memory.capacity, levers)

@@ -1,0 +1,59 @@
+"""What is refused before any model is asked fits nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from girih.ir.errors import InfeasibleError
+from girih.ir.graph import Access, Affine, Axis, Graph, Stage, Tensor
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.solver.cost.scratch import scratch_lower_bound, scratch_rooms
+from girih.solver.loop.precheck import check_smallest
+from tests.support.graphs import Net
+
+TINY = load_machine("tiny")
+
+
+def broadcast_sums(extent: int = 64) -> Graph:
+    """One operator; a tile of one element needs all of ``R`` and ``R2``, but one element of ``E`` and ``T``."""
+    net = Net("sums", "float16")
+    net.elementwise("op", "exp", net.input("x", extent, extent))
+    graph = net.graph()
+    (op,) = graph.ops
+    square = (Axis("i", extent), Axis("j", extent))
+    summed = (*square, Axis("k", extent, True), Axis("l", extent, True))
+    ij = (Affine((1, 0), 0), Affine((0, 1), 0))
+    outer = (Affine((1, 0, 0, 0), 0), Affine((0, 1, 0, 0), 0))
+    inner = (Affine((0, 0, 1, 0), 0), Affine((0, 0, 0, 1), 0))
+    first = (Affine((0, 0), 0), Affine((0, 0), 0))
+    stages = (
+        Stage(square, Access("E", ij), "exp", (Access("x", ij),)),
+        Stage(square, Access("R", ij), "tanh", (Access("x", ij),)),
+        Stage(summed, Access("T", outer), "add", (Access("E", outer), Access("R", inner)), combine="sum"),
+        Stage(square, Access("R2", ij), "copy", (Access("T", first),)),
+        Stage(summed, Access(op.output, outer), "copy", (Access("R2", inner),), combine="sum"),
+    )
+    buffers = tuple(Tensor(name, (extent, extent), "float16") for name in ("E", "R", "T", "R2"))
+    return replace(graph, ops=(replace(op, buffers=buffers, stages=stages),))
+
+
+def accumulator_of(capacity: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacity) if m.role == "accumulator" else m for m in TINY.memories)
+    return replace(TINY, memories=memories)
+
+
+def test_rooms_that_take_more_than_what_is_live_refuse_nothing() -> None:
+    """8,192 bytes of R or R2, and E and T: what is live at one time fits in 8.5 KiB, both large ones would not."""
+    graph = broadcast_sums()
+    tile_bytes = {"E": 2, "R": 8192, "T": 2, "R2": 8192}
+    assert scratch_rooms(graph.ops[0], "vector").bytes(tile_bytes, 32).total(1) == 16_416
+    assert scratch_lower_bound(graph.ops[0], "vector", tile_bytes, 32) == 8_256
+    check_smallest(graph, accumulator_of(8_704))
+
+
+def test_what_is_live_at_one_stage_must_fit() -> None:
+    with pytest.raises(InfeasibleError, match=r"8,2\d\d"):
+        check_smallest(broadcast_sums(), accumulator_of(8_192))
