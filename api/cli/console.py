@@ -2,7 +2,9 @@
 
 # Nothing but what Python has already loaded: an interrupt of an import up here would be a traceback.
 import os
+import sys
 
+_INTERNAL_ERROR = 1
 _INTERRUPTED = 130
 
 
@@ -10,16 +12,33 @@ def console() -> None:
     """Run the command line, and leave at once; never returns.
 
     Unloading TVM and OR-Tools takes half a second, in which a signal would change the exit code, and it aborts the
-    process if a second Ctrl-C left a search running.
+    process if a second Ctrl-C left a search running. Whatever is raised while modules are loaded is an internal error,
+    with its traceback.
     """
     code = _INTERRUPTED
     try:
-        code = _run()
-    except KeyboardInterrupt:
-        # Another one, while the first is being reported.
-        pass
+        try:
+            code = _run()
+        except KeyboardInterrupt:
+            # Another one, while the first is being reported.
+            pass
+        except BaseException:
+            code = _INTERNAL_ERROR
+            import traceback
+
+            traceback.print_exc()
+        _flush()
     finally:
         os._exit(code)
+
+
+def _flush() -> None:
+    """Write what the streams still hold; what cannot be written any more is lost."""
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
 
 
 def _run() -> int:

@@ -36,13 +36,15 @@ def open_streams() -> None:
         except OSError:
             # The lowest free number is this one.
             os.open(os.devnull, os.O_RDONLY)
-    sys.stdout = _text(_Output(1, "wb", closefd=False), sys.stdout)
-    sys.stderr = _text(_Errors(2, "wb", closefd=False), sys.stderr)
+    output, errors = _Output(1, "wb", closefd=False), _Errors(2, "wb", closefd=False)
+    sys.stdout = _text(output, sys.stdout, by_line=output.isatty())
+    # As Python's own: whoever watches a log sees each line when it is written.
+    sys.stderr = _text(errors, sys.stderr, by_line=True)
 
 
-def _text(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
+def _text(raw: io.FileIO, before: TextIO | None, *, by_line: bool) -> io.TextIOWrapper:
     encoding = before.encoding if before is not None else "utf-8"
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=raw.isatty())
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=by_line)
 
 
 class _Output(io.FileIO):

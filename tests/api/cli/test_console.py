@@ -129,6 +129,26 @@ def test_an_interrupt_while_loading_is_quiet() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_a_failed_import_is_an_internal_error_with_a_traceback() -> None:
+    program = f"import sys; sys.modules['girih.api.cli.app'] = None; {CONSOLE}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" in done.stderr
+    assert "girih.api.cli.app" in done.stderr.splitlines()[-1]
+
+
+def test_lines_of_errors_are_written_at_once() -> None:
+    program = """
+import os, sys
+from girih.api.cli.standard_streams import open_streams
+open_streams()
+sys.stderr.write("line\\n")
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == "line\n"
+
+
 def test_the_command_ends_as_the_command_line_does() -> None:
     for words, code in (["--version"], 0), (["targets", "nothing"], 2):
         program = "from girih.api.cli.console import console; console()"
