@@ -51,7 +51,9 @@ class Incumbent:
 
     def offer(self, iteration: int, plan: Plan, request: PlanRequest | None) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
-        plan = replace(plan, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+        # The timeline is an estimate, the bound is not: a plan that is predicted to be faster takes at least the bound.
+        predicted = max(plan.cycles_predicted, self.bound)
+        plan = replace(plan, cycles_predicted=predicted, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
         better = self.best is None or plan.cycles_predicted < self.best.plan.cycles_predicted
         if better:
             self.best = Best(plan, request)
