@@ -10,15 +10,15 @@ The archive's comment is "sha256:" and the SHA-256 of all bytes before the digit
 change unnoticed. Order and time stamps of the entries are fixed, and the wall time of a compilation is not in the file:
 equal compilations give equal bytes.
 
-No entry is more than :data:`INFLATION` times larger than it is compressed, and no two overlap: whoever reads a file can
-trust that it needs no more memory than so many times its size, whatever it contains.
+Entries are stored or deflated, none is more than :data:`INFLATION` times larger than it is compressed, and all together
+are compressed to no more bytes than the file has: whoever reads a file can trust that it needs no more memory than so
+many times its size, whatever it contains.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import lzma
 import tokenize
 import zipfile
 import zlib
@@ -46,10 +46,11 @@ _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy
 _SEAL = b"sha256:"
 _DIGITS = 2 * hashlib.sha256().digest_size
 _BLOCK = 1 << 20
+_LEVEL = 1
 INFLATION = 100
 """An entry that would be so many times smaller is not compressed. JSON and programs become 3 to 20 times smaller."""
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, NotImplementedError, RuntimeError, OSError,
+    zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError,
     tokenize.TokenError, SyntaxError,
 )  # fmt: skip
 """What libraries raise for a damaged archive; the last two come from numpy, for the header of an array."""
@@ -204,10 +205,16 @@ class _Writer:
     def add(self, name: str, data: bytes, *, compressed: bool = True) -> None:
         info = zipfile.ZipInfo(name, _EPOCH)
         info.external_attr = 0o644 << 16
-        small = compressed and len(data) < INFLATION * len(zlib.compress(data, 1))
-        info.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
-        self._archive.writestr(info, data, compresslevel=1)
+        deflated = compressed and len(data) <= INFLATION * _deflated_size(data)
+        info.compress_type = zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+        self._archive.writestr(info, data, compresslevel=_LEVEL)
         self.digests[name] = _digest(data)
+
+
+def _deflated_size(data: bytes) -> int:
+    """How many bytes the archive needs for it: without the header and the checksum of :func:`zlib.compress`."""
+    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return len(deflate.compress(data)) + len(deflate.flush())
 
 
 class _Reader:
@@ -216,7 +223,7 @@ class _Reader:
     def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         self._archive = archive
         if sum(info.compress_size for info in archive.infolist()) > size:
-            raise UsageError("its entries overlap; compile the model again")
+            raise UsageError("its entries claim more bytes than it has; compile the model again")
         self.meta = from_json(self._entry("meta.json"), Meta)
         if self.meta.format != FORMAT:
             raise UsageError(f"its format is {self.meta.format}, this is version {FORMAT}; compile the model again")
@@ -236,6 +243,12 @@ class _Reader:
             info = self._archive.getinfo(name)
         except KeyError as error:
             raise UsageError(f"it has no entry {name}; compile the model again") from error
+        # Others make as many bytes at once as come, however few are asked for.
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise UsageError(
+                f"{name} has the compression method {info.compress_type}, but entries are stored (0) or deflated (8); "
+                "compile the model again"
+            )
         if info.file_size > INFLATION * info.compress_size:
             raise UsageError(
                 f"{info.compress_size:,} bytes of {name} claim to become {info.file_size:,}, more than {INFLATION} "

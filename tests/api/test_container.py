@@ -80,7 +80,7 @@ def test_a_constant_that_is_not_that_of_the_graph_is_refused(tmp_path: Path) -> 
 
 
 def test_a_header_of_an_array_that_does_not_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, whole = tmp_path / "net.girih", container._npy
+    path, whole = tmp_path / "net.girih", container._npy  # pyright: ignore[reportPrivateUsage]
 
     def without_end(array: np.ndarray) -> bytes:
         return whole(array).replace(b"}", b" ", 1)
@@ -247,3 +247,22 @@ def test_what_becomes_far_smaller_is_not_compressed(tmp_path: Path) -> None:
     graph = replace(package.graph, name="a" * 1_000_000)
     replace(package, graph=graph).save(tmp_path / "net.girih")
     assert load(tmp_path / "net.girih").graph.name == graph.name
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_deflated_entries_are_inflated(tmp_path: Path, method: int) -> None:
+    """Other methods have no bound on what a few bytes become; the sizes that the entry claims may be wrong."""
+    path = tmp_path / "net.girih"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("meta.json", b"0" * 10_000_000)
+        archive.filelist[0].file_size = 100
+    with pytest.raises(UsageError, match=r"meta\.json has the compression method (12|14), but"):
+        load(path)
+
+
+@pytest.mark.parametrize("size", range(2000, 4000, 40))
+def test_what_is_written_is_within_the_bound(tmp_path: Path, size: int) -> None:
+    with zipfile.ZipFile(tmp_path / "net.girih", "w") as archive:
+        container._Writer(archive).add("x", b"a" * size)  # pyright: ignore[reportPrivateUsage]
+        info = archive.getinfo("x")
+    assert info.file_size <= container.INFLATION * info.compress_size
