@@ -15,12 +15,16 @@ import numpy as np
 
 from ..ir.graph import Graph
 
+TOLERANCE_CEILING = 0.5
+"""Relative tolerances from here on say nothing: such an output cannot be judged, and fails unless equal."""
+
 
 @dataclass(frozen=True)
 class OutputCheck:
     """One output ``y`` against its reference ``r``, over the samples that were compared.
 
-    rel_err: ``|y - r| / |r|`` with Euclidean norms, which decides: it may be ``tolerance`` at most. max_abs_err: the
+    rel_err: ``|y - r| / |r|`` with Euclidean norms, which decides: it may be ``tolerance`` at most, and where
+    that is :data:`TOLERANCE_CEILING` or more, only 0 passes. max_abs_err: the
     largest ``|y[i] - r[i]|``. max_rel_err: the largest ``|y[i] - r[i]| / max(|r[i]|, root mean square of r)``. Of
     ``elements``, ``different`` are not equal to the reference (zeros are, and so are NaN), the first in row-major order
     at index ``first``.
@@ -36,9 +40,14 @@ class OutputCheck:
     tolerance: float = 0.0
 
     @property
+    def judgeable(self) -> bool:
+        """Whether the tolerance tells right outputs from wrong ones: an output of zeros has a relative error of 1."""
+        return self.tolerance < TOLERANCE_CEILING
+
+    @property
     def passed(self) -> bool:
         # Written so that NaN fails.
-        return self.rel_err <= self.tolerance
+        return self.rel_err == 0 or (self.judgeable and self.rel_err <= self.tolerance)
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,13 @@ class Result:
         if count := self.trace.summary.violation_count:
             wrong.append(f"{count} violations, the first is {self.violations[0]}")
         if self.check is not None and not self.check.passed:
+            failed = [output for output in self.check.outputs if not output.passed]
+            wrong += [unjudged(output, self.check.exact) for output in failed if not output.judgeable]
             tell = _difference if self.check.exact else _distance
-            errors = ", ".join(tell(output) for output in self.check.outputs if not output.passed)
+            errors = ", ".join(tell(output) for output in failed if output.judgeable)
             allowed = "" if self.check.exact else " more than rounding explains"
-            wrong.append(f"outputs differ from the reference{allowed}: {errors}")
+            if errors:
+                wrong.append(f"outputs differ from the reference{allowed}: {errors}")
             if self.check.in_parts:
                 ops = ", ".join(map(repr, self.check.in_parts[:_MOST_NAMED]))
                 more = (
@@ -112,6 +115,14 @@ class Result:
     def save_trace(self, path: str | Path) -> None:
         """Write what ran when for Chrome's trace viewer or Perfetto."""
         write_text(path, json.dumps(chrome_trace(self.program, self.machine, self.trace), separators=(",", ":")))
+
+
+def unjudged(output: OutputCheck, exact: bool) -> str:
+    """Why nothing but an equal output passes; ``exact``: it was compared with the graph already."""
+    remedy = "use a wider precision" if exact else "use --exact or a wider precision"
+    return (
+        f"output {output.name!r} cannot be judged: rounding alone explains errors of {output.tolerance:.2g}, {remedy}"
+    )
 
 
 def _distance(output: OutputCheck) -> str:

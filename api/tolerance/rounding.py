@@ -9,8 +9,10 @@ errors, rectifiers lose them. So they are not propagated by formulas but drawn, 
 with every stored value multiplied by a random ``1 + d``. The root mean square of the differences estimates the error
 of an output.
 
-Both evaluations are of the same graph and neither is what the machine computes. A mistake of importer, solver, lowering
-or simulator therefore does not enlarge what is allowed.
+Both evaluations are of the same graph and neither is what the machine computes. A mistake of solver, lowering or
+simulator therefore does not enlarge what is allowed. A mistake of the importer is in the graph: if it makes the graph
+cancel more, it enlarges what is allowed, up to the ceiling from which on nothing is judged
+(:data:`..check.TOLERANCE_CEILING`).
 """
 
 from __future__ import annotations

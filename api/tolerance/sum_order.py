@@ -6,7 +6,8 @@ An instruction adds exactly and rounds its result. Where a sum takes several, th
 as it is, and with random errors in these sums alone. All other values are rounded as the graph says in both.
 
 Partial sums are taken to be as large as the sum and the root of the sum of squares, as they are for terms in no order.
-All positive terms first, and then as many negative ones, can leave a larger error.
+All positive terms first, and then as many negative ones, can leave a larger error. Where these errors come to half of
+an output or more, it cannot be judged (:data:`..check.TOLERANCE_CEILING`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import pytest
 
 from girih.api.check import Check, check, compare, nan_counts
 from girih.api.numpy_functions import saturated
+from girih.api.run import unjudged
 from tests.support.graphs import conv
 
 REFERENCE = np.array([3.0, -4.0, 0.0], np.float32)
@@ -57,7 +58,7 @@ def test_the_worst_output_counts() -> None:
 
 def test_each_output_has_its_tolerance() -> None:
     """The worst is the one that is farthest beyond its own, not the one with the largest error."""
-    rough, fine = compare("a", REFERENCE * 2, REFERENCE, 1.5), compare("b", REFERENCE * 1.25, REFERENCE, 0.125)
+    rough, fine = compare("a", REFERENCE * 1.375, REFERENCE, 0.4375), compare("b", REFERENCE * 1.25, REFERENCE, 0.125)
     both = Check((rough, fine))
     assert (both.passed, both.rel_err, both.tolerance) == (False, 0.25, 0.125)
     assert Check((rough,)).passed and Check(()).passed
@@ -106,3 +107,15 @@ def test_what_an_integer_cannot_hold_is_cut_off(value: float, dtype: str) -> Non
 def test_nan_is_counted() -> None:
     arrays = {"a": np.array([1, np.nan, np.nan], np.float32), "b": np.zeros(2), "ids": np.array([1, 2])}
     assert nan_counts(arrays) == {"a": 2}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_output_that_cannot_be_judged_fails(exact: bool) -> None:
+    """Zeros are wrong by 1: a tolerance that is not far below that tells nothing."""
+    output = compare("y", 0 * REFERENCE, REFERENCE, 3.35)
+    assert not output.passed
+    assert not compare("y", REFERENCE * 1.125, REFERENCE, 0.5).passed
+    assert compare("y", REFERENCE * 1.125, REFERENCE, 0.49).passed
+    message = unjudged(output, exact)
+    assert "'y' cannot be judged: rounding alone explains errors of 3.4" in message
+    assert ("--exact" in message) != exact

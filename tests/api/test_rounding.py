@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from girih import models
-from girih.api.check import Check, check
+from girih.api.check import TOLERANCE_CEILING, Check, check
 from girih.api.exact import evaluate_graph
 from girih.api.inputs import random_inputs
 from girih.api.tolerance.rounding import REFERENCE_ERROR, SAFETY, tolerances
@@ -191,3 +191,18 @@ def test_whole_numbers_and_copies() -> None:
     graph = import_onnx(model, precision="fp16")
     limits = tolerances(graph, random_inputs(graph.inputs, 0))
     assert min(limits.values()) >= REFERENCE_ERROR and max(limits.values()) <= SAFETY * 2.0**-11
+
+
+def test_an_output_that_is_all_rounding_is_not_judged() -> None:
+    """(x + 4096) - 4096 in half precision: rounding explains more than the whole output, so zeros must not pass."""
+    m = Model()
+    large = m.constant("c", np.float32(4096))
+    model = m.build(m.node("Sub", m.node("Add", m.input("x", 8, 64), large), large))
+    graph = import_onnx(model, precision="fp16")
+    inputs = random_inputs(graph.inputs, 0)
+    (port,) = graph.outputs
+    zeros = {port.name: np.zeros(graph.tensor[port.tensor].shape, np.float16)}
+    verdict = judged(Program(model, inputs), graph, inputs, zeros)
+    assert verdict.tolerance > TOLERANCE_CEILING and not verdict.passed
+    right = {port.name: Program(model, inputs).run(inputs)[port.name]}
+    assert judged(Program(model, inputs), graph, inputs, right).passed, "what is equal is right"
