@@ -18,8 +18,10 @@ For an engine, averaged over the cores that have one, and for each segment or op
 A wait counts for the operator of the instruction that waits, but while other cores compute, or after an engine's last
 instruction, for the operator that it is attributed to: there a core has less to do than others.
 
-The work of the busiest resource is the lower bound, unless that has two phases (:mod:`...ir.bounds.two_phase`): what
-the second phase adds is nobody's work, and so in the waits.
+*work* is that of plans that leave to the matrix engine what it can run; of other plans, *extra* of this engine can be
+negative. The work of the busiest resource is the lower bound, unless that has two phases
+(:mod:`...ir.bounds.two_phase`): what the second phase adds is nobody's work, and so in the waits; or unless plans that
+multiply on the vector engine, too, may have less (:mod:`...ir.bounds.engine_split`): then the bound is below the work.
 
 Links have rows as engines have, because the lower bound may be that of a link. A link is busy while a transfer over it
 is in flight; concurrent transfers share those cycles, and their issue is in *slowed*.
@@ -92,7 +94,7 @@ class BreakdownRow:
 
 @dataclass(frozen=True)
 class CycleBreakdown:
-    """``bounding`` is the resource with the most work that the lower bound counts; ``totals`` has a row for each.
+    """``bounding`` is the resource with the most *work*; ``totals`` has a row for each resource.
 
     ``segments`` has a row for each resource and segment, ``operators`` one for each operator and the bounding resource.
     """

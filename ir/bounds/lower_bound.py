@@ -4,8 +4,7 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 
 - the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
   that are full but for rows and columns that no plan can fill, and that are filled and drained once for all of a
-  reduction (:mod:`.array_blocks`). (A plan could give these to the
-  vector engine, but no strategy does: the bound is that of plans that do not.)
+  reduction (:mod:`.array_blocks`). A plan may give some of these to the vector engine instead: see below;
 - the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
   combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
   written to a private buffer (it can be fused with a sum);
@@ -14,9 +13,18 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited:
 - the host: its kernels and the bytes that they move.
 
 What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
-:mod:`.demanded_elements` says what is left. The bound is the largest of the resources, or that of two phases, if it is
-larger: an engine computes, and then weights are fetched for which there was no room (:mod:`.two_phase`). It knows
-nothing of segments and tiles, and shares no code with what decides them.
+:mod:`.demanded_elements` says what is left.
+
+The bound is the smaller one of those of two kinds of plans:
+
+- the matrix engines alone run the contractions that they can run. The bound of these plans is the largest of the
+  resources, or that of two phases, if it is larger: an engine computes, and then weights are fetched for which there
+  was no room (:mod:`.two_phase`);
+- the vector engines run at least one such contraction. The least that both kinds of engines take, over all
+  splits of the contractions between them (:mod:`.engine_split`), stands for both; host, links and two phases as before,
+  but without the cycles and the memory that such a plan may save.
+
+The bound knows nothing of segments and tiles, and shares no code with what decides them.
 
 A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
 input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
@@ -27,14 +35,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 
 from ..graph import DTYPES, Graph, Op, Stage
 from ..isa.scalar_functions import ELEMENTS
 from ..machine import Engine, Machine
 from .array_blocks import least_blocks, least_fills
 from .demanded_elements import InBoundsPoints, Points, demanded_points
-from .two_phase import two_phase_bound
+from .engine_split import Contraction, least_split
+from .two_phase import TwoPhaseBound, two_phase_bound
 
 Needed = Mapping[str, tuple[Points, ...]]
 """By operator: the points of each stage."""
@@ -61,19 +70,63 @@ def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
     points = demanded_points(graph)
     works = _works(graph, machine, points)
+    on_matrix_alone = _on_matrix_alone(graph, machine, points, works)
+    others = _on_either(graph, machine, points, works, on_matrix_alone[0])
+    return on_matrix_alone if others is None else min(on_matrix_alone, others, key=lambda bound: bound[0])
+
+
+def on_matrix_alone_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
+    """As :func:`lower_bound`, of plans in which the matrix engine alone runs the contractions that it can run."""
+    points = demanded_points(graph)
+    return _on_matrix_alone(graph, machine, points, _works(graph, machine, points))
+
+
+def _on_matrix_alone(
+    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...]
+) -> tuple[int, str]:
+    multiplied = [op for op, *_ in _contractions(graph, machine, points)]
+    by_resource = {work.resource: work.by_op for work in works[:2]}
+    return _largest(works, two_phase_bound(graph, machine, points, by_resource, multiplied))
+
+
+def _on_either(
+    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], bound: int
+) -> tuple[int, str] | None:
+    """Of plans in which the vector engines run at least one contraction that the matrix engines can run.
+
+    ``None`` if none of these takes fewer cycles than ``bound``.
+    """
+    matrix, vector = works[:2]
+    contractions = list(_contractions(graph, machine, points))
+    movable: dict[str, Contraction] = {}
+    for op, _, stage, inside in contractions:
+        on_vector = _vector_cycles(stage, operand_dtypes(graph, op), inside, machine)
+        if vector.cycles + on_vector < bound:
+            movable[op.name] = Contraction(matrix.by_op[op.name], on_vector)
+    if not movable:
+        return None
+    left = {name: cycles for name, cycles in matrix.by_op.items() if name not in movable}
+    split = least_split(list(movable.values()), sum(left.values()), vector.cycles)
+    either = f"{matrix.resource} or {vector.resource}"
+    weighted = split.weighted(movable | {n: Contraction(cycles, inf) for n, cycles in left.items()}, vector.by_op)
+    by_resource = {matrix.resource: left, vector.resource: vector.by_op, either: weighted}
+    multiplied = [op for op, *_ in contractions]
+    later = two_phase_bound(graph, machine, points, by_resource, multiplied, on_vector=True)
+    macs = sum(inside.count for *_, inside in contractions)
+    reason = f"{macs:,} multiply-accumulates, split between both so that they take the fewest cycles"
+    return _largest((ResourceWork(either, split.cycles, reason, weighted), *works[2:]), later)
+
+
+def _largest(works: tuple[ResourceWork, ...], later: TwoPhaseBound | None) -> tuple[int, str]:
+    """(cycles, reason) of the resource with the most work, or of two phases if they take longer."""
     most = bounding(works)
-    cores = {machine.engine_for(kind).name for kind in ("matrix", "vector")}
-    running = ((op, position, operand_dtypes(graph, op)) for op, position, _, _ in _running(graph, points))
-    multiplied = [op for op, position, dtypes in running if on_matrix(op, position, dtypes, machine)]
-    by_resource = {work.resource: work.by_op for work in works if work.resource in cores}
-    later = two_phase_bound(graph, machine, points, by_resource, multiplied)
     if later is not None and later.cycles > most.cycles:
         return ceil(later.cycles - 1e-6), later.reason
     return ceil(most.cycles - 1e-6), f"{most.resource}: {most.reason}"
 
 
 def bounding(works: tuple[ResourceWork, ...]) -> ResourceWork:
-    """The resource with the most work: the bound is its, or that of two phases."""
+    """The resource with the most work: that of plans that leave to the matrix engines what these can run."""
     return max(works, key=lambda work: work.cycles)
 
 
@@ -116,6 +169,13 @@ def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, InB
                 yield op, position, stage, run.in_bounds
 
 
+def _contractions(graph: Graph, machine: Machine, points: Needed) -> Iterator[tuple[Op, int, Stage, InBoundsPoints]]:
+    """As :func:`_running`, of the contractions that the matrix engines can run."""
+    for op, position, stage, inside in _running(graph, points):
+        if on_matrix(op, position, operand_dtypes(graph, op), machine):
+            yield op, position, stage, inside
+
+
 def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     engine = machine.engine_for("matrix")
     cycles: dict[str, float] = defaultdict(float)
@@ -148,11 +208,17 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
             continue
         if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
             continue
-        lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
-        cycles[op.name] += inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
+        cycles[op.name] += _vector_cycles(stage, dtypes, inside, machine)
         elements += inside.count
     reason = f"{elements:,} element operations on {machine.cores} cores"
     return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
+
+
+def _vector_cycles(stage: Stage, dtypes: dict[str, str], inside: InBoundsPoints, machine: Machine) -> float:
+    """Cycles of a stage on the vector engines of all cores, at full lanes."""
+    engine = machine.engine_for("vector")
+    lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
+    return inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:

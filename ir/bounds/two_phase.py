@@ -12,10 +12,10 @@ where w is the least over the operators of P. For any w, the best P are all oper
 used; the bound is the largest over w. In the same way, all but the room of the weight memories crosses the read link of
 the shared memory after t.
 
-The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else. Of
-these a plan has copies in the shared memory and in the weight memories alone (:mod:`..checks.plan_local_memory`), so
-that the other memories of a core are no room for them. (A plan could give such an operator to the vector engine, with
-its weights in local memory, but no strategy does: as all of the lower bound, this is one of plans that do not.)
+The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else.
+Where the matrix engine alone runs these products, a plan has copies in the shared and the weight memories alone
+(:mod:`..checks.plan_local_memory`), so that the other memories of a core are no room for them. A plan that gives
+products to the vector engine has their weights in local memory: with ``on_vector``, C is all memory on chip.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ class TwoPhaseBound:
 
 def two_phase_bound(
     graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ...]], work: Mapping[str, Mapping[str, float]],
-    on_matrix: Sequence[Op],
+    on_matrix: Sequence[Op], *, on_vector: bool = False,
 ) -> TwoPhaseBound | None:  # fmt: skip
     """The largest bound of two phases; ``None`` if all weights have room.
 
-    ``work``: for engines, cycles by operator. ``on_matrix``: the operators whose anchor the matrix engine runs.
+    ``work``: for engines, cycles by operator. ``on_matrix``: the operators whose contraction the matrix engine can run;
+    ``on_vector``: the vector engine may run some of these instead.
     """
     stationary = _stationary(graph, on_matrix)
     rooms = [
         (link, room)
-        for link, room in _on_chip_capacities(machine)
+        for link, room in _on_chip_capacities(machine, on_vector)
         if room < sum(graph.tensor[n].bytes for n in stationary.values())
     ]
     if not rooms:
@@ -100,10 +101,11 @@ def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     return {op: name for op, name in candidates.items() if name in graph.constant_names and name not in others}
 
 
-def _on_chip_capacities(machine: Machine) -> Iterator[tuple[Link, int]]:
+def _on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link, int]]:
     """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
     main, shared, weights = machine.role("main"), machine.role("shared"), machine.role("weights")
-    inside = weights.capacity * machine.cores
+    cores = [m for m in machine.memories if m not in (main, shared)] if on_vector else [weights]
+    inside = sum(memory.capacity for memory in cores) * machine.cores
     rooms = {
         (main.name, "read"): shared.capacity + inside, (main.name, "both"): shared.capacity + inside,
         (shared.name, "write"): shared.capacity + inside, (shared.name, "read"): inside, (shared.name, "both"): inside,

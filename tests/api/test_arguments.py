@@ -55,7 +55,10 @@ def test_models_of_wrong_types(model: Any) -> None:
 CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "load": (girih.load, "the file is 5, of type int; pass a path"),
     "save": (lambda wrong: compiled_residual().save(wrong), "the file is 5, of type int; pass a path"),
-    "inputs": (lambda wrong: compiled_residual().run(wrong), "inputs are of type int; pass a dictionary of arrays by name"),
+    "inputs": (
+        lambda wrong: compiled_residual().run(wrong),
+        "inputs are of type int; pass a dictionary of arrays by name",
+    ),
     "seed": (lambda wrong: compiled_residual().run(seed=wrong - 6), "seed -1 is negative"),
     "text as seed": (lambda wrong: compiled_residual().run(seed=str(wrong)), "seed is '5'"),  # pyright: ignore
     "trace": (lambda wrong: compiled_residual().run(trace=wrong), "trace is 5, of type int; pass a path"),

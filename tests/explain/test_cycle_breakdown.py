@@ -14,7 +14,7 @@ import pytest
 from girih.explain.cycles.account import cycle_breakdown
 from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
 from girih.explain.cycles.losses import losses, verdict
-from girih.ir.bounds.lower_bound import lower_bound
+from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
@@ -72,9 +72,10 @@ def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: M
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
             assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
-    # The identity: bound, what is computed besides, loss inside of instructions, and idle cycles by cause.
+    # The identity: bound of plans that multiply on the matrix engine alone, extra, loss inside of instructions, and idle by cause.
     bounding = found.total(found.bounding)
-    cycles, reason = lower_bound(graph, machine)
+    cycles, reason = on_matrix_alone_bound(graph, machine)
+    assert lower_bound(graph, machine)[0] <= cycles
     assert reason.startswith(f"{found.bounding}: ")
     assert bounding.work is not None and ceil(bounding.work - 1e-6) == cycles
     lost = (bounding.extra, bounding.rounding, bounding.fill, bounding.issue, bounding.slowed, *bounding.waits.values())

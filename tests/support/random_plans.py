@@ -26,15 +26,17 @@ VECTOR_POINTS = 1 << 13
 
 
 def random_plan(
-    graph: Graph, machine: Machine, seed: int, *, longest: int = 1, tiles: int = 6, tries: int = 40
-) -> Plan:
+    graph: Graph, machine: Machine, seed: int, *, longest: int = 1, tiles: int = 6, tries: int = 40,
+    on_vector: float = 0.15,
+) -> Plan:  # fmt: skip
     """A valid plan; at most ``longest`` operators a segment, about ``tiles`` tiles an operator and core.
 
+    ``on_vector`` is the share of the small contractions that the vector engine is given.
     What does not fit is drawn again, with smaller tiles each time.
     """
     reason = ""
     for attempt in range(tries):
-        plan = _Drawing(graph, machine, Random(f"{seed}.{attempt}"), longest, tiles, 1 + attempt // 4).plan()
+        plan = _Drawing(graph, machine, Random(f"{seed}.{attempt}"), longest, tiles, 1 + attempt // 4, on_vector).plan()
         try:
             check_plan(plan, graph, machine)
         except CheckError as error:
@@ -47,7 +49,10 @@ def random_plan(
 
 
 class _Drawing:
-    def __init__(self, graph: Graph, machine: Machine, rng: Random, longest: int, tiles: int, crowded: int) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, rng: Random, longest: int, tiles: int, crowded: int, on_vector: float
+    ) -> None:
+        self.on_vector = on_vector
         self.graph = graph
         self.machine = machine
         self.rng = rng
@@ -142,7 +147,7 @@ class _Drawing:
             anchor = op.stages[op.contraction]
             dtypes = {t.name: t.dtype for t in (*self.graph.tensors, *op.buffers)}
             known = all(dtypes[r.tensor] in (self.machine.engine_for("matrix").rate or {}) for r in anchor.factors)
-            if known and (anchor.points > VECTOR_POINTS or self.chance(0.85)):
+            if known and (anchor.points > VECTOR_POINTS or self.chance(1 - self.on_vector)):
                 engine = "matrix"
                 budget = max(2, self.tiles // 2)
                 cuts: list[int] = []

@@ -73,7 +73,6 @@ def test_movements_are_free(machine: Machine) -> None:
     assert lower_bound(chain(1), machine) == lower_bound(chain(50), machine)
 
 
-@pytest.mark.xfail(strict=True, reason="the bound is one of plans that leave contractions to the matrix engine")
 def test_a_plan_that_multiplies_on_a_fast_vector_engine_does_not_beat_it(machine: Machine) -> None:
     """A machine whose vector engine multiplies sooner than its matrix engine, and a valid plan that uses that."""
     lanes = dict.fromkeys(machine.engine_for("vector").lanes or {}, 4096)

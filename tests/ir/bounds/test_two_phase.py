@@ -28,8 +28,8 @@ def bound(graph: Graph, machine: Machine) -> TwoPhaseBound | None:
 
 
 def sized(machine: Machine, *, shared: int, weights: int, rate: float = 8.0, **links: float) -> Machine:
-    """With other memories, another rate of the main memory and other links."""
-    sizes = {"shared": shared, "weights": weights}
+    """With other memories, another rate of the main memory and other links; no room for weights elsewhere in a core."""
+    sizes = {"shared": shared, "weights": weights, "local": 0, "accumulator": 0}
     rates = {"ddr": rate, **links}
     return replace(
         machine,
@@ -68,7 +68,8 @@ def test_weights_that_come_last_are_fetched_after_the_work() -> None:
 def test_weights_that_have_room_are_no_second_phase() -> None:
     graph = late_weights()
     assert bound(graph, STCP) is None
-    assert lower_bound(graph, STCP)[1].startswith("MME: ")
+    # The vector engines could multiply for the last products, which are small.
+    assert lower_bound(graph, STCP)[1].startswith("MME or VME: ")
 
 
 def test_the_way_from_shared_memory_counts_too() -> None:
