@@ -14,8 +14,8 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
 After the iterations, as long as there are time and a gap, segmentation does without one segment of the best plan at a
-time; where no segments of several operators are feasible, each operator is one. At last, changes of the best plan are
-tried (:mod:`.local_search`).
+time, up to 12 times (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one.
+At last, changes of the best plan are tried (:mod:`.local_search`).
 
 Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each iteration can
 only improve it. How many iterations there are, and how long each model may search in deterministic time, depends on the
@@ -178,10 +178,13 @@ class _Search:
     def _single_operators(self, budget: Iteration) -> None:
         """Segments of one operator each, with a little more of local memory left free at each infeasibility.
 
-        Raises :class:`InfeasibleError` if an operator fits under no split, or else with what came nearest to fitting.
+        Raises :class:`InfeasibleError` if an operator fits under no split, or else with what came nearest to fitting
+        until all margins were tried or the search was over.
         """
         refused: list[Infeasibility] = []
         for attempt in range(MOST_MARGINS):
+            if refused and self.incumbent.is_over:
+                break
             margin = attempt * self.machine.role("local").capacity // 16
             try:
                 segments = layerwise_segments(self.graph, self.machine, margin=margin)
@@ -194,7 +197,7 @@ class _Search:
             if isinstance(answer, EvaluatedPlan):
                 return
             refused.append(answer)
-            self.record.cut("layerwise", answer.message)
+            self.record.cut(self.options.strategy, answer.message)
             tiling = self.master.smaller_tiles(self.cuts.tiling, answer)
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
         raise min(refused, key=lambda r: r.need / r.capacity).error()

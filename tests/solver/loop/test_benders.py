@@ -25,7 +25,8 @@ from girih.solver.cpsat.backend import Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
 from girih.solver.loop import benders, master
-from girih.solver.options import Options, Planned, Progress
+from girih.solver.loop.incumbent import Incumbent
+from girih.solver.options import Options, Planned, Progress, Strategy
 from girih.solver.segmentation.solve import BendersCut, Segmentation
 from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
 from girih.solver.subproblem.subproblem import Subproblem
@@ -236,3 +237,29 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
     assert planned.plan.cycles_predicted > planned.plan.lower_bound_cycles
     diverted = [cuts for cuts in excluded if cuts]
     assert diverted and len({cuts[-1] for cuts in diverted}) == len(diverted)
+
+
+def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: bool) -> list[str]:
+    """The cuts of a search in which no segments of single operators fit, and whose clock ended it or not."""
+    graph, machine = graphs.residual(1), load_machine("tiny")
+    record = Record(60.0, None)
+    search = benders._Search(graph, machine, options, Incumbent(record, (0, "")))  # pyright: ignore[reportPrivateUsage]
+    infeasibility = Infeasibility(0, "op", "local", 200, 100, "no room")
+    monkeypatch.setattr(search, "_evaluate", lambda *_: infeasibility)
+    monkeypatch.setattr(record, "over", lambda: over)
+    monkeypatch.setattr(search.master, "smaller_tiles", lambda *_: None)
+    with pytest.raises(InfeasibleError):
+        search._single_operators(iterations(1.0, 1, 1)[0])  # pyright: ignore[reportPrivateUsage]
+    return [run.model for run in record.log().runs if run.note.startswith("cut")]
+
+
+def test_single_operators_stop_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(refused_operators(monkeypatch, QUICK, over=False)) > 1
+    assert len(refused_operators(monkeypatch, QUICK, over=True)) == 1
+
+
+@pytest.mark.parametrize("strategy", ["solver", "layerwise"])
+def test_cuts_of_single_operators_bear_the_name_of_their_strategy(
+    monkeypatch: pytest.MonkeyPatch, strategy: Strategy
+) -> None:
+    assert set(refused_operators(monkeypatch, replace(QUICK, strategy=strategy), over=True)) == {strategy}
