@@ -112,7 +112,7 @@ def test_names_cannot_break_tables() -> None:
 
 
 def test_the_search_says_what_ended_it() -> None:
-    assert "exhausted: nothing is left to try" in str(example())
+    assert "exhausted: all iterations that this version tries were used" in str(example())
     assert json.loads(example().to_json())["summary"]["more_time_helps"] is False
     assert example().summary.gap == pytest.approx(1 / 3)
 
