@@ -117,9 +117,11 @@ def index_uses(model: bytes, ports: Sequence[Port] = ()) -> list[IndexUse]:
     import onnx
 
     graph = onnx.load_from_string(model).graph
-    shapes = {port.name: port.shape for port in ports} | {w.name: tuple(w.dims) for w in graph.initializer}
-    # By value: the input that it holds, and whether it still has the input's shape.
-    source = {value.name: (value.name, True) for value in graph.input}
+    weights = {w.name: tuple(w.dims) for w in graph.initializer}
+    shapes = {port.name: port.shape for port in ports} | weights
+    # By value: the input that it holds, and whether it still has the input's shape. Up to IR version 3, graph.input
+    # lists the weights, too.
+    source = {value.name: (value.name, True) for value in graph.input if value.name not in weights}
     uses: list[IndexUse] = []
     for node in graph.node:
         if node.op_type in _KEEPS_ELEMENTS and node.input[0] in source:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from girih.api.inputs import IndexUse, check_indices, check_inputs, index_limits, index_uses, load_inputs, random_inputs
 from girih.ir.errors import UsageError
@@ -96,6 +96,21 @@ def test_index_limits_follow_the_tables() -> None:
     )
     model: onnx.ModelProto = helper.make_model(graph)
     assert index_limits(index_uses(model.SerializeToString())) == {"types": 2}
+
+
+def test_weights_that_an_old_file_lists_as_inputs_are_no_inputs() -> None:
+    """Files of IR version 3 list every weight in graph.input."""
+    model: onnx.ModelProto = parser.parse_model("""<ir_version: 3, opset_import: ["": 8]>
+        g (int64[3] ids, float[5, 4] table, int64[2] rows) => (float[3, 4] y, float[2, 4] z)
+        {
+            y = Gather <axis = 0> (table, ids)
+            z = Gather <axis = 0> (table, rows)
+        }""")
+    weights = {"table": np.zeros((5, 4), np.float32), "rows": np.array([0, 4])}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    uses = index_uses(model.SerializeToString())
+    assert [use.input for use in uses] == ["ids"]
+    check_indices(uses, {"ids": np.array([0, 1, 4])})
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0, True), (10, True), (-11, True), (11, False), (-12, False)])
