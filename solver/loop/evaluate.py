@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...ir.plan import Segment, Solved
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
-from ..subproblem.tile_choice import TiledSegment, TilingCuts
+from ..subproblem.tiling_alternatives import TiledSegment, TilingCuts
 from ..subproblem.time_budget import Iteration
 from .incumbent import Incumbent
 

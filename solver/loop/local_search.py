@@ -13,7 +13,7 @@ from ..banks.address_reflection import reflected
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Infeasibility
 from ..subproblem.subproblem import Subproblem
-from ..subproblem.tile_choice import TilingCuts
+from ..subproblem.tiling_alternatives import TilingCuts
 from ..subproblem.time_budget import SHORT, Iteration
 from ..switches import Switch
 from .evaluate import evaluate_segments, evaluate_tiled

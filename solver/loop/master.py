@@ -14,7 +14,7 @@ from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.tile_caps import LEAST_CAP, SHRINK, may_stream
-from ..subproblem.tile_choice import TilingCuts
+from ..subproblem.tiling_alternatives import TilingCuts
 from ..subproblem.time_budget import Iteration, budget
 from ..tiling.solve import Caps
 

@@ -18,7 +18,7 @@ from ..options import ModelRun, Options
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .step_order import orders
-from .tile_choice import TiledSegment, TilingAlternatives, TilingCuts
+from .tiling_alternatives import TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
 
 

@@ -21,8 +21,8 @@ from girih.solver.options import Options, Planned
 from girih.solver.residency import buffers, neighbourhood, repair
 from girih.solver.segmentation import solve as segmentation
 from girih.solver.segmentation.problem import SegmentationProblem
-from girih.solver.subproblem import tile_choice
-from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
+from girih.solver.subproblem import tiling_alternatives
+from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlternatives
 from girih.solver.tiling import solve as tiling
 from tests.support import graphs
 from tests.support.cpsat import unhurried
@@ -133,7 +133,7 @@ def test_alternative_tiles_that_are_not_chosen(monkeypatch: Patch) -> None:
         ]
 
     monkeypatch.setattr(TilingAlternatives, "_tiled", others_time_out)
-    monkeypatch.setattr(tile_choice.TilingAlternatives, "quickest", lambda _, fallback, *__: fallback)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(tiling_alternatives.TilingAlternatives, "quickest", lambda _, fallback, *__: fallback)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     planned = plan(chain(), MACHINE, Options(timeout=1.0))
     assert planned.log.status == "timeout"
     assert ("tiling", "timeout") in {(run.model, run.status) for run in planned.log.runs}

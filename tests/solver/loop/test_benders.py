@@ -30,7 +30,7 @@ from girih.solver.options import Options, Planned, Progress, Strategy
 from girih.solver.segmentation.solve import BendersCut, Segmentation
 from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
 from girih.solver.subproblem.subproblem import Subproblem
-from girih.solver.subproblem.tile_choice import TiledSegment, TilingAlternatives
+from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlternatives
 from girih.solver.subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,

@@ -21,7 +21,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Subproblem
-from girih.solver.subproblem.tile_choice import TilingCuts
+from girih.solver.subproblem.tiling_alternatives import TilingCuts
 from girih.solver.subproblem.time_budget import iterations
 from tests.support import graphs
 
