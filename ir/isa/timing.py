@@ -81,8 +81,8 @@ def bank_cycles(demands: Iterable[tuple[Memory, float, int]]) -> float:
     """An estimate of the cycles that the busiest bank takes for what operands put on their memories.
 
     It is no bound in either direction. Left out are where the operands really lie (two can share a bank, or one can
-    straddle two), that a strided walk may hit few of the banks that it covers, and what other engines and transfers ask of
-    the same banks meanwhile.
+    straddle two), that a strided walk may hit few of the banks that it covers, and what other engines and transfers ask
+    of the same banks meanwhile.
 
     A demand is the memory, the bytes that it serves, and the bytes that the operand covers there. What fits in one bank
     is taken to be in one, and operands of one memory to be in different ones, as far as there are as many.
