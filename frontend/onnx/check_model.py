@@ -6,7 +6,7 @@ Nodes go through ``onnx.checker``; what holds between them is checked here, so t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import onnx
 from onnx import checker
@@ -25,7 +25,7 @@ def check_model(model: onnx.ModelProto) -> None:
     """
     _check_opsets(model)
     _check_functions(model)
-    _check_weights(model.graph.initializer)
+    _check_weights(model.graph)
     _check_names(model.graph)
     _check_nodes(model)
 
@@ -63,9 +63,12 @@ def _check_functions(model: onnx.ModelProto) -> None:
         raise UsageError(f"functions call themselves, which ONNX does not allow: {names}")
 
 
-def _check_weights(weights: Iterable[onnx.TensorProto]) -> None:
+def _check_weights(graph: onnx.GraphProto) -> None:
+    if graph.sparse_initializer:
+        listed = _listed([weight.values.name for weight in graph.sparse_initializer])
+        raise UnsupportedError(f"sparse weights are not supported: {listed}; export them as dense ones")
     names: set[str] = set()
-    for weight in weights:
+    for weight in graph.initializer:
         if not weight.name:
             raise UsageError("a weight has no name, so that no node can read it; name or remove it")
         if weight.name in names:
@@ -84,10 +87,17 @@ def _check_data(tensor: onnx.TensorProto, what: str) -> None:
         size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
     except (KeyError, ValueError) as error:
         raise UsageError(f"{what} is of data type {tensor.data_type}, which ONNX does not know") from error
-    if tensor.HasField("raw_data") and name not in _PACKED and len(tensor.raw_data) != math.prod(dims) * size:
-        raise UsageError(
-            f"{what} holds {len(tensor.raw_data):,} bytes, but {name} of shape {dims} needs {math.prod(dims) * size:,}"
-        )
+    if name in _PACKED or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return
+    if tensor.HasField("raw_data"):
+        unit, given, needed = "bytes", len(tensor.raw_data), math.prod(dims) * size
+    else:
+        field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+        # A complex number is two.
+        parts = 2 if name.startswith("COMPLEX") else 1
+        unit, given, needed = f"numbers in {field}", len(getattr(tensor, field)), math.prod(dims) * parts
+    if given != needed:
+        raise UsageError(f"{what} holds {given:,} {unit}, but {name} of shape {dims} needs {needed:,}")
 
 
 def _check_names(graph: onnx.GraphProto) -> None:

@@ -113,8 +113,6 @@ def strip(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, np.ndarray
     graph.node.extend(source.node)
     graph.output.extend(source.output)
     graph.input.extend(dims.network_inputs(model))
-    if source.sparse_initializer:
-        raise UnsupportedError("sparse weights are not supported")
     weights: dict[str, np.ndarray] = {}
     for tensor in source.initializer:
         try:

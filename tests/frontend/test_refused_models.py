@@ -200,6 +200,16 @@ def test_no_outputs() -> None:
         import_onnx(model)
 
 
+def test_sparse_weights_are_named_as_such() -> None:
+    model = three_nodes()
+    values = helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [1.0])
+    places = helper.make_tensor("", onnx.TensorProto.INT64, [1], [2])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3]))
+    del model.graph.initializer[:]
+    with pytest.raises(UnsupportedError, match="sparse weights are not supported: 'w'; export them as dense"):
+        import_onnx(model)
+
+
 def three_nodes() -> onnx.ModelProto:
     """x → first → a → second → b → last → y"""
     nodes = [
@@ -235,6 +245,15 @@ def two_weights(model: onnx.ModelProto) -> None:
 
 def short_weight(model: onnx.ModelProto) -> None:
     model.graph.initializer[0].dims[0] = 4
+
+
+def short_typed_weight(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].CopyFrom(helper.make_tensor("w", onnx.TensorProto.FLOAT, [3], [1.0, 1.0, 1.0]))
+    model.graph.initializer[0].float_data.pop()
+
+
+def weight_without_data(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].ClearField("raw_data")
 
 
 def weight_of_no_type(model: onnx.ModelProto) -> None:
@@ -289,6 +308,8 @@ BROKEN_RULES = {
     backwards: r"node 'last' \(Relu\) reads 'b', which nothing before it makes, only node 'second' .* topological order",
     two_weights: "two weights are called 'w'",
     short_weight: r"the weight 'w' holds 12 bytes, but FLOAT of shape \[4\] needs 16",
+    short_typed_weight: r"the weight 'w' holds 2 numbers in float_data, but FLOAT of shape \[3\] needs 3",
+    weight_without_data: r"the weight 'w' holds 0 numbers in float_data, but FLOAT of shape \[3\] needs 3",
     weight_of_no_type: "the weight 'w' is of data type 99, which ONNX does not know",
     wrong_shape: r"output 'y' is declared as float32\[2, 4\], but .* float32\[2, 3\]; correct the declaration",
     wrong_rank: r"output 'y' is declared as float32\[3\], but .* float32\[2, 3\]",
