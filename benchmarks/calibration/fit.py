@@ -100,17 +100,17 @@ BY_STAGE = ("resnet50-fp16-16", (65, 70, 52, 40), (84, 84, 79, 63))
 
 def figures() -> tuple[Figure, ...]:
     """All published figures."""
-    told: list[Figure] = []
+    collected: list[Figure] = []
     for run, values in _runs():
-        told += [
+        collected += [
             Figure(run.key, what, v / 100, run.held_out) for what, v in zip(("vector", "matrix"), values, strict=False)
         ]
-        told += [Figure(run.key, "milliseconds", ms, run.held_out) for ms in values[2:]]
+        collected += [Figure(run.key, "milliseconds", ms, run.held_out) for ms in values[2:]]
     key, vector, matrix = BY_STAGE
     for stage in range(STAGES):
-        told += [Figure(key, f"vector {stage + 1}", vector[stage] / 100, stage % 2 == 1)]
-        told += [Figure(key, f"matrix {stage + 1}", matrix[stage] / 100, stage % 2 == 1)]
-    return tuple(told)
+        collected += [Figure(key, f"vector {stage + 1}", vector[stage] / 100, stage % 2 == 1)]
+        collected += [Figure(key, f"matrix {stage + 1}", matrix[stage] / 100, stage % 2 == 1)]
+    return tuple(collected)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Parameter:
     high: int
     start: int | None = None
 
-    def of(self, machine: Machine) -> int:
+    def value_in(self, machine: Machine) -> int:
         return next(int(getattr(e, self.key)) for e in machine.engines if self._has(e))
 
     def set(self, machine: Machine, value: int) -> Machine:
@@ -229,9 +229,9 @@ def _measured(key: str, machine: Machine) -> dict[str, float]:
     return measured(_HELD[key], machine, key == BY_STAGE[0])
 
 
-def errors(told: Sequence[Figure], values: Mapping[str, Mapping[str, float]]) -> np.ndarray:
+def errors(published: Sequence[Figure], values: Mapping[str, Mapping[str, float]]) -> np.ndarray:
     """The logarithm of ours over published for each figure."""
-    return np.array([log(max(values[f.run][f.what], 1e-9) / f.published) for f in told])
+    return np.array([log(max(values[f.run][f.what], 1e-9) / f.published) for f in published])
 
 
 def rms(values: np.ndarray) -> float:
@@ -245,44 +245,44 @@ def jacobian(residuals: Callable[[np.ndarray], np.ndarray], at: np.ndarray, high
     return np.stack([(residuals(at + s * unit) - here) / s for s, unit in zip(steps, np.eye(len(at)), strict=True)], 1)
 
 
-def fit(machine: Machine, chosen: Sequence[Parameter], runs: Runs, told: Sequence[Figure], steps: int) -> Machine:
-    """The machine with the parameters that fit the figures ``told`` best, after up to so many steps."""
-    keys = list(dict.fromkeys(f.run for f in told))
+def fit(machine: Machine, chosen: Sequence[Parameter], runs: Runs, published: Sequence[Figure], steps: int) -> Machine:
+    """The machine with the parameters that fit the ``published`` figures best, after up to so many steps."""
+    keys = list(dict.fromkeys(f.run for f in published))
 
     def applied(x: np.ndarray) -> Machine:
-        found = machine
+        changed = machine
         for parameter, value in zip(chosen, x, strict=True):
-            found = parameter.set(found, round(float(np.exp(value))))
-        return found
+            changed = parameter.set(changed, round(float(np.exp(value))))
+        return changed
 
     def residuals(x: np.ndarray) -> np.ndarray:
-        return errors(told, runs.values(applied(x), keys))
+        return errors(published, runs.values(applied(x), keys))
 
     low, high = (np.log([float(getattr(p, side)) for p in chosen]) for side in ("low", "high"))
-    at = np.clip(np.log([max(1.0, float(p.start or p.of(machine))) for p in chosen]), low, high)
-    here, damping = residuals(at), 1e-2
+    at = np.clip(np.log([max(1.0, float(p.start or p.value_in(machine))) for p in chosen]), low, high)
+    before, damping = residuals(at), 1e-2
     for _ in range(steps):
         slope = jacobian(residuals, at, high)
         # A parameter at a bound, or without effect, stays where it is.
-        step = np.linalg.solve(slope.T @ slope + damping * np.eye(len(at)), -slope.T @ here)
+        step = np.linalg.solve(slope.T @ slope + damping * np.eye(len(at)), -slope.T @ before)
         trial = np.clip(at + np.clip(step, -1.0, 1.0), low, high)
-        there = residuals(trial)
-        if rms(there) < rms(here):
-            done = rms(here) - rms(there) < 1e-3
-            at, here, damping = trial, there, damping / 4
-            if done:
+        after = residuals(trial)
+        if rms(after) < rms(before):
+            converged = rms(before) - rms(after) < 1e-3
+            at, before, damping = trial, after, damping / 4
+            if converged:
                 break
         else:
             damping *= 16
     return applied(at)
 
 
-def sensitivity(machine: Machine, runs: Runs, told: Sequence[Figure]) -> dict[str, float]:
+def sensitivity(machine: Machine, runs: Runs, published: Sequence[Figure]) -> dict[str, float]:
     """By parameter: how far the figures move, as an RMS of logarithms, if it is doubled."""
-    keys = list(dict.fromkeys(f.run for f in told))
-    here = errors(told, runs.values(machine, keys))
-    moved = {p.name: p.set(machine, min(p.high, 2 * max(1, p.of(machine)))) for p in PARAMETERS}
-    return {name: rms(errors(told, runs.values(m, keys)) - here) for name, m in moved.items()}
+    keys = list(dict.fromkeys(f.run for f in published))
+    before = errors(published, runs.values(machine, keys))
+    moved = {p.name: p.set(machine, min(p.high, 2 * max(1, p.value_in(machine)))) for p in PARAMETERS}
+    return {name: rms(errors(published, runs.values(m, keys)) - before) for name, m in moved.items()}
 
 
 def programs(folder: Path, console: Console) -> dict[str, Program]:
@@ -304,10 +304,10 @@ def programs(folder: Path, console: Console) -> dict[str, Program]:
     return compiled
 
 
-def table(told: Sequence[Figure], states: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+def table(published: Sequence[Figure], states: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     """Published figures beside ours on each machine."""
     shown = columns("figure|held out|published|" + "|".join(states), left=("figure", "held out"))
-    for f in told:
+    for f in published:
         unit = "{:.2f}" if f.what == "milliseconds" else "{:.0%}"
         cells = [unit.format(values[f.run][f.what]) for values in states.values()]
         shown.add_row(f.key, "yes" if f.held_out else "", unit.format(f.published), *cells)
@@ -327,9 +327,9 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     guessed = load_machine(arguments.machine)
-    told = figures()
+    published = figures()
     # The chip's vector engines are busy several times as long as ours: no parameter of a machine explains that.
-    counted = [f for f in told if not f.what.startswith("vector")]
+    counted = [f for f in published if not f.what.startswith("vector")]
     fitted = [f for f in counted if not f.held_out]
     chosen = [p for p in PARAMETERS if p.name in arguments.fit]
     runs = Runs(programs(arguments.programs, console), arguments.workers)
@@ -340,21 +340,21 @@ def main() -> int:
         for rate in RATES
     }
     states = {name: runs.values(machine, [run.key for run in RUNS]) for name, machine in machines.items()}
-    console.print(table(told, states))
-    found: dict[str, dict[str, Any]] = {}
+    console.print(table(published, states))
+    rows: dict[str, dict[str, Any]] = {}
     for name, machine in machines.items():
         parts = {"fitted": fitted, "held out": [f for f in counted if f.held_out]}
-        error = {part: rms(errors(of, states[name])) for part, of in parts.items()}
-        parameters = {p.name: p.of(machine) for p in PARAMETERS}
-        found[name] = {"parameters": parameters, "rms": error, "values": states[name]}
+        error = {part: rms(errors(part_figures, states[name])) for part, part_figures in parts.items()}
+        parameters = {p.name: p.value_in(machine) for p in PARAMETERS}
+        rows[name] = {"parameters": parameters, "rms": error, "values": states[name]}
         console.print(f"{name}: RMS of ln(ours / published) {error['fitted']:.3f}, held out {error['held out']:.3f}")
         console.print("  " + ", ".join(f"{p}: {value}" for p, value in parameters.items()))
-    best = min(list(machines)[2:], key=lambda name: found[name]["rms"]["fitted"])
+    best = min(list(machines)[2:], key=lambda name: rows[name]["rms"]["fitted"])
     moved = sensitivity(machines[best], runs, fitted)
     console.print(f"{best}: how far the fitted figures move if a parameter is doubled")
     console.print("  " + ", ".join(f"{p}: {value:.3f}" for p, value in moved.items()))
     if arguments.json:
-        data = {"machines": found, "best": best, "sensitivity": moved, "figures": [asdict(f) for f in told]}
+        data = {"machines": rows, "best": best, "sensitivity": moved, "figures": [asdict(f) for f in published]}
         arguments.json.write_text(json.dumps(data, indent=1) + "\n")
     return 0
 

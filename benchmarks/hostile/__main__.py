@@ -90,11 +90,11 @@ def main() -> int:
     else:
         share, rest = divmod(arguments.cases, len(arguments.only))
         counts = [share + (position < rest) for position in range(len(arguments.only))]
-        made = (
+        families = (
             islice(FAMILIES[name].cases(arguments.seed), count)
             for name, count in zip(arguments.only, counts, strict=True)
         )
-        cases = list(chain.from_iterable(made))
+        cases = list(chain.from_iterable(families))
     started = time.perf_counter()
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)

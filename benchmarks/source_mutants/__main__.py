@@ -7,7 +7,7 @@ Files are drawn by their lines, a line of the file that can be changed, then one
 changed tree is a copy, in which the nearest tests (``nearest_tests.py``) run until the first one fails. A mutant whose
 tests use up their processor seconds before one fails is "timed out", and counts neither way. The first of N mutants are
 the same for every N, and what the JSON file has already is not run again. In the end, the tests that failed run once on
-the sources as they are: what fails there too makes its mutants "void".
+the sources as they are: what fails there too makes its mutants "void", as does a run that ends without a failed test.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def drawn(count: int, seed: int, folders: list[str]) -> list[tuple[Mutant, str]]
         names = [name for name in sources if places[name]]
         name = rng.choices(names, [lines[n] for n in names])[0]
         line = rng.choice(sorted(places[name]))
-        there = places[name].pop(line)
-        change = rng.choices(there, [1 if c.kind in EASY else 3 for c in there])[0]
+        changes_of_line = places[name].pop(line)
+        change = rng.choices(changes_of_line, [1 if c.kind in EASY else 3 for c in changes_of_line])[0]
         before, after = (t.splitlines()[0][:160] for t in (change.before, change.after))
         folder = next(f for f in folders if name.startswith(f"{f}/"))
         mutant = Mutant(len(mutants), folder, name, line, change.kind, before, after)
@@ -125,8 +125,12 @@ class Copies:
         self.free.append(copy)
         log = (copy.parent / "log").read_text(errors="replace").splitlines()
         failed = [line.split(" ", 1)[1].split(" - ")[0] for line in log if line.startswith(("FAILED ", "ERROR "))]
-        verdict = "survived" if status == 0 else "timed out" if os.WIFSIGNALED(status) else "killed"
-        killer = (failed or log[-1:] or [""])[0] if verdict == "killed" else ""
+        if os.WIFSIGNALED(status):
+            verdict = "timed out"
+        else:
+            # Other exit codes of pytest than that of a failed test tell nothing about the mutant.
+            verdict = "survived" if status == 0 else "killed" if failed else "void"
+        killer = failed[0] if verdict == "killed" else (log[-1:] or [""])[0] if verdict == "void" else ""
         seconds = round(time.perf_counter() - started, 1)
         return replace(mutant, verdict=verdict, killer=killer, seconds=seconds), failed
 

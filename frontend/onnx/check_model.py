@@ -102,7 +102,7 @@ def _check_data(tensor: onnx.TensorProto, what: str) -> None:
 
 def _check_names(graph: onnx.GraphProto) -> None:
     """Each value is made once, before it is read; and the outputs are made."""
-    made: dict[str, str] = {weight.name: "a weight" for weight in graph.initializer}
+    writers: dict[str, str] = {weight.name: "a weight" for weight in graph.initializer}
     for side, ports in (("input", graph.input), ("output", graph.output)):
         names: set[str] = set()
         for port in ports:
@@ -111,19 +111,19 @@ def _check_names(graph: onnx.GraphProto) -> None:
             if port.name in names:
                 raise UsageError(f"two {side}s of the network are called {port.name!r}; rename or remove one of them")
             names.add(port.name)
-    made |= {value.name: "an input" for value in graph.input if value.name not in made}
+    writers |= {value.name: "an input" for value in graph.input if value.name not in writers}
     places = [f"node {node_name(node, n)!r} ({node.op_type})" for n, node in enumerate(graph.node)]
     later = {output: place for node, place in zip(graph.node, places, strict=True) for output in node.output}
     for node, place in zip(graph.node, places, strict=True):
         for name in node.input:
-            if name and name not in made:
+            if name and name not in writers:
                 raise UsageError(f"{place} reads {name!r}, which {_maker(name, place, later)}")
         for name in node.output:
-            if name and name in made:
-                raise UsageError(f"{place} writes {name!r}, but {made[name]} is called so too; rename one of them")
-            made[name] = f"what {place} writes"
+            if name and name in writers:
+                raise UsageError(f"{place} writes {name!r}, but {writers[name]} is called so too; rename one of them")
+            writers[name] = f"what {place} writes"
     for port in graph.output:
-        if port.name not in made:
+        if port.name not in writers:
             raise UsageError(
                 f"output {port.name!r} is made by no node; the network makes {_listed(sorted({*later} - {''}))}"
             )

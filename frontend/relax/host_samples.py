@@ -111,10 +111,10 @@ def _is_number(expr: Any, value: int) -> bool:
 
 
 def _loads(nest: _Nest) -> list[Any]:
-    found: list[Any] = []
+    loads: list[Any] = []
     for expr in (*nest.values, *(e for s in nest.stores for e in (s.value, *s.indices))):
-        tvm_ffi.structural_walk(expr, (TensorLoad, found.append), order="pre")
-    return found
+        tvm_ffi.structural_walk(expr, (TensorLoad, loads.append), order="pre")
+    return loads
 
 
 def _spread(nest: _Nest, dims: dict[Any, int]) -> bool:

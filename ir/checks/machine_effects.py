@@ -23,8 +23,8 @@ def without_effect(machine: Machine) -> tuple[str, ...]:
 
     It ends in the path of what it is about, such as ``engines[2].queue_depth``.
     """
-    found = chain(_memories(machine), _engines(machine), _links(machine))
-    return tuple(f"{message} (in {path})" for path, message in found)
+    findings = chain(_memories(machine), _engines(machine), _links(machine))
+    return tuple(f"{message} (in {path})" for path, message in findings)
 
 
 def _memories(machine: Machine) -> Iterator[Finding]:

@@ -230,8 +230,8 @@ def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) ->
     box, dtype, memory = layout[access.tensor]
     first_to_last = 1
     for index, span, step in zip(access.index, box, element_strides(box), strict=True):
-        there = index.over(points)
-        first_to_last += max(0, min(there.hi, span.hi) - max(there.lo, span.lo) - 1) * step
+        covered = index.over(points)
+        first_to_last += max(0, min(covered.hi, span.hi) - max(covered.lo, span.lo) - 1) * step
     return memory, float(elements * DTYPES[dtype]), first_to_last * DTYPES[dtype]
 
 

@@ -208,7 +208,7 @@ class _Search:
             self.graph, self.machine, self.subproblem.cells, LEVELS[level], self.options.seed, self.incumbent.note
         )
         plan = replace(heuristics.plan().plan, strategy=self.options.strategy)
-        self.incumbent.offer(0, plan, None)
+        self.incumbent.offer(0, plan)
 
     # The iterations.
 

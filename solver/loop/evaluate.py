@@ -50,7 +50,7 @@ def evaluate_tiled(
         if isinstance(answer, Infeasibility):
             infeasibility = infeasibility or answer
             continue
-        incumbent.offer(iteration.number, answer.plan, request)
+        incumbent.offer(iteration.number, answer.plan)
         if best is None or answer.plan.cycles_predicted < best.plan.cycles_predicted:
             best = answer
     if best is not None:

@@ -8,15 +8,13 @@ from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
 from ..effort import Effort
 from ..options import Ending, ModelRun, Planned
-from ..subproblem.plan_builder import PlanRequest
 
 
 @dataclass(frozen=True)
 class Best:
-    """A plan, and what it answers (``None``: heuristics made it)."""
+    """A plan, and what the models answered for it."""
 
     plan: Plan
-    request: PlanRequest | None
 
     def answers(self, *models: str) -> tuple[Solved, ...]:
         """What these models answered."""
@@ -49,14 +47,14 @@ class Incumbent:
         """Whether the best plan cannot be better, or there is no time to look for one."""
         return self.best is not None and (self.is_optimal or self.is_over)
 
-    def offer(self, iteration: int, plan: Plan, request: PlanRequest | None) -> None:
+    def offer(self, iteration: int, plan: Plan) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
         # The timeline is an estimate, the bound is not: a plan that is predicted to be faster takes at least the bound.
         predicted = max(plan.cycles_predicted, self.bound)
         plan = replace(plan, cycles_predicted=predicted, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
         better = self.best is None or plan.cycles_predicted < self.best.plan.cycles_predicted
         if better:
-            self.best = Best(plan, request)
+            self.best = Best(plan)
         status = "optimal" if plan.cycles_predicted <= self.bound else "feasible"
         solved = Solved("plan", status, float(plan.cycles_predicted), float(self.bound), "cycles")
         note = f"iteration {iteration}, {len(plan.segments)} segments" + ("" if better else ", not better")

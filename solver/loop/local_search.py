@@ -80,7 +80,7 @@ def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     plan = reflected(around.subproblem.graph, around.subproblem.machine, best.plan)
     if plan.local != best.plan.local:
         plan = around.subproblem.builder.timed(plan)
-        incumbent.offer(around.iteration.number, plan, best.request)
+        incumbent.offer(around.iteration.number, plan)
 
 
 def _best(incumbent: Incumbent) -> Best:

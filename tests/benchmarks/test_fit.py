@@ -25,8 +25,8 @@ def test_about_half_of_the_figures_are_held_out() -> None:
 def test_a_parameter_is_read_and_set_in_the_machine(parameter: object) -> None:
     chosen = next(p for p in PARAMETERS if p is parameter)
     changed = chosen.set(MACHINE, 99)
-    assert chosen.of(changed) == 99
-    assert chosen.set(changed, chosen.of(MACHINE)) == MACHINE
+    assert chosen.value_in(changed) == 99
+    assert chosen.set(changed, chosen.value_in(MACHINE)) == MACHINE
 
 
 def test_main_memory_has_the_rate_in_its_banks_and_in_its_links() -> None:
@@ -39,7 +39,7 @@ class Formula:
     """In place of simulations: figures that are formulas of the parameters."""
 
     def values(self, machine: Machine, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-        fill, issue = (PARAMETERS[i].of(machine) for i in (0, 1))
+        fill, issue = (PARAMETERS[i].value_in(machine) for i in (0, 1))
         return {key: {"matrix": (100 + fill) / 300, "milliseconds": 1 + (200 + fill + 7 * issue) / 500} for key in keys}
 
 
@@ -50,5 +50,5 @@ def test_parameters_that_made_the_figures_are_found_again() -> None:
     made = runs.values(truth, ["run"])["run"]
     told = [Figure("run", what, published, False) for what, published in made.items()]
     found = fit(MACHINE, chosen, runs, told, 12)
-    assert [p.of(found) for p in chosen] == [pytest.approx(60, abs=2), pytest.approx(40, abs=2)]
+    assert [p.value_in(found) for p in chosen] == [pytest.approx(60, abs=2), pytest.approx(40, abs=2)]
     assert rms(errors(told, runs.values(found, ["run"]))) < 0.01
