@@ -1,6 +1,6 @@
 """Hostile inputs by the thousand: each is refused with a message, or its result is right.
 
-    python -m benchmarks.hostile                                  # 2,000 cases, shared among the families
+    python -m benchmarks.hostile                                  # 2,000 cases, by the shares of the families
     python -m benchmarks.hostile --cases 500 --only onnx --seed 3 --json hostile.json --keep build/hostile
     python -m benchmarks.hostile --only onnx --replay build/hostile/onnx-17
 
@@ -16,9 +16,8 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain, islice
 from pathlib import Path
 from typing import get_args
 
@@ -27,7 +26,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.hostile.case import Case, Outcome, Verdict
-from benchmarks.hostile.families import FAMILIES
+from benchmarks.hostile.families import FAMILIES, cases_of, counts
 from benchmarks.hostile.workers import run_all
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -37,9 +36,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     """How many cases of each family and kind ended how."""
     result = Table("family", "kind", "cases", *VERDICTS, box=None, pad_edge=False)
     kinds = sorted({(o.family, o.kind) for o in outcomes})
-    counts = Counter((o.family, o.kind, o.verdict) for o in outcomes)
+    numbers = Counter((o.family, o.kind, o.verdict) for o in outcomes)
     for family, kind in kinds:
-        row = [counts[family, kind, verdict] for verdict in VERDICTS]
+        row = [numbers[family, kind, verdict] for verdict in VERDICTS]
         result.add_row(family, kind, str(sum(row)), *(str(n) for n in row))
     total = Counter(o.verdict for o in outcomes)
     result.add_row("all", "", str(len(outcomes)), *(str(total[verdict]) for verdict in VERDICTS))
@@ -60,6 +59,8 @@ def report(outcomes: Sequence[Outcome], seed: int) -> dict[str, object]:
     return {
         "seed": seed,
         "cases": len(outcomes),
+        "seconds": {f: round(sum(o.seconds for o in outcomes if o.family == f), 1) for f, _ in kinds},
+        "slowest": max((o.seconds for o in outcomes), default=0.0),
         "verdicts": {v: sum(o.verdict == v for o in outcomes) for v in VERDICTS},
         "kinds": [
             {"family": family, "kind": kind}
@@ -86,15 +87,11 @@ def main() -> int:
     arguments = parser.parse_args()
     errors, console = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 160)
     if arguments.replay is not None:
-        cases: list[Case] = [pickle.loads(path.read_bytes()) for path in arguments.replay]
+        expected = len(arguments.replay)
+        cases: Iterator[Case] = (pickle.loads(path.read_bytes()) for path in arguments.replay)
     else:
-        share, rest = divmod(arguments.cases, len(arguments.only))
-        counts = [share + (position < rest) for position in range(len(arguments.only))]
-        families = (
-            islice(FAMILIES[name].cases(arguments.seed), count)
-            for name, count in zip(arguments.only, counts, strict=True)
-        )
-        cases = list(chain.from_iterable(families))
+        expected = arguments.cases
+        cases = cases_of(counts(expected, arguments.only), arguments.seed)
     started = time.perf_counter()
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
@@ -106,7 +103,7 @@ def main() -> int:
             if arguments.keep is not None:
                 (arguments.keep / f"{case.family}-{number}").write_bytes(pickle.dumps(case))
         if (number + 1) % 100 == 0:
-            errors.print(f"{number + 1} of {len(cases)} cases, {time.perf_counter() - started:.0f} s", highlight=False)
+            errors.print(f"{number + 1} of {expected} cases, {time.perf_counter() - started:.0f} s", highlight=False)
 
     outcomes = run_all(cases, arguments.workers, arguments.seconds, done)
     if arguments.json is not None:

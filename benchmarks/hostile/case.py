@@ -57,12 +57,14 @@ class Outcome:
 class Family:
     """Makes cases from a seed, without end or not, and attempts one.
 
-    ``attempt`` returns if the input was accepted and the result is right; it raises :class:`GirihError` if it was
-    refused, :class:`WrongResultError` or :class:`CheckError` if the result is wrong.
+    ``share`` is this family's part of all cases, relative to the shares of the others: families whose cases take long
+    have fewer. ``attempt`` returns if the input was accepted and the result is right; it raises :class:`GirihError` if
+    it was refused, :class:`WrongResultError` or :class:`CheckError` if the result is wrong.
     """
 
     cases: Callable[[int], Iterator[Case]]
     attempt: Callable[[Case], None]
+    share: int = 1
 
 
 def judge(case: Case, attempt: Callable[[Case], None]) -> Outcome:

@@ -25,8 +25,11 @@ from girih.models import build
 
 Table = dict[str, Any]
 
-NETWORKS: Mapping[str, Mapping[str, int]] = {"tiny-cnn": {}, "tiny-transformer": {}}
-"""What is compiled for each machine, with its parameters."""
+NETWORKS: Mapping[str, Mapping[str, int]] = {
+    "tiny-cnn": {"size": 8, "width": 8},
+    "tiny-transformer": {"seq": 8, "layers": 1, "hidden": 16, "heads": 2, "ffn": 32},
+}
+"""What is compiled for each machine, with its parameters: small, so that many machines are tried."""
 
 _BUILT_IN = Path(__file__).parents[2] / "ir" / "machines"
 _NUMBERS = (0, -1, 1, 2, 3, 5, 7, 8, 12, 16, 31, 33, 64, 65, 100, 1000, 4096, 65535, 1 << 20)

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from benchmarks.hostile.case import Case, Outcome, WrongResultError, judge
-from benchmarks.hostile.families import FAMILIES
+from benchmarks.hostile.families import FAMILIES, cases_of, counts
 from girih.ir.errors import CheckError, InfeasibleError, UsageError
 
 CASES = {"onnx": 36, "girih": 40, "cli": 40}
@@ -26,6 +26,18 @@ def test_cases_follow_from_the_seed(family: str) -> None:
     first, again, different = (list(islice(FAMILIES[family].cases(seed), 40)) for seed in (3, 3, 4))
     assert first == again
     assert first != different
+
+
+def test_slow_families_have_fewer_cases_and_none_is_lost() -> None:
+    shares = counts(20_000, list(FAMILIES))
+    assert sum(shares.values()) == 20_000 and min(shares.values()) >= 1_500
+    assert min(shares, key=lambda name: shares[name]) == "machine"
+    assert counts(5, ["machine", "cli"]) == {"machine": 2, "cli": 3}
+
+
+def test_cases_are_made_when_they_are_asked_for() -> None:
+    made = list(islice(cases_of({"cli": 2, "machine": 10**9}, 3), 5))
+    assert [case.family for case in made] == ["cli", "cli", "machine", "machine", "machine"]
 
 
 def judged(error: Exception | None) -> Outcome:
