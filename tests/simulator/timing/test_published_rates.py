@@ -211,6 +211,8 @@ def test_an_array_of_another_size_is_noticed(change: dict[str, int]) -> None:
 
 def test_what_no_judge_holds_is_called_a_guess() -> None:
     text = (Path(machines.__file__).parent / "machines" / "stcp920.toml").read_text()
-    lines = re.findall(r"^(?:issue|latency|special|fill) *= *(\d+)(.*)$", text, re.MULTILINE)
+    lines = re.findall(r"^(issue|latency|special|fill) *= *(\d+)(.*)$", text, re.MULTILINE)
     assert len(lines) > 15
-    assert [line for line in lines if line[0] != "0" and "[guess]" not in line[1]] == []
+    # The fill is fitted to runs that were published, which is less than a judge and more than a guess.
+    marks = {"fill": "[fit]"}
+    assert [line for line in lines if line[1] != "0" and marks.get(line[0], "[guess]") not in line[2]] == []
