@@ -6,7 +6,7 @@ shared memory; a *read* is a box that one cell needs there, in the slot whose lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,6 +68,20 @@ class Geometry:
         self._weights: dict[tuple[int, TileCut, tuple[Box, ...]], int] = {}
         self._streams: dict[tuple[int, TileCut, Box], tuple[Boxes, Int]] = {}
         self._free: dict[int, frozenset[int]] = {}
+        self._spans: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def stage_spans(self, op: Op) -> Mapping[str, tuple[int, int]]:
+        """The first and the last stage of ``op`` that touches each of its private buffers."""
+        # Equal operators have buffers of other names, so they do not share the answer.
+        if op.name not in self._spans:
+            buffers = {b.name for b in op.buffers}
+            spans: dict[str, tuple[int, int]] = {}
+            for position, stage in enumerate(op.stages):
+                for access in (stage.write, *stage.reads):
+                    if access.tensor in buffers:
+                        spans[access.tensor] = spans.get(access.tensor, (position, position))[0], position
+            self._spans[op.name] = spans
+        return self._spans[op.name]
 
     def scratch(self, op: Op, tile: Tile, boxes: Sequence[Box]) -> tuple[int, ...]:
         """Bytes of the largest tile of each private buffer, where the operator makes these boxes of its result."""

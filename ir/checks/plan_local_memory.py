@@ -82,12 +82,11 @@ def _take_turns(facts: Facts, a: LocalBuffer, b: LocalBuffer) -> bool:
         return False
     if (a.address, a.bytes, a.depth) != (b.address, b.bytes, b.depth):
         return False
-    touched = [
-        [p for p, s in enumerate(facts.graph.op[a.op].stages) if name in (s.write.tensor, *(r.tensor for r in s.reads))]
-        for name in (a.name, b.name)
-    ]
-    (first, second) = sorted(touched)
-    return bool(first and second) and first[-1] < second[0]
+    spans = facts.geometry.stage_spans(facts.graph.op[a.op])
+    if a.name not in spans or b.name not in spans:
+        return False
+    first, second = sorted((spans[a.name], spans[b.name]))
+    return first[1] < second[0]
 
 
 def _replaces(facts: Facts, segment: Segment, old: LocalBuffer, new: LocalBuffer) -> bool:

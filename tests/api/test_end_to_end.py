@@ -11,6 +11,8 @@ import pytest
 import girih
 from girih.api.run import compare_with_graph, compare_with_network, make_inputs
 from girih.models import build
+from girih.solver.options import Strategy
+from tests.support.onnx_models import Model
 
 pytestmark = pytest.mark.usefixtures("unhurried_solver")
 
@@ -34,6 +36,21 @@ def test_half_precision_on_the_default_target() -> None:
     result = girih.compile(network, precision="fp16", batch=2, solver_timeout=30).run(check=True)
     assert result.check is not None
     assert 5e-4 < result.check.rel_err <= result.check.tolerance < 1e-2
+
+
+@pytest.mark.parametrize("strategy", ["solver", "graphturbo", "layerwise"])
+def test_a_chain_of_600_operators_is_one_operator_that_fits(strategy: Strategy) -> None:
+    """On a machine with 16 KiB for private buffers, of which there are hundreds, two at a time."""
+    model = Model()
+    x = model.input("x", 1, 64)
+    for i in range(150):
+        x = model.node("Sigmoid", model.node("Mul", x, model.weight(f"scale{i}", 64)))
+        x = model.node("Tanh", model.node("Add", x, model.weight(f"shift{i}", 64)))
+    compiled = girih.compile(model.build(x).SerializeToString(), target="tiny", strategy=strategy, solver_timeout=1)
+    assert len(compiled.graph.ops) == 1 and len(compiled.graph.ops[0].stages) == 600
+    result = compiled.run(check=True)
+    assert result.check is not None and result.check.passed
+    assert not result.violations
 
 
 def test_a_saved_network_runs_the_same(compiled: girih.Compiled, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -265,6 +267,22 @@ def chain(
     for i in range(length):
         x = net.conv(f"conv{i}", x, channels, kernel=kernel)
     return net.graph()
+
+
+def elementwise_chain(stages: int, rows: int = 32, columns: int = 32) -> Graph:
+    """One operator: a chain of element-wise stages, each of which reads the private buffer of the one before."""
+    net = Net("chain", "float32")
+    net.elementwise("op", "exp", net.input("x", rows, columns))
+    graph = net.graph()
+    (op,) = graph.ops
+    axes = (Axis("i", rows), Axis("j", columns))
+    index = (Affine((1, 0), 0), Affine((0, 1), 0))
+    names = ("x", *(f"t{i}" for i in range(stages - 1)), op.output)
+    nests = tuple(
+        Stage(axes, Access(after, index), "tanh", (Access(before, index),)) for before, after in pairwise(names)
+    )
+    buffers = tuple(Tensor(name, (rows, columns), "float32") for name in names[1:-1])
+    return replace(graph, ops=(replace(op, buffers=buffers, stages=nests),))
 
 
 def residual(blocks: int = 2, *, batch: int = 2, size: int = 16, channels: int = 32, dtype: str = "float16") -> Graph:

@@ -8,12 +8,12 @@ import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
-from girih.ir.graph import Graph
+from girih.ir.graph import Access, Graph, Stage
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan
 from girih.solver import plan
 from girih.solver.options import Options
-from tests.support.graphs import Net
+from tests.support.graphs import Net, elementwise_chain
 
 TINY = load_machine("tiny")
 
@@ -48,6 +48,25 @@ def test_what_is_used_in_turn_may_share_and_nothing_else() -> None:
     for pair in (("op.low", "op.exp"), ("op.peak", "op.low"), ("op.exp", "op.sum")):
         with pytest.raises(CheckError, match="share"):
             check_plan(moved(old, *pair), graph, TINY)
+
+
+def test_each_pair_of_buffers_does_not_ask_every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is cubic in the stages: a chain of some hundreds took minutes."""
+    stages = 60
+    graph = elementwise_chain(stages)
+    old = planned(graph)
+    asked = 0
+    reads = Stage.reads.fget
+    assert reads is not None
+
+    def counted(stage: Stage) -> tuple[Access, ...]:
+        nonlocal asked
+        asked += 1
+        return reads(stage)
+
+    monkeypatch.setattr(Stage, "reads", property(counted))
+    check_plan(old, graph, TINY)
+    assert asked < 50 * stages
 
 
 def test_a_room_is_shared_whole() -> None:

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 
-from girih.ir.graph import Access, Affine, Axis, Graph, Op, Stage, Tensor
+from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.semantics.cell import Cells
 from girih.solver import plan
 from girih.solver.cost.local_buffers import scratch_buffers, scratch_groups
 from girih.solver.cost.scratch import ScratchBytes, scratch_rooms
 from girih.solver.options import Options, Strategy
-from tests.support.graphs import Net, attention, residual
+from tests.support.graphs import attention, elementwise_chain, residual
 from tests.support.rough_plans import rough_segments
 
 TINY = load_machine("tiny")
-
-
-def chain(stages: int, rows: int = 32, columns: int = 32) -> Graph:
-    """One operator: a chain of element-wise stages, each of which reads the private buffer of the one before."""
-    net = Net("chain", "float32")
-    net.elementwise("op", "exp", net.input("x", rows, columns))
-    graph = net.graph()
-    (op,) = graph.ops
-    axes = (Axis("i", rows), Axis("j", columns))
-    index = (Affine((1, 0), 0), Affine((0, 1), 0))
-    names = ("x", *(f"t{i}" for i in range(stages - 1)), op.output)
-    nests = tuple(
-        Stage(axes, Access(after, index), "tanh", (Access(before, index),)) for before, after in pairwise(names)
-    )
-    buffers = tuple(Tensor(name, (rows, columns), "float32") for name in names[1:-1])
-    return replace(graph, ops=(replace(op, buffers=buffers, stages=nests),))
 
 
 def lives(op: Op, name: str) -> tuple[int, int]:
@@ -42,14 +26,14 @@ def lives(op: Op, name: str) -> tuple[int, int]:
 
 
 def test_two_rooms_are_enough_for_a_chain() -> None:
-    op = chain(600).ops[0]
+    op = elementwise_chain(600).ops[0]
     rooms = scratch_rooms(op, "vector")
     assert rooms.versioned == ()
     assert len(rooms.shared) == 2
     assert rooms.bytes(dict.fromkeys((b.name for b in op.buffers), 100), 32) == ScratchBytes(0, 256)
 
 
-@pytest.mark.parametrize("graph", [chain(9), residual(2), attention()], ids=lambda g: g.name)
+@pytest.mark.parametrize("graph", [elementwise_chain(9), residual(2), attention()], ids=lambda g: g.name)
 def test_what_shares_a_room_lives_one_after_the_other(graph: Graph) -> None:
     for op in graph.ops:
         for engine in ("matrix", "vector"):
@@ -83,7 +67,7 @@ def test_buffers_that_share_a_room_are_equally_large() -> None:
 @pytest.mark.parametrize("strategy", ["solver", "graphturbo", "layerwise"])
 def test_a_long_chain_needs_no_small_tiles(strategy: Strategy) -> None:
     """With a room for each buffer, not even one element of each would fit."""
-    graph = chain(40, rows=8)
+    graph = elementwise_chain(40, rows=8)
     memories = tuple(replace(m, capacity=1024) if m.role == "accumulator" else m for m in TINY.memories)
     planned = plan(graph, replace(TINY, memories=memories), Options(timeout=1.0, strategy=strategy)).plan
     (tile,) = planned.segments[-1].tiles
