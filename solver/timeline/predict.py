@@ -122,9 +122,7 @@ class _Simulation:
         if walk is not None and walk.weights:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
-            weights = WeightBuffer(
-                self.movement, slot, op, walk, step.cells, step.cell, areas, step.local, step.computed
-            )
+            weights = WeightBuffer(self.movement, slot, op, walk, step.cells, areas, step.local, step.computed)
             if position == 0:
                 weights.prefetch()
         results = {self.graph.op[n].output for n in segment.ops}

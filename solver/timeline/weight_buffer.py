@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...ir.box import Span
+from ...ir.box import Span, intersect, is_empty
 from ...ir.graph import DTYPES, Op
 from ...ir.machine import Machine
 from ...ir.semantics.cell import Cell
@@ -23,11 +23,12 @@ class WeightBuffer:
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
-    computes it.
+    computes it. ``cells`` are those of all cores: each waits for what it multiplies with, and one timeline stands for all
+    of them, so that a tile is there when the last core has its own.
     """
 
     def __init__(
-        self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell], cell: Cell,
+        self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell],
         versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
         assert op.contraction is not None
@@ -35,7 +36,6 @@ class WeightBuffer:
         self._slot = slot
         self._walk = walk
         self._name = op.stages[op.contraction].reads[1].tensor
-        self._corner = cell.tensors[self._name]
         self._versions = versions
         self._held: list[int | None] = [None] * len(versions)
         self._next = 0
@@ -44,7 +44,7 @@ class WeightBuffer:
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
-        self._groups = list(receivers(wanted).values())
+        self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in receivers(wanted).items()]
 
     def prefetch(self) -> None:
         """Claim the first tiles, as many as there are versions, before the loads of the operator's inputs."""
@@ -82,20 +82,25 @@ class WeightBuffer:
         self._claimed.use(stop)
 
     def _broadcast(self, key: int, free: float, move: Transfer) -> float:
-        box = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], self._corner, strict=True))
-        shared = self._movement.chunk(self._name, self._slot, box)
-        ready = max(free, shared.ready(box))
-        arrived = max(self._movement.copy(group, ready, move) for group in self._groups)
-        shared.area.use(arrived)
+        arrived = 0.0
+        for cores, corner, wanted in self._groups:
+            tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
+            box = intersect(tile, wanted)
+            if is_empty(box):
+                continue
+            shared = self._movement.chunk(self._name, self._slot, box)
+            stop = self._movement.copy(cores, max(free, shared.ready(box)), move)
+            shared.area.use(stop)
+            arrived = max(arrived, stop)
         return arrived
 
     def _move(self, local: Area, free: float, move: Transfer) -> float:
         ready = max(free, local.ready, self._arrivals[1][-1] if self._arrivals else 0.0)
         queues = self._movement.copy_in
-        start = max(ready, *(queues[c] for group in self._groups for c in group))
+        start = max(ready, *(queues[c] for cores, _, _ in self._groups for c in cores))
         stop = start + move.busy(self._movement.machine)
-        for group in self._groups:
-            for core in group:
+        for cores, _, _ in self._groups:
+            for core in cores:
                 queues[core] = stop
         self._movement.busy["copy in"] += stop - start
         local.use(stop + move.latency)

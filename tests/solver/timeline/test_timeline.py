@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Box, Span, full, overlap, shape_of
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, Tile
+from girih.ir.plan import Plan, Segment, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.lowering import lower
@@ -210,3 +211,29 @@ def test_all_chunks_are_stored_where_cores_have_unequally_many(target: str, shap
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.02 * simulated
+
+
+@pytest.mark.parametrize("latest", [0, 1])
+def test_weights_that_come_core_by_core_end_with_those_of_the_last_core(latest: int) -> None:
+    # Each core multiplies with its own half of the columns, and the halves are fetched one after the other.
+    machine = load_machine("tiny")
+    graph = graphs.matmul(m=8, k=64, n=512, dtype="float32")
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    assert plan.segments[0].cores == (Split(1, machine.cores),)
+    assert not plan.segments[0].instances
+    whole = next(b for b in plan.shared if b.tensor == "matmul.w" and b.fetch)
+    size = whole.bytes // machine.cores
+    halves = [
+        replace(
+            whole,
+            box=(whole.box[0], Span(256 * half, 256 * (half + 1))),
+            address=whole.address + half * size,
+            bytes=size,
+        )
+        for half in (1 - latest, latest)
+    ]
+    plan = replace(plan, shared=(*(b for b in plan.shared if b != whole), *halves))
+    check_plan(replace(plan, graph_sha256=graph.digest), graph, machine)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.02 * simulated, (predicted, simulated)
