@@ -5,6 +5,7 @@ Queues issue in order, links are shared, and nothing is written before all that 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -16,7 +17,10 @@ from ...ir.plan import Plan, SharedBuffer
 from ...ir.semantics.cell import Cell
 from ..cost.instructions import Transfer
 from ..cost.transfers import Copies, SharedLoad
-from .link_sharing import Area, Links, Space
+from .link_sharing import Area, Links, Queue, Space
+
+MOST_DELAYED = 64
+"""Fetches ahead of the cores that can be delayed by them at most; chosen, not measured."""
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Movement:
         self.machine = machine
         self.copies = copies
         self.transfers = copies.transfers
-        self.links = Links(machine)
+        self.links = Links(machine, self._delay)
         self.spaces = {m.name: Space() for m in machine.memories}
         self.copy_in = [0.0] * machine.cores
         self.copy_out = self.dma_in = self.dma_out = 0.0
@@ -55,6 +59,8 @@ class Movement:
         """When everything so far is done."""
         self.busy = dict.fromkeys(("copy in", "copy out", "dma in", "dma out"), 0.0)
         self._turn = 0
+        self._fetched: deque[Area] = deque(maxlen=MOST_DELAYED)
+        """Of the last fetches, in their order."""
         self._homes: dict[str, Box] = {}
         self._live: dict[str, list[Shared]] = {}
         self._ending: dict[int, list[str]] = {}
@@ -108,10 +114,23 @@ class Movement:
         boxes = (self._homes[buffer.tensor], buffer.box)
         move = self.transfers.transfer(("main", "shared"), buffer.box, boxes, dtype)
         start = max(self.dma_in, shared.area.floor, self.stored(buffer.tensor, buffer.box))
-        self.dma_in = self.links.body(start + move.issue, move)
+        self.dma_in = self.links.body(start + move.issue, move, queue="dma in")
         self.busy["dma in"] += self.dma_in - start
         shared.area.ready = self.over(self.dma_in + move.latency)
         shared.area.use(shared.area.ready)
+        self._fetched.append(shared.area)
+
+    def _delay(self, queue: Queue, since: float, cycles: float) -> None:
+        """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
+        if queue == "dma out":
+            self.dma_out += cycles if self.dma_out > since else 0.0
+            return
+        self.dma_in += cycles if self.dma_in > since else 0.0
+        for area in reversed(self._fetched):
+            if area.ready <= since:
+                break
+            area.ready = self.over(area.ready + cycles)
+            area.use(area.ready)
 
     def stored(self, tensor: str, box: Box) -> float:
         """When main memory has ``box``."""
@@ -130,7 +149,7 @@ class Movement:
         boxes = (buffer.box, self._homes[buffer.tensor])
         move = self.transfers.transfer(("shared", "main"), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype)
         start = max(self.dma_out, ready)
-        self.dma_out = self.links.body(start + move.issue, move)
+        self.dma_out = self.links.body(start + move.issue, move, queue="dma out")
         self.busy["dma out"] += self.dma_out - start
         stop = self.over(self.dma_out + move.latency)
         shared.area.use(stop)
@@ -202,10 +221,12 @@ class Movement:
             shared.area.use(arrived)
         return arrived
 
-    def store(self, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area) -> None:
+    def store(
+        self, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area, together: int
+    ) -> None:
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
-        ``ready``: when a chunk of a cell's share has been made.
+        ``ready``: when a chunk of a cell's share has been made; ``together``: how many cores are that far at one time.
         """
         owners = [c for c in cells if name in c.owned]
         if not owners or name not in self._live:
@@ -220,7 +241,7 @@ class Movement:
             writer, chunk = next((pair for pair in chunks if pair[0] is largest), chunks[0])
             targets = [held for _, part in chunks for held in self.holding(name, part)]
             begin = max(ready(writer, chunk), *(shared.area.floor for shared, _ in targets))
-            stop = self._write(name, writer.allocated(name), chunk, begin, len(chunks))
+            stop = self._write(name, writer.allocated(name), chunk, begin, len(chunks), together)
             area.use(stop)
             for shared, box in _by_buffer(targets):
                 shared.write(box, stop)
@@ -229,14 +250,14 @@ class Movement:
             if shared.buffer.store:
                 self._save(shared, stop)
 
-    def _write(self, name: str, room: Box, chunk: Box, begin: float, copies: int) -> float:
+    def _write(self, name: str, room: Box, chunk: Box, begin: float, copies: int, together: int) -> float:
         """Copy a chunk out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
         stop = begin
         for shared, part in self.holding(name, chunk):
             boxes = (room, shared.buffer.box)
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
             start = max(self.copy_out, begin)
-            self.copy_out = self.links.body(start + move.issue, move, copies)
+            self.copy_out = self.links.body(start + move.issue, move, copies, min(copies, together))
             self.busy["copy out"] += self.copy_out - start
             stop = self.over(self.copy_out + move.latency)
         return stop

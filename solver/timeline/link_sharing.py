@@ -3,42 +3,81 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from ...ir.machine import Machine
+from ...ir.machine import Link, Machine
 from ..cost.instructions import Transfer
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
 
 
-class _Load:
-    """The bandwidth that is left of one link: ``left[i]`` bytes a cycle from ``times[i]`` on."""
+Queue = Literal["dma in", "dma out"]
+"""A queue of DMA, which yields bandwidth to others."""
+Delay = Callable[[Queue, float, float], None]
+"""Hears that a DMA queue is done later with all that it has left at a time, by so many cycles."""
 
-    def __init__(self, rate: float) -> None:
+
+def _crossing(link: Link, main: str) -> tuple[Queue, ...]:
+    """The DMA queues that cross a link, of the memory ``main`` or of the shared one."""
+    if link.direction == "both":
+        return "dma in", "dma out"
+    return ("dma in",) if (link.direction == "read") == (link.memory == main) else ("dma out",)
+
+
+class _Load:
+    """The bandwidth of one link over time: from ``times[i]`` on, ``left[i]`` bytes a cycle of it are left, and each
+    DMA queue that crosses it holds ``held[queue][i]`` of the ``asked[queue][i]`` that it works with."""
+
+    def __init__(self, rate: float, queues: Sequence[Queue]) -> None:
         self.rate = rate
         self.times = [0.0]
         self.left = [rate]
+        self.held: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
+        self.asked: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
 
-    def carry(self, start: float, size: float, limit: float) -> float:
-        """Take up to ``limit`` bytes a cycle of what is left from ``start`` on; when ``size`` bytes are through."""
+    def carry(self, start: float, size: float, limit: float, share: float, queue: Queue | None) -> _Carried:
+        """Take up to ``limit`` bytes a cycle from ``start`` on, until ``size`` bytes are through.
+
+        This is what is left; where that is less than ``share``, DMA yields the rest, so far as it holds it. What a core
+        holds is not taken back, but does not keep DMA from its share either.
+        """
         times, left = self.times, self.left
         if len(times) > REMEMBERED:
-            del times[: REMEMBERED // 2], left[: REMEMBERED // 2]
+            for values in self._values():
+                del values[: REMEMBERED // 2]
             times[0] = 0.0
+        share = min(share, limit)
+        others: list[Queue] = [other for other in self.held if other != queue]
+        taken: list[tuple[Queue, float, float]] = []
         i = self._split(start)
         time = start
         while True:
-            if left[i] > _LEAST * self.rate:
-                speed = min(limit, left[i])
+            speed = min(limit, left[i])
+            if speed < share:
+                speed = share if queue else min(share, speed + sum(self.held[other][i] for other in others))
+            if speed > _LEAST * min(limit, self.rate):
                 stop = time + size / speed
-                if i + 1 == len(times) or stop <= times[i + 1]:
-                    # What is too short for the clock's resolution takes nothing.
-                    if self._split(stop) > i:
-                        left[i] -= speed
-                    return stop
-                size -= speed * (times[i + 1] - time)
-                left[i] -= speed
+                ends = i + 1 == len(times) or stop <= times[i + 1]
+                until = stop if ends else times[i + 1]
+                # What is too short for the clock's resolution takes nothing.
+                if not ends or self._split(stop) > i:
+                    missing = speed - left[i]
+                    left[i] = max(0.0, -missing)
+                    for other in others:
+                        cut = min(missing, self.held[other][i])
+                        if cut > 0.0:
+                            self.held[other][i] -= cut
+                            missing -= cut
+                            taken.append((other, time, cut / self.asked[other][i] * (until - time)))
+                    if queue:
+                        self.held[queue][i] += speed
+                        self.asked[queue][i] += speed
+                if ends:
+                    return stop, taken
+                size -= speed * (until - time)
             i += 1
             time = times[i]
 
@@ -47,11 +86,17 @@ class _Load:
         i = bisect_right(self.times, at) - 1
         if self.times[i] == at:
             return i
-        self.times.insert(i + 1, at)
-        self.left.insert(i + 1, self.left[i])
+        for values in self._values():
+            values.insert(i + 1, values[i])
+        self.times[i + 1] = at
         return i + 1
 
+    def _values(self) -> tuple[list[float], ...]:
+        return self.times, self.left, *self.held.values(), *self.asked.values()
 
+
+_Carried = tuple[float, list[tuple[Queue, float, float]]]
+"""When the last byte is through, and what was taken from DMA: queue, since when, cycles of its work."""
 _LEAST = 1e-6
 """A smaller share of a link is none: what rounding leaves over."""
 
@@ -60,18 +105,33 @@ class Links:
     """The bandwidth of all links over time.
 
     Transfers come in program order and not in that of time: each takes what those before it have left from its start
-    on, so none holds up what can run before it.
+    on, so none holds up what can run before it. But links are shared fairly, and DMA runs ahead: while cores load or
+    store, it has one share of the link for each of theirs, and is ``delay``-ed by what it had beyond that.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self._loads = {link.name: _Load(link.bytes_per_cycle) for link in machine.links}
+    def __init__(self, machine: Machine, delay: Delay) -> None:
+        self._delay = delay
+        main, cores = machine.role("main").name, machine.cores
+        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
+        self._users = {link.name: 2 if link.memory == main else cores + 1 for link in machine.links}
+        self._rate = {link.name: link.bytes_per_cycle for link in machine.links}
 
-    def body(self, start: float, transfer: Transfer, copies: int = 1) -> float:
-        """When the last byte of ``copies`` equal transfers that start together has moved."""
-        stop = start + transfer.payload / transfer.rate
+    def body(
+        self, start: float, transfer: Transfer, copies: int = 1, together: int | None = None, queue: Queue | None = None
+    ) -> float:
+        """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
+
+        So many of them start ``together``; else it is not known how many others run.
+        """
+        body = max([transfer.payload / transfer.rate, *(size * copies / self._rate[n] for n, size in transfer.links)])
+        stop = start + body
         for name, size in transfer.links:
-            limit = copies * transfer.rate * size / transfer.payload
-            stop = max(stop, self._loads[name].carry(start, size * copies, limit))
+            crossing = size * copies
+            share = self._rate[name] * (together / (together + 1) if together else 1 / self._users[name])
+            end, taken = self._loads[name].carry(start, crossing, crossing / body, share, queue)
+            stop = max(stop, end)
+            for other, since, lost in taken:
+                self._delay(other, since, lost)
         return stop
 
 

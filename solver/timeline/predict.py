@@ -60,6 +60,8 @@ class _Step:
     computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
     arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Of the tensors that were loaded: when each chunk has arrived."""
+    together: int = 1
+    """How many cores are at the same point at one time: those that wait for the same weights."""
 
 
 class _Simulation:
@@ -83,7 +85,8 @@ class _Simulation:
         for number, planned in enumerate(self.plan.steps):
             segment = self.plan.segments[planned.segment]
             cells = self.cells.row(segment, planned.instance)
-            step = _Step(planned.segment, cells, self.cells.busiest(segment, planned.instance))
+            busiest = self.cells.busiest(segment, planned.instance)
+            step = _Step(planned.segment, cells, busiest, together=len(cells))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -123,6 +126,7 @@ class _Simulation:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
             weights = WeightBuffer(self.movement, slot, op, walk, step.cells, areas, step.local, step.computed)
+            step.together = min(step.together, weights.together)
             if position == 0:
                 weights.prefetch()
         results = {self.graph.op[n].output for n in segment.ops}
@@ -133,7 +137,8 @@ class _Simulation:
             scratch = [versions[b.name] for b in op.buffers if b.name in versions]
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
-            self.movement.store(step.cells, op.output, partial(self._computed, step, op.output), step.local[op.output])
+            ready, area = partial(self._computed, step, op.output), step.local[op.output]
+            self.movement.store(step.cells, op.output, ready, area, step.together)
         return start, stop
 
     def _open(self, step: _Step, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:

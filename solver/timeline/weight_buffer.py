@@ -23,8 +23,8 @@ class WeightBuffer:
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
-    computes it. ``cells`` are those of all cores: each waits for what it multiplies with, and one timeline stands for all
-    of them, so that a tile is there when the last core has its own.
+    computes it. ``cells`` are those of all cores: each waits for what it multiplies with, and one timeline stands for
+    all of them, so that a tile is there when the last core has its own.
     """
 
     def __init__(
@@ -45,6 +45,12 @@ class WeightBuffer:
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
         self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in receivers(wanted).items()]
+
+    @property
+    def together(self) -> int:
+        """How many cores wait for the same at most: for a broadcast, or all for their own memory."""
+        sizes = [len(cores) for cores, _, _ in self._groups]
+        return max(sizes, default=1) if self._local is None else sum(sizes)
 
     def prefetch(self) -> None:
         """Claim the first tiles, as many as there are versions, before the loads of the operator's inputs."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from girih.ir.load_machine import load_machine
 from girih.solver.cost.instructions import Transfer
-from girih.solver.timeline.link_sharing import Links
+from girih.solver.timeline.link_sharing import Links, Queue
 
 TINY = load_machine("tiny")
 
 
-def links(rate: float) -> Links:
-    return Links(replace(TINY, links=tuple(replace(link, bytes_per_cycle=rate) for link in TINY.links)))
+def links(rate: float, delays: list[tuple[Queue, float, float]] | None = None) -> Links:
+    """Links of equal rates; ``delays`` hears of the delays of DMA."""
+    machine = replace(TINY, links=tuple(replace(link, bytes_per_cycle=rate) for link in TINY.links))
+    return Links(machine, lambda *delay: delays.append(delay) if delays is not None else None)
 
 
-def transfer(rate: int, size: int) -> Transfer:
-    return Transfer(1, 0, size, rate, (("ddr", size),), 0)
+def transfer(rate: int, size: int, link: str = "ddr") -> Transfer:
+    return Transfer(1, 0, size, rate, ((link, size),), 0)
 
 
 def test_a_second_transfer_gets_what_the_first_leaves() -> None:
@@ -29,3 +33,33 @@ def test_a_link_may_be_a_million_times_faster_than_an_engine() -> None:
     fast = links(2.0**20)
     assert fast.body(0.0, transfer(1, 100)) == 100.0
     assert fast.body(50.0, transfer(1, 100)) == 150.0
+
+
+def test_dma_that_runs_ahead_yields_to_stores_of_cores() -> None:
+    # Two cores store 60 bytes each at up to 6 a cycle, beside a fetch of 6 a cycle: of 9, each gets 3.
+    delays: list[tuple[Queue, float, float]] = []
+    shared = links(9.0, delays)
+    assert shared.body(0.0, transfer(6, 600, "llb-write"), queue="dma in") == 100.0
+    assert shared.body(10.0, transfer(6, 60, "llb-write"), copies=2, together=2) == 30.0
+    # The fetch did 3 of 6 bytes a cycle for 20 cycles.
+    assert delays == [("dma in", 10.0, 10.0)]
+    # If only one at a time is that far, it gets 4.5 of 9, and the fetch loses a quarter of its 6.
+    delays.clear()
+    assert shared.body(40.0, transfer(6, 60, "llb-write"), copies=2, together=1) == pytest.approx(40 + 120 / 4.5)
+    assert delays == [("dma in", 40.0, pytest.approx(120 / 4.5 / 4))]
+
+
+def test_stores_of_cores_do_not_keep_dma_from_its_share() -> None:
+    delays: list[tuple[Queue, float, float]] = []
+    shared = links(9.0, delays)
+    assert shared.body(0.0, transfer(6, 90, "llb-write"), copies=2, together=2) == 20.0
+    assert shared.body(0.0, transfer(6, 120, "llb-write"), queue="dma in") == 30.0
+    assert delays == []
+
+
+def test_fetches_and_spills_share_main_memory() -> None:
+    delays: list[tuple[Queue, float, float]] = []
+    shared = links(8.0, delays)
+    assert shared.body(0.0, transfer(8, 800), queue="dma in") == 100.0
+    assert shared.body(20.0, transfer(8, 80), queue="dma out") == 40.0
+    assert delays == [("dma in", 20.0, 10.0)]

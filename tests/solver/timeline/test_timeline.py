@@ -13,7 +13,7 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, Split, Tile
+from girih.ir.plan import Plan, Segment, SharedBuffer, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.dma_chunks import dma_chunks
 from girih.lowering import lower
@@ -237,3 +237,29 @@ def test_weights_that_come_core_by_core_end_with_those_of_the_last_core(latest: 
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.02 * simulated, (predicted, simulated)
+
+
+def test_a_fetch_in_flight_is_slowed_by_the_stores_of_all_cores() -> None:
+    # The weights of the product are fetched from the beginning on, beside the stores of all that comes before it.
+    machine = load_machine("stcp920")
+    net = graphs.Net("stores", "float16")
+    x = net.input("x", 512, 512)
+    for name in "abcd":
+        x = net.elementwise(name, "max", x, 0.0)
+    net.matmul("product", x, 2048)
+    graph = net.graph()
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    homes = [b for b in plan.shared if b.memory == machine.role("main").name]
+    address, shared = 0, list[SharedBuffer]()
+    for b in plan.shared:
+        if b in homes or (b.fetch and b.tensor in "abcd"):
+            continue
+        # Weights come at once, and what one operator makes for the next stays where it is.
+        first, last = (0 if b.tensor == "product.w" else b.live[0]), b.live[1] + (b.tensor in "abcd")
+        shared.append(replace(b, address=address, live=(first, last), store=b.tensor == "product"))
+        address += b.bytes
+    plan = replace(plan, shared=(*homes, *shared))
+    check_plan(plan, graph, machine)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.01 * simulated, (predicted, simulated)
