@@ -60,11 +60,13 @@ def targets(cells: list[Cell], op: Op) -> list[Box]:
 def walks(op: Op, tile: Tile, boxes: list[Box]) -> Iterator[Boxes]:
     """The tiles of all ``boxes``, some of them at a time."""
     held: list[Boxes] = []
+    rows = 0
     for box in boxes:
         held.append(tile_walk(box, tile.sizes, tile.order))
-        if sum(len(h) for h in held) >= ROWS_AT_ONCE:
+        rows += len(held[-1])
+        if rows >= ROWS_AT_ONCE:
             yield concatenate(held)
-            held = []
+            held, rows = [], 0
     if held:
         yield concatenate(held)
 

@@ -18,16 +18,14 @@ from ...ir.semantics.box_arrays import Boxes, Int
 from .splits import SegmentSplit, Splits
 
 MOST_SPLITS = 2
-"""Of instances, or of cores, in the cuts that rows are made of. Chosen, not measured."""
-SLOTS = 2 * MOST_SPLITS
-"""Splits of a cut: two for the instances, then two for the cores."""
+"""Of cores, and usually of instances, in the cuts that rows are made of. Chosen, not measured."""
 
 Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class BatchedCells:
-    """``dims[c, s]`` and ``parts[c, s]``: the splits of cut c (dimension -1: none).
+    """``dims[c, s]`` and ``parts[c, s]``: the splits of cut c (dimension -1: none), those of cores last.
 
     ``coordinates[r, s]`` is the part of row r, ``split_of[r]`` its cut, and ``first_cell[c]`` the first row of a cut.
     """
@@ -37,6 +35,16 @@ class BatchedCells:
     coordinates: Int
     split_of: Int
     first_cell: Int
+
+    @property
+    def instances(self) -> Int:
+        """How many each cut has."""
+        return np.prod(self.parts[:, :-MOST_SPLITS], axis=1)
+
+    @property
+    def cores(self) -> Int:
+        """How many each cut uses."""
+        return np.prod(self.parts[:, -MOST_SPLITS:], axis=1)
 
     def largest(self, values: Int) -> Int:
         """For each cut, the largest value among its rows."""
@@ -54,20 +62,21 @@ class BatchedCells:
 
 def batched_cells(splits: Sequence[SegmentSplit], coordinates: Sequence[Sequence[Coordinates]]) -> BatchedCells:
     """The rows with these ``coordinates`` of each cut."""
-    slots = [(*_padded(c.instances), *_padded(c.cores)) for c in splits]
+    width = max([MOST_SPLITS, *(len(c.instances) for c in splits)])
+    slots = [(*_padded(c.instances, width), *_padded(c.cores)) for c in splits]
     counts = np.array([len(d) for d in coordinates], dtype=np.int64)
     return BatchedCells(
-        np.array([[dim for dim, _ in s] for s in slots], dtype=np.int64).reshape(-1, SLOTS),
-        np.array([[parts for _, parts in s] for s in slots], dtype=np.int64).reshape(-1, SLOTS),
-        np.array([d for of_cut in coordinates for d in of_cut], dtype=np.int64).reshape(-1, SLOTS),
+        np.array([[dim for dim, _ in s] for s in slots], dtype=np.int64),
+        np.array([[parts for _, parts in s] for s in slots], dtype=np.int64),
+        np.array([(0,) * (width + MOST_SPLITS - len(d)) + d for of_cut in coordinates for d in of_cut], dtype=np.int64),
         np.repeat(np.arange(len(splits), dtype=np.int64), counts),
         np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64),
     )
 
 
-def _padded(splits: Splits) -> list[tuple[int, int]]:
+def _padded(splits: Splits, width: int = MOST_SPLITS) -> list[tuple[int, int]]:
     """As many (dimension, parts); the last one is nearest to the right, as in the row-major order of parts."""
-    return [*[(-1, 1)] * (MOST_SPLITS - len(splits)), *((s.dim, s.parts) for s in splits)]
+    return [*[(-1, 1)] * (width - len(splits)), *((s.dim, s.parts) for s in splits)]
 
 
 CORNER_CELLS = 3
@@ -90,10 +99,16 @@ def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Co
         large.append(min(range(parts), key=lambda i, n=parts, of=sizes: (-of[i], abs(2 * i + 1 - n), -i)))
         if dim >= 0:
             extents[dim] = max(sizes)
-    outer, inner = slots[2][1], slots[3][1]
-    cores = [(0, 0), (0, inner - 1), (outer - 1, inner - 1), (large[2], large[3])]
-    last = (slots[0][1] - 1, slots[1][1] - 1, outer - 1, inner - 1)
-    return [*((large[0], large[1], *core) for core in cores), (0, 0, 0, 0), last]
+    outer, inner = slots[-2][1], slots[-1][1]
+    cores = [(0, 0), (0, inner - 1), (outer - 1, inner - 1), (large[-2], large[-1])]
+    first, last = (0,) * len(slots), tuple(parts - 1 for _, parts in slots)
+    return [*((*large[:-MOST_SPLITS], *core) for core in cores), first, last]
+
+
+def middle_cells(split: SegmentSplit) -> list[Coordinates]:
+    """The middle cell as each of the corners: it fits, or the split does not."""
+    slots = [*_padded(split.instances), *_padded(split.cores)]
+    return [tuple(parts // 2 for _, parts in slots)] * CORNER_CELLS
 
 
 def all_cells(split: SegmentSplit) -> list[Coordinates]:
@@ -107,7 +122,7 @@ def owned_boxes(cells: BatchedCells, shape: tuple[int, ...], followed: Mapping[i
     count = len(cells.split_of)
     spans = np.tile(np.array(full(shape), dtype=np.int64).reshape(1, len(shape), 2), (count, 1, 1))
     present = np.ones(count, dtype=np.bool_)
-    for slot in range(SLOTS):
+    for slot in range(cells.dims.shape[1]):
         dims, parts, digit = (
             cells.dims[cells.split_of, slot],
             cells.parts[cells.split_of, slot],

@@ -7,7 +7,6 @@ memory; columns that do not are never made. :mod:`.column_cost` says what a colu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +18,11 @@ from ...ir.machine import Machine
 from ...ir.operator_graph import ancestors
 from ...ir.semantics.cell import leaving
 from ..switches import ALL_ON, Disabled
-from .batched_cells import CORNER_CELLS, BatchedCells, all_cells, batched_cells, representative_cells
+from .batched_cells import CORNER_CELLS, BatchedCells, all_cells, batched_cells, middle_cells, representative_cells
 from .column_cost import Column, SplitCosts, host_column
-from .fusion_candidates import FusionCandidate, FusionEnumeration
+from .fusion_candidates import MOST_INSTANCES_RATIO, FusionCandidate, FusionEnumeration
 from .split_cost import OperatorCosts
-from .splits import MOST_INSTANCES, MOST_INSTANCES_IN_TWO, SegmentSplit, segment_splits
+from .splits import MOST_INSTANCES, MOST_INSTANCES_IN_TWO, SegmentSplit, fine_splits, segment_splits, single_elements
 
 MOST_OPERATORS = 24
 """Operators in a run at most. Chosen, not measured: the time to price a root grows with the length of its runs."""
@@ -31,6 +30,8 @@ MOST_COLUMNS_OF_RUN = 6
 """Columns of one run at most. Chosen, not measured: few splits of a run are not dominated."""
 WEIGHT_RESERVE = 16
 """One part in so many of the shared memory is kept free for weights on their way. Chosen, not measured."""
+SPLITS_AT_ONCE = 1 << 11
+"""How many splits are looked at in one array."""
 MOST_CELLS = 1 << 20
 """Where nothing fits, splits grow up to so many instances, which is beyond the dimensions of usual networks. Chosen,
 not measured."""
@@ -71,7 +72,7 @@ class Candidates:
         first = self._earliest(last)
         key = self._context(first, last)
         if key not in self._known_columns:
-            self._known_columns[key] = last, list(self._priced(first, last))
+            self._known_columns[key] = last, self._priced(first, last)
         priced_for, columns = self._known_columns[key]
         if priced_for == last:
             return columns
@@ -93,16 +94,18 @@ class Candidates:
 
     def exact_local_bytes(self, column: Column) -> int:
         """Bytes of local memory that a column needs, from all of its cells."""
-        ends = column.first, column.last
+        return self._exact_bytes(column.first, column.last, column.split)
+
+    def _exact_bytes(self, first: int, last: int, split: SegmentSplit) -> int:
+        ends = first, last
         if ends not in self._contexts:
             self._contexts[ends] = self._context(*ends)
-        key = self._contexts[ends], column.split
+        key = self._contexts[ends], split
         if key not in self._known_bytes:
-            cells = all_cells(column.split)
+            cells = all_cells(split)
             # The enumeration looks at the first few cells of a split; repeated ones change no maximum.
-            batch = batched_cells([column.split], [cells + cells[-1:] * (CORNER_CELLS - len(cells))])
-            *_, run = FusionEnumeration(self.costs, *ends, batch).candidates()
-            self._known_bytes[key] = int(run.local_bytes[0])
+            batch = batched_cells([split], [cells + cells[-1:] * (CORNER_CELLS - len(cells))])
+            self._known_bytes[key] = int(FusionEnumeration(self.costs, *ends, batch).bytes_of_all()[0][0])
         return self._known_bytes[key]
 
     def _enumeration(self, first: int, last: int, cells: BatchedCells) -> FusionEnumeration:
@@ -145,22 +148,53 @@ class Candidates:
             for c in columns
         ]
 
-    def _priced(self, first: int, last: int) -> Iterator[Column]:
+    def _priced(self, first: int, last: int) -> list[Column]:
         """The columns with the root ``last``, under as few instances as fit."""
         most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
-        shape = self.graph.tensor[self.graph.ops[last].output].shape
+        shape = self._root_shape(last)
         while True:
             splits, cells = self._splits(shape, most, most_in_two)
-            fits = False
-            for run in self._enumeration(first, last, cells).candidates():
-                for column in self._undominated(run, splits):
-                    fits = True
-                    yield column
-            if fits:
-                return
-            if (most > max(shape) and most_in_two > max(shape) ** 2) or most > MOST_CELLS:
-                raise InfeasibleError(self._why_infeasible(last))
+            columns = self._columns(self._enumeration(first, last, cells), splits)
+            alone = (c for c in columns if c.first == last)
+            if any(self.exact_local_bytes(c) <= self.capacity for c in alone):
+                return columns
+            # Cells that nobody looked at do not fit: those of other splits may.
+            if columns or (most > max(shape) and most_in_two > max(shape) ** 2) or most > MOST_CELLS:
+                break
             most, most_in_two = most * 8, most_in_two * 8
+        splits = self._fitting(last)
+        if not splits:
+            raise InfeasibleError(self._why_infeasible(last))
+        cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
+        return self._columns(self._enumeration(first, last, cells), splits)
+
+    def _columns(self, enumeration: FusionEnumeration, splits: tuple[SegmentSplit, ...]) -> list[Column]:
+        return [column for run in enumeration.candidates() for column in self._undominated(run, splits)]
+
+    def _fitting(self, last: int) -> tuple[SegmentSplit, ...]:
+        """Of the finest splits, those with the fewest instances under which one operator fits in all cells."""
+        shape = self._root_shape(last)
+        splits = [*fine_splits(shape, self.machine.cores), single_elements(shape)]
+        fitting: list[SegmentSplit] = []
+        for start in range(0, len(splits), SPLITS_AT_ONCE):
+            some = splits[start : start + SPLITS_AT_ONCE]
+            cells = batched_cells(some, [middle_cells(split) for split in some])
+            local, shared = FusionEnumeration(self.costs, last, last, cells).bytes_of_all()
+            possible = (local <= self.capacity) & (shared <= self.shared_capacity)
+            for i in np.flatnonzero(possible).tolist():
+                if fitting and some[i].instance_count > MOST_INSTANCES_RATIO * fitting[0].instance_count:
+                    return tuple(fitting)
+                if self._exact_bytes(last, last, some[i]) <= self.capacity and self._staged(last, some[i]):
+                    fitting.append(some[i])
+        return tuple(fitting)
+
+    def _staged(self, last: int, split: SegmentSplit) -> bool:
+        """Whether the shared memory holds what enters and leaves an instance of one operator."""
+        cells = batched_cells([split], [representative_cells(split, self._root_shape(last))])
+        return int(FusionEnumeration(self.costs, last, last, cells).bytes_of_all()[1][0]) <= self.shared_capacity
+
+    def _root_shape(self, last: int) -> tuple[int, ...]:
+        return self.graph.tensor[self.graph.ops[last].output].shape
 
     def _splits(
         self, shape: tuple[int, ...], most: int, most_in_two: int

@@ -17,7 +17,7 @@ from ...ir.graph import DTYPES
 from ...ir.semantics.box_arrays import Boxes, Int, hull_many, op_boxes_many
 from ...ir.semantics.cell import followed_dims, leaving
 from ...ir.semantics.in_place import replaced, root_of
-from .batched_cells import CORNER_CELLS, BatchedCells, owned_boxes
+from .batched_cells import CORNER_CELLS, MOST_SPLITS, BatchedCells, owned_boxes
 from .engine_overlap import makespan
 from .split_cost import OperatorCosts, OperatorUnderSplits
 
@@ -101,6 +101,15 @@ class FusionEnumeration:
         self.leaving: dict[str, InterSegmentTensor] = {}
         self.alignment = costs.machine.role("local").alignment
 
+    def bytes_of_all(self) -> tuple[Int, Int]:
+        """For each split, bytes of local and of shared memory that the whole run needs, whatever there is.
+
+        In place of :meth:`candidates`.
+        """
+        for position in range(len(self.ops) - 1, -1, -1):
+            self._prepend(position)
+        return self._local_bytes(0), self._shared_bytes()
+
     def candidates(self) -> Iterator[FusionCandidate]:
         """Ever longer runs, as long as some split fits."""
         for position in range(len(self.ops) - 1, -1, -1):
@@ -140,8 +149,8 @@ class FusionEnumeration:
     def _with_few_instances(self, splits: Int) -> Int:
         """Of these splits, those with not many more instances than the fewest with the same split over the cores."""
         cells = self.cells
-        instances = cells.parts[splits, 0] * cells.parts[splits, 1]
-        over_cores = np.concatenate([cells.dims[splits, 2:], cells.parts[splits, 2:]], axis=1)
+        instances = cells.instances[splits]
+        over_cores = np.concatenate([cells.dims[splits, -MOST_SPLITS:], cells.parts[splits, -MOST_SPLITS:]], axis=1)
         _, group = np.unique(over_cores, axis=0, return_inverse=True)
         fewest = np.full(len(splits), np.iinfo(np.int64).max)
         np.minimum.at(fewest, group.reshape(-1), instances)
@@ -199,7 +208,7 @@ class FusionEnumeration:
         sharing = np.ones(len(self.splits), dtype=np.int64)
         if weights is not None and self.costs.cost(op).streamed:
             sharing = self._sharing_cores(weights)
-        cores = self.cells.parts[:, 2] * self.cells.parts[:, 3]
+        cores = self.cells.cores
         producers = {other.output: i for i, other in enumerate(self.ops[:position])}
         sources = tuple(producers[n] for n in dict.fromkeys(op.inputs) if n in producers)
         largest = self._largest(np.sum([p.volumes for p in points], axis=0))
@@ -223,12 +232,12 @@ class FusionEnumeration:
         corner = [spans[self.cells.first_cell + i] for i in range(CORNER_CELLS)]
         inner = np.all(corner[0] == corner[1], axis=(1, 2))
         outer = np.all(corner[1] == corner[2], axis=(1, 2))
-        return np.where(inner, self.cells.parts[:, 3], 1) * np.where(outer, self.cells.parts[:, 2], 1)
+        return np.where(inner, self.cells.parts[:, -1], 1) * np.where(outer, self.cells.parts[:, -2], 1)
 
     def _inter_segment(self, name: str, boxes: Boxes, *, broadcast: bool) -> InterSegmentTensor:
         """``broadcast``: what several cores have of the tensor counts once."""
         core = self._bytes(name, boxes)
-        cluster = core * (self.cells.parts[:, 2] * self.cells.parts[:, 3])
+        cluster = core * self.cells.cores
         if broadcast:
             cluster = cluster // self._sharing_cores(boxes)
         low = np.where(boxes.present[:, None], boxes.spans[:, :, 0], NOWHERE)

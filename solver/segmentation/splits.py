@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 
 from ...ir.plan import Split
 
 Splits = tuple[Split, ...]
 
+MOST_FINE_SPLITS = 3
+"""Dimensions that :func:`fine_splits` cuts into instances at one time. Chosen, not measured."""
 MOST_INSTANCES = 32
 """Instances considered at first; more only where nothing fits. Chosen, not measured."""
 MOST_INSTANCES_IN_TWO = 8
@@ -84,9 +86,42 @@ def segment_splits(
     segment_splits: list[SegmentSplit] = []
     for over_cores in core_splits(shape, cores):
         for instances in instance_splits(shape, most, most_in_two):
-            parts = [1] * len(shape)
-            for split in (*instances, *over_cores):
-                parts[split.dim] *= split.parts
-            if all(p <= extent for p, extent in zip(parts, shape, strict=True)):
+            if _nowhere_empty(shape, (*instances, *over_cores)):
                 segment_splits.append(SegmentSplit(instances, over_cores))
     return tuple(sorted(segment_splits, key=lambda c: c.instance_count))
+
+
+def fine_splits(shape: tuple[int, ...], cores: int) -> list[SegmentSplit]:
+    """What is left to try if none of :func:`segment_splits` fits, the fewest instances first.
+
+    Instances also come in divisors of the extents, because what lies in one dimension may be several (the heads of an
+    attention, one after the other), of which equal parts contain whole ones or lie in one; in up to three dimensions;
+    and on one core, which needs the least at a time.
+    """
+    counts = [sorted({*_powers(extent, extent), *_divisors(extent)}) for extent in shape]
+    cut = [d for d, extent in enumerate(shape) if extent > 1]
+    instances: list[Splits] = [
+        tuple(map(Split, dims, parts))
+        for number in range(min(len(cut), MOST_FINE_SPLITS) + 1)
+        for dims in combinations(cut, number)
+        for parts in product(*(counts[d] for d in dims))
+    ]
+    choices = dict.fromkeys((*core_splits(shape, cores), ()))
+    splits = [SegmentSplit(i, c) for i in instances for c in choices if _nowhere_empty(shape, (*i, *c))]
+    return sorted(splits, key=lambda c: (c.instance_count, -c.core_count))
+
+
+def _divisors(extent: int) -> list[int]:
+    return [parts for parts in range(2, extent + 1) if extent % parts == 0]
+
+
+def single_elements(shape: tuple[int, ...]) -> SegmentSplit:
+    """Each element of the result by itself, on one core: no split needs less memory at a time."""
+    return SegmentSplit(tuple(Split(d, extent) for d, extent in enumerate(shape) if extent > 1), ())
+
+
+def _nowhere_empty(shape: tuple[int, ...], splits: Splits) -> bool:
+    parts = [1] * len(shape)
+    for split in splits:
+        parts[split.dim] *= split.parts
+    return all(p <= extent for p, extent in zip(parts, shape, strict=True))

@@ -321,6 +321,32 @@ def attention(*, batch: int = 2, heads: int = 2, length: int = 16, width: int = 
     return net.graph()
 
 
+def merged_heads(*, rows: int = 64, heads: int = 5, width: int = 20, length: int = 512) -> Graph:
+    """The context of an attention as it is imported: ``[heads, rows, length]`` times ``[length, heads * width]``, to
+    ``[rows, heads * width]``, whose columns are those of all heads, one after the other."""
+    net = Net("merged-heads", "float32")
+    scores = net.input("scores", heads, rows, length)
+    values = net.input("values", length, heads * width)
+    net.elementwise("op", "copy", net.input("unused", rows, heads * width))
+    graph = net.graph()
+    (op,) = graph.ops
+    axes = (Axis("row", rows), Axis("head", heads), Axis("column", width), Axis("k", length, True))
+    summed = Access("sum", tuple(_unit(4, a) for a in (0, 1, 2)))
+    left = Access(scores, tuple(_unit(4, a) for a in (1, 0, 3)))
+    right = Access(values, (_unit(4, 3), _sum(4, {1: width, 2: 1}, 0)))
+    out = Access(op.output, (_unit(3, 0), _sum(3, {1: width, 2: 1}, 0)))
+    stages = (
+        Stage(axes, summed, "mul", (left, right), "sum"),
+        Stage(axes[:3], out, "copy", (Access("sum", tuple(_unit(3, a) for a in range(3))),)),
+    )
+    product = replace(
+        op, inputs=(scores, values), buffers=(Tensor("sum", (rows, heads, width), "float32"),), stages=stages
+    )
+    tensors = tuple(t for t in graph.tensors if t.name != "unused")
+    inputs = tuple(p for p in graph.inputs if p.tensor != "unused")
+    return replace(graph, ops=(product,), tensors=tensors, inputs=inputs)
+
+
 def _axes(spatial: Sequence[int], reduce: Sequence[int]) -> tuple[Axis, ...]:
     return (
         *(Axis(f"i{n}", extent) for n, extent in enumerate(spatial)),
