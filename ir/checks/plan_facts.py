@@ -6,7 +6,7 @@ shared memory; a *read* is a box that one cell needs there, in the slot whose lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,12 +89,8 @@ class Geometry:
         key = (self.cells.classes.class_of[op.name], tile.cut, tuple(boxes))
         if key not in self._scratch:
             most = dict.fromkeys((b.name for b in op.buffers), 0)
-            walks = [tile_walk(box, tile.sizes, tile.order) for box in boxes]
-            while walks:
-                batch = [walks.pop(0)]
-                while walks and sum(map(len, batch)) + len(walks[0]) <= _BATCH:
-                    batch.append(walks.pop(0))
-                _, parts = op_boxes_many(op, self.graph.tensor, concatenate(batch))
+            for batch in _batches(tile_walk(box, tile.sizes, tile.order) for box in boxes):
+                _, parts = op_boxes_many(op, self.graph.tensor, batch)
                 for buffer in op.buffers:
                     if buffer.name in parts:
                         size = int(parts[buffer.name].volumes.max()) * DTYPES[buffer.dtype]
@@ -134,6 +130,20 @@ class Geometry:
             right = op.stages[op.contraction].reads[1].tensor
             self._free[number] = not_followed(op, self.graph.tensor, right)
         return self._free[number]
+
+
+def _batches(walks: Iterable[Boxes]) -> Iterator[Boxes]:
+    """The walks one after the other, some at a time."""
+    batch: list[Boxes] = []
+    rows = 0
+    for walk in walks:
+        if batch and rows + len(walk) > _BATCH:
+            yield concatenate(batch)
+            batch, rows = [], 0
+        batch.append(walk)
+        rows += len(walk)
+    if batch:
+        yield concatenate(batch)
 
 
 class Facts:

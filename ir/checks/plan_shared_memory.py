@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ..box import Box, contains, full, intersect, is_empty, spread, volume
+from ..box import Box, contains, full, is_empty, spread, volume
 from ..errors import CheckError
 from ..graph import DTYPES
 from ..plan import SharedBuffer
@@ -109,6 +109,9 @@ class _Contents:
         """By tensor, slot and core: where the parts of the share go."""
         self._stacked: dict[int, tuple[Int, Int]] = {}
         """By the identity of a buffer: the boxes that are stored into it, and when."""
+        self._lives = {name: np.array([b.live for b in of], dtype=np.int64) for name, of in self.on_chip.items()}
+        self._made: dict[str, tuple[list[tuple[Stored, SharedBuffer]], Int]] = {}
+        """By tensor: each part of a share with the buffer that it goes to, and their boxes."""
 
     def check(self) -> None:
         for name, shares in self.facts.shares.items():
@@ -139,7 +142,10 @@ class _Contents:
         self._check_ports()
 
     def _holding(self, name: str, box: Box, slot: int, user: str) -> list[tuple[SharedBuffer, Box]]:
-        rooms = [(b, b.box) for b in self.on_chip.get(name, ()) if b.live[0] <= slot < b.live[1]]
+        rooms: list[tuple[SharedBuffer, Box]] = []
+        if name in self.on_chip:
+            live = (self._lives[name][:, 0] <= slot) & (slot < self._lives[name][:, 1])
+            rooms = [(self.on_chip[name][i], self.on_chip[name][i].box) for i in np.flatnonzero(live).tolist()]
         parts: list[tuple[SharedBuffer, Box]] = []
         for chunk in dma_chunks(box, DTYPES[self.facts.graph.tensor[name].dtype]):
             held = spread(chunk, rooms)
@@ -164,16 +170,26 @@ class _Contents:
             if self.facts.by_host[name] >= slot:
                 _fail(f"{user} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
             return
-        for m in self.facts.shares.get(name, ()):
-            for buffer, part in self.targets[name, m.slot, m.core]:
-                if is_empty(intersect(part, box)):
-                    continue
-                if not buffer.store:
-                    _fail(
-                        f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory"
-                    )
-                if m.slot >= slot:
-                    _fail(f"{user} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+        made, spans = self._parts_made(name)
+        wanted = np.array(box, dtype=np.int64).reshape(len(box), 2)
+        meet = (np.maximum(spans[:, :, 0], wanted[:, 0]) < np.minimum(spans[:, :, 1], wanted[:, 1])).all(axis=1)
+        for i in np.flatnonzero(meet).tolist():
+            m, buffer = made[i]
+            if not buffer.store:
+                _fail(f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory")
+            if m.slot >= slot:
+                _fail(f"{user} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+
+    def _parts_made(self, name: str) -> tuple[list[tuple[Stored, SharedBuffer]], Int]:
+        if name not in self._made:
+            parts = [
+                (m, buffer, part)
+                for m in self.facts.shares.get(name, ())
+                for buffer, part in self.targets[name, m.slot, m.core]
+            ]
+            rank = len(self.facts.graph.tensor[name].shape)
+            self._made[name] = [(m, buffer) for m, buffer, _ in parts], stack([p for *_, p in parts], rank).spans
+        return self._made[name]
 
     def _check_store(self, buffer: SharedBuffer) -> None:
         """A stored buffer is written in one slot, as a whole: each slot that writes it copies all of it."""
