@@ -18,7 +18,7 @@ from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
-from .scratch import ScratchBytes, scratch_rooms
+from .scratch import ScratchBytes, equal_rooms, tile_rooms
 
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
@@ -145,7 +145,8 @@ def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[st
 def scratch_bytes(graph: Graph, machine: Machine, op: Op, tile: Tile, boxes: list[Box]) -> ScratchBytes:
     """What the rooms of all private buffers of ``op`` take; ``boxes`` are those of its result in the cells."""
     alignment = machine.role("accumulator").alignment
-    return scratch_rooms(op, tile.engine).bytes(scratch_sizes(graph, op, tile, boxes), alignment)
+    largest = scratch_sizes(graph, op, tile, boxes)
+    return tile_rooms(op, tile.engine, largest, alignment).bytes(largest, alignment)
 
 
 def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
@@ -179,8 +180,8 @@ def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, se
     buffers: list[LocalBuffer] = []
     for position, name in enumerate(segment.ops):
         op, tile = graph.op[name], segment.tile[name]
-        rooms = scratch_rooms(op, tile.engine)
         largest = scratch_sizes(graph, op, tile, targets(segment_cells, op))
+        rooms = tile_rooms(op, tile.engine, largest, memory.alignment)
         sizes = rooms.sizes(largest, memory.alignment)
         for buffer in op.buffers:
             if buffer.name in sizes:
@@ -203,17 +204,12 @@ def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, se
 
 def scratch_groups(graph: Graph, segment: Segment, buffers: Sequence[LocalBuffer]) -> list[list[LocalBuffer]]:
     """Buffers of the accumulator memory in groups that share an address."""
-    room_of = {
-        (name, buffer): group
-        for name, tile in segment.tile.items()  # Host operators have none.
-        for group in scratch_rooms(graph.op[name], tile.engine).shared
-        for buffer in group
-    }
-    groups: dict[tuple[str, tuple[str, ...]], list[LocalBuffer]] = {}
-    for buffer in buffers:
-        room = room_of.get((buffer.op, buffer.name), (buffer.name,))
-        groups.setdefault((buffer.op, room), []).append(buffer)
-    return list(groups.values())
+    groups: list[list[LocalBuffer]] = []
+    for name, tile in segment.tile.items():  # Host operators have none.
+        mine = {b.name: b for b in buffers if b.op == name}
+        rooms = equal_rooms(graph.op[name], tile.engine, {b.name: b.bytes for b in mine.values()})
+        groups += [[mine[n] for n in room] for room in rooms]
+    return groups
 
 
 def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ...ir.graph import Op
 
@@ -58,9 +59,7 @@ def scratch_rooms(op: Op, engine: str) -> ScratchRooms:
 
     Buffers are assigned in the order of their first stage, each to the free room that grows the least, and among those
     to the one that it fills best: first fit for intervals, which needs no more rooms than buffers live at one time.
-    The rooms are the same for all tiles, so sizes are those of whole buffers. For a tile whose buffers are in other
-    proportions they can take more bytes than are live at any stage: that a tile does not fit in them does not prove
-    that it fits nowhere (see :func:`scratch_lower_bound`).
+    Sizes are those of whole buffers: for a tile whose buffers are in other proportions see :func:`tile_rooms`.
     """
     life = _lifetimes(op)
     by_matrix = _by_matrix(op, engine)
@@ -83,6 +82,53 @@ def scratch_rooms(op: Op, engine: str) -> ScratchRooms:
     return ScratchRooms(tuple(b.name for b in op.buffers if b.name in by_matrix), tuple(map(tuple, groups)))
 
 
+def tile_rooms(op: Op, engine: str, largest: Mapping[str, int], alignment: int) -> ScratchRooms:
+    """The rooms for tiles whose buffers have these bytes: those of :func:`scratch_rooms`, or others that take less.
+
+    The others are assigned from the largest buffer to the smallest, each to the first room that is free. Neither is
+    always the best there is: more than :func:`scratch_lower_bound` proves nothing.
+    """
+    usual = scratch_rooms(op, engine)
+    need = usual.bytes(largest, alignment).total(1)
+    if need <= scratch_lower_bound(op, engine, largest, alignment):
+        return usual
+    life = _lifetimes(op)
+    groups: list[list[str]] = []
+    alone = [name for name in largest if name in life and name not in usual.versioned]
+    for name in sorted(alone, key=lambda n: (-largest[n], life[n], n)):
+        first, end = life[name]
+        free = (g for g in groups if all(life[n][1] < first or end < life[n][0] for n in g))
+        room = next(free, None)
+        if room is None:
+            groups.append([name])
+        else:
+            room.append(name)
+    by_size = ScratchRooms(usual.versioned, tuple(map(tuple, groups)))
+    return by_size if by_size.bytes(largest, alignment).total(1) < need else usual
+
+
+def equal_rooms(op: Op, engine: str, bytes_of: Mapping[str, int]) -> list[list[str]]:
+    """The buffers of rooms of which only the sizes are known: equally large ones that are used in turn share one.
+
+    Among equally large ones, first fit needs no more rooms than any other assignment.
+    """
+    life = _lifetimes(op)
+    by_matrix = _by_matrix(op, engine)
+    groups: list[list[str]] = []
+    for name in sorted(bytes_of, key=lambda n: life[n]):
+        free = (
+            g
+            for g in groups
+            if g[0] not in by_matrix and bytes_of[g[0]] == bytes_of[name] and life[g[-1]][1] < life[name][0]
+        )
+        room = None if name in by_matrix else next(free, None)
+        if room is None:
+            groups.append([name])
+        else:
+            room.append(name)
+    return groups
+
+
 def scratch_lower_bound(op: Op, engine: str, largest: Mapping[str, int], alignment: int) -> int:
     """Bytes that one version takes at least, however rooms are shared: ``largest`` has the bytes of the buffers in use.
 
@@ -90,9 +136,12 @@ def scratch_lower_bound(op: Op, engine: str, largest: Mapping[str, int], alignme
     """
     size = {name: -(-size // alignment) * alignment for name, size in largest.items()}
     by_matrix = _by_matrix(op, engine)
-    shared = [(life, size.get(name, 0)) for name, life in _lifetimes(op).items() if name not in by_matrix]
-    live = (sum(b for (first, end), b in shared if first <= at <= end) for at in range(len(op.stages)))
-    return sum(size.get(name, 0) for name in by_matrix) + max(live, default=0)
+    change = [0] * (len(op.stages) + 1)
+    for name, (first, end) in _lifetimes(op).items():
+        if name not in by_matrix:
+            change[first] += size.get(name, 0)
+            change[end + 1] -= size.get(name, 0)
+    return sum(size.get(name, 0) for name in by_matrix) + max(accumulate(change))
 
 
 def _lifetimes(op: Op) -> dict[str, tuple[int, int]]:

@@ -21,7 +21,7 @@ from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..cost.operator import EngineWork, OpCost
-from ..cost.scratch import ScratchBytes
+from ..cost.scratch import ScratchBytes, scratch_lower_bound, tile_rooms
 from ..switches import ALL_ON, Disabled
 
 MOST_TILES = 512
@@ -160,7 +160,9 @@ def _evaluated(
         row += len(kinds[i])
         largest = ScratchBytes(*(int(of[rows.start : rows.stop].max()) for of in (versioned, single)))
         if largest.total(1) > capacity:
-            continue
+            largest = _tightest(op, cost, parts, rows, capacity)
+            if largest.total(1) > capacity:
+                continue
         work = EngineWork()
         columns = 0
         for r in rows:
@@ -188,6 +190,17 @@ def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tu
     versioned = sum((sizes.get(name, nothing) for name in cost.rooms.versioned), nothing)
     rooms = (reduce(np.maximum, (sizes.get(name, nothing) for name in room)) for room in cost.rooms.shared)
     return versioned, sum(rooms, nothing)
+
+
+def _tightest(op: Op, cost: OpCost, parts: Mapping[str, Boxes], rows: range, capacity: int) -> ScratchBytes:
+    """What the private buffers of these tiles take in rooms of their own, if those may fit ``capacity`` bytes."""
+    alignment = cost.machine.role("accumulator").alignment
+    tiles = slice(rows.start, rows.stop)
+    sizes = {b.name: int(parts[b.name].volumes[tiles].max()) * DTYPES[b.dtype] for b in op.buffers if b.name in parts}
+    least = scratch_lower_bound(op, cost.engine, sizes, alignment)
+    if least > capacity:
+        return ScratchBytes(single=least)
+    return tile_rooms(op, cost.engine, sizes, alignment).bytes(sizes, alignment)
 
 
 def _kinds(box: Box, sizes: tuple[int, ...]) -> list[tuple[Box, int]]:

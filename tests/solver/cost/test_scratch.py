@@ -12,7 +12,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.semantics.cell import Cells
 from girih.solver import plan
 from girih.solver.cost.local_buffers import scratch_buffers, scratch_groups
-from girih.solver.cost.scratch import ScratchBytes, scratch_rooms
+from girih.solver.cost.scratch import ScratchBytes, equal_rooms, scratch_lower_bound, scratch_rooms, tile_rooms
 from girih.solver.options import Options, Strategy
 from tests.support.graphs import attention, elementwise_chain, residual
 from tests.support.rough_plans import rough_segments
@@ -44,6 +44,23 @@ def test_what_shares_a_room_lives_one_after_the_other(graph: Graph) -> None:
             for room in rooms.shared:
                 for a, b in combinations([lives(op, name) for name in room], 2):
                     assert a[1] < b[0] or b[1] < a[0]
+
+
+def test_tiles_in_other_proportions_than_buffers_have_other_rooms() -> None:
+    """Of four buffers in turn, the first two and the last two live together."""
+    op = elementwise_chain(5).ops[0]
+    usual = scratch_rooms(op, "vector")
+    assert [set(room) for room in usual.shared] == [{"t0", "t2"}, {"t1", "t3"}]
+    assert tile_rooms(op, "vector", dict.fromkeys(("t0", "t1", "t2", "t3"), 64), 32) == usual
+    largest = {"t0": 640, "t1": 32, "t2": 32, "t3": 640}
+    rooms = tile_rooms(op, "vector", largest, 32)
+    assert usual.bytes(largest, 32).total(1) == 1280
+    assert rooms.bytes(largest, 32).total(1) == 704 >= scratch_lower_bound(op, "vector", largest, 32)
+    for room in rooms.shared:
+        for a, b in combinations([lives(op, name) for name in room], 2):
+            assert a[1] < b[0] or b[1] < a[0]
+    groups = equal_rooms(op, "vector", rooms.sizes(largest, 32))
+    assert sorted(map(sorted, groups)) == sorted(map(sorted, rooms.shared))
 
 
 def test_what_the_matrix_engine_touches_has_versions_and_a_room_of_its_own() -> None:

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Access, Affine, Axis, Graph, Stage, Tensor
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.solver import plan
 from girih.solver.cost.scratch import scratch_lower_bound, scratch_rooms
 from girih.solver.loop.precheck import check_smallest
+from girih.solver.options import Options, Strategy
 from tests.support.graphs import Net
 
 TINY = load_machine("tiny")
@@ -52,6 +55,16 @@ def test_rooms_that_take_more_than_what_is_live_refuse_nothing() -> None:
     assert scratch_rooms(graph.ops[0], "vector").bytes(tile_bytes, 32).total(1) == 16_416
     assert scratch_lower_bound(graph.ops[0], "vector", tile_bytes, 32) == 8_256
     check_smallest(graph, accumulator_of(8_704))
+
+
+@pytest.mark.parametrize("strategy", ["solver", "graphturbo", "layerwise"])
+def test_tiles_are_judged_with_rooms_for_their_own_sizes(strategy: Strategy) -> None:
+    """Rooms for whole buffers put E with R2 and R with T, so that there are two of 8 KiB."""
+    graph = broadcast_sums(16)
+    machine = accumulator_of(1024)
+    assert scratch_rooms(graph.ops[0], "vector").bytes({"E": 2, "R": 512, "T": 2, "R2": 512}, 32).total(1) > 1024
+    planned = plan(graph, machine, Options(timeout=1.0, strategy=strategy)).plan
+    check_plan(planned, graph, machine)
 
 
 def test_what_is_live_at_one_stage_must_fit() -> None:
