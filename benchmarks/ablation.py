@@ -40,13 +40,12 @@ from girih.ir.errors import GirihError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.semantics import dma_chunks
 from girih.models import build
 from girih.models.light import light
 from girih.solver import plan
 from girih.solver.loop import benders
 from girih.solver.options import Options
-from girih.solver.subproblem import time_budget
+from girih.solver.subproblem import operand_movement, time_budget
 from girih.solver.switches import SWITCHES, checked
 
 CHUNKS = "dma-chunks"
@@ -147,9 +146,9 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     began = time.perf_counter()
     left_out = [case.without] if case.without not in (None, CHUNKS) else []
     options = Options(case.timeout, disabled=checked(left_out))
-    most = 1 if case.without == CHUNKS else dma_chunks.MOST_CHUNKS
+    most = 1 if case.without == CHUNKS else operand_movement.MOST_PORTIONS
     try:
-        with patch.object(dma_chunks, "MOST_CHUNKS", most):
+        with patch.object(operand_movement, "MOST_PORTIONS", most):
             planned = plan(divide(graph(case.network), machine), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}

@@ -124,9 +124,10 @@ class SharedBuffer:
     What a core loads or stores may lie in several of them (see :func:`girih.ir.box.spread`), but for tiles of weights.
 
     ``ring_position`` is for constants that do not fit at once and pass through a circular buffer: all their buffers
-    live in the one slot that uses them, and each is fetched just before the first tile that needs it, in the order of
-    the list. Two of them whose positions differ by two or more may share addresses: the later is fetched after the
-    last tile that uses the earlier.
+    live in the one slot that uses them, and are fetched in the order of the list, each when the first tile needs the
+    position ``ring_lead`` before its own, or when the slot begins if there is none. Two of them whose positions differ
+    by more than the lead of the later may share addresses: the later is fetched after the last tile that uses the
+    earlier.
     """
 
     tensor: str
@@ -138,6 +139,47 @@ class SharedBuffer:
     fetch: bool = False
     store: bool = False
     ring_position: int = 0
+    ring_lead: int = 0
+
+    @property
+    def opens_with_slot(self) -> bool:
+        """Whether its lifetime begins with that of its first slot, and not when the tiles reach it."""
+        return self.ring_position <= self.ring_lead
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How a segment moves a tensor between the shared memory and the local memories of its cores.
+
+    A box is moved in portions, one copy for each, in row-major order; ``portion`` is the extent of one in each
+    dimension (the last of a dimension can be smaller). Portions of several tensors that one slot loads come evenly
+    interleaved, and what several cores load alike is one broadcast (see :mod:`girih.ir.semantics.portions`).
+    ``issuers`` says which of its receivers issues each broadcast of the tensor: the n-th of the segment, over all of
+    its steps, is issued by receiver ``issuers[n % len(issuers)]``, counted modulo their number. A result has none: each
+    core stores its own.
+    """
+
+    segment: int
+    tensor: str
+    portion: tuple[int, ...]
+    issuers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class WeightStream:
+    """How tiles of the stationary operand of ``op`` come to the weight memory, each as one copy.
+
+    ``versions``: the versions of the buffer that successive tiles are brought to, in turn, from the first one in each
+    slot; a tile that a version still holds is not brought again. A constant comes from the shared memory: ``prefetch``
+    tiles, of those that the first tile of the result needs, before the data that the slot loads, and each broadcast
+    issued as by :class:`Transfer`. What is no constant comes from the core's own local memory (0, and no issuers).
+    """
+
+    segment: int
+    op: str
+    versions: tuple[int, ...]
+    prefetch: int = 0
+    issuers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +207,10 @@ class Solved:
 class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
-    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for.
+    ``graph_sha256`` is :attr:`girih.ir.graph.Graph.digest` of the network that it is for. ``cell_cores`` has, for each
+    segment, the core that runs each cell of an instance, in the order of the cells; none on the host. There is one of
+    ``transfers`` for each tensor that a segment loads into local memories or stores from them, and one of
+    ``weight_streams`` for each operator whose contraction runs on the matrix engine.
     """
 
     strategy: str
@@ -173,9 +218,12 @@ class Plan:
     graph_sha256: str
     seed: int
     segments: tuple[Segment, ...]
+    cell_cores: tuple[tuple[int, ...], ...]
     steps: tuple[Step, ...]
     local: tuple[LocalBuffer, ...]
     shared: tuple[SharedBuffer, ...]
+    transfers: tuple[Transfer, ...]
+    weight_streams: tuple[WeightStream, ...]
     barrier: bool
     """Whether each slot waits for the one before it to end (no overlap between kernels)."""
     cycles_predicted: int
@@ -183,6 +231,16 @@ class Plan:
     lower_bound_reason: str
     predictions: tuple[Prediction, ...]
     solved: tuple[Solved, ...]
+
+    @cached_property
+    def transfer(self) -> dict[tuple[int, str], Transfer]:
+        """By segment and tensor."""
+        return {(t.segment, t.tensor): t for t in self.transfers}
+
+    @cached_property
+    def weight_stream(self) -> dict[tuple[int, str], WeightStream]:
+        """By segment and operator."""
+        return {(w.segment, w.op): w for w in self.weight_streams}
 
     @cached_property
     def slots(self) -> tuple[tuple[int, str], ...]:
@@ -194,10 +252,34 @@ class Plan:
             f"plan ({self.strategy}) for {self.machine}: {len(self.segments)} segments, {len(self.steps)} steps, "
             f"{self.cycles_predicted:,} cycles predicted, at least {self.lower_bound_cycles:,}"
         )
-        rows = [
-            f"  {i}: {s.ops[0]} .. {s.ops[-1]} ({len(s.ops)}), "
-            f"instances {'x'.join(f'{p.parts}@{p.dim}' for p in s.instances) or '1'}, "
-            f"cores {'x'.join(f'{p.parts}@{p.dim}' for p in s.cores) or '1'}"
-            for i, s in enumerate(self.segments)
-        ]
-        return "\n".join([head, *rows])
+        return "\n".join([head, *(line for i in range(len(self.segments)) for line in self._segment_lines(i))])
+
+    def _segment_lines(self, number: int) -> list[str]:
+        """A segment, and below it how its operands move."""
+        segment = self.segments[number]
+        cut = (
+            f"  {number}: {segment.ops[0]} .. {segment.ops[-1]} ({len(segment.ops)}), "
+            f"instances {'x'.join(f'{p.parts}@{p.dim}' for p in segment.instances) or '1'}, "
+            f"cores {'x'.join(f'{p.parts}@{p.dim}' for p in segment.cores) or '1'}"
+        )
+        lines = [f"{cut} on {_numbers(self.cell_cores[number])}" if self.cell_cores[number] else cut]
+        for move in (t for t in self.transfers if t.segment == number):
+            portion = "x".join(map(str, move.portion)) or "1"
+            way = f"load in portions of {portion}, broadcast by receivers {_numbers(move.issuers)}"
+            lines.append(f"    {move.tensor}: {way if move.issuers else f'store in portions of {portion}'}")
+        for stream in (w for w in self.weight_streams if w.segment == number):
+            shared = f", {stream.prefetch} prefetched, broadcast by receivers {_numbers(stream.issuers)}"
+            way = shared if stream.issuers else ", from local memory"
+            lines.append(f"    {stream.op}: weights to versions {_numbers(stream.versions)}{way}")
+        return lines
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    """Numbers in order, a run of consecutive ones as ``0-7``."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)

@@ -18,6 +18,7 @@ from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.cell import count, leaving
 from .plan_facts import Facts, Geometry
 from .plan_local_memory import check_local
+from .plan_movement import check_cores, check_movement
 from .plan_shared_memory import check_shared
 
 _DIGITS = 12
@@ -42,10 +43,12 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     _check_partition(facts)
     for index, segment in enumerate(plan.segments):
         _check_segment(facts, index, segment)
+    check_cores(facts)
     _check_steps(facts)
     _check_shares(facts)
     _check_order(facts)
     check_local(facts)
+    check_movement(facts)
     check_shared(facts)
     _check_predictions(plan)
 

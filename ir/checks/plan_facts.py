@@ -15,7 +15,7 @@ import numpy as np
 from ..box import Box, Span, volume
 from ..graph import DTYPES, Graph, Op
 from ..machine import Machine
-from ..plan import LocalBuffer, Plan, Segment, Tile, TileCut
+from ..plan import LocalBuffer, Plan, Segment, Step, Tile, TileCut
 from ..semantics.box_arrays import Boxes, Int, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ..semantics.cell import Cell, Cells, count, leaving
 from ..semantics.region import not_followed
@@ -164,6 +164,11 @@ class Facts:
     def cells_of(self, segment: Segment, instance: int) -> tuple[Cell, ...]:
         return self.geometry.cells.row(segment, instance)
 
+    def cells_by_core(self, step: Step) -> list[tuple[int, Cell]]:
+        """The cells of a step, each with the core that runs it."""
+        cells = self.cells_of(self.plan.segments[step.segment], step.instance)
+        return list(zip(self.plan.cell_cores[step.segment], cells, strict=True))
+
     def all_cells(self, segment: Segment) -> list[Cell]:
         return [cell for i in range(count(segment.instances)) for cell in self.cells_of(segment, i)]
 
@@ -208,15 +213,13 @@ class Facts:
                 continue
             ops = self.ops(segment)
             out = {op.name for op in leaving(self.graph, ops)}
-            cells = self.cells_of(segment, step.instance)
+            cells = self.cells_by_core(step)
             for position, op in enumerate(ops):
                 if op.name not in out:
                     continue
                 rows = shares.setdefault(op.output, [])
                 slot = self.first_slot[number] + position
-                rows += [
-                    Stored(number, slot, c, x.owned[op.output]) for c, x in enumerate(cells) if op.output in x.owned
-                ]
+                rows += [Stored(number, slot, core, x.owned[op.output]) for core, x in cells if op.output in x.owned]
         return shares
 
     @cached_property
@@ -249,7 +252,7 @@ class Facts:
             if self.is_host(segment):
                 continue
             produced = {op.output for op in self.ops(segment)}
-            for core, cell in enumerate(self.cells_of(segment, step.instance)):
+            for core, cell in self.cells_by_core(step):
                 for name, box in cell.tensors.items():
                     buffer = self.data.get((step.segment, name))
                     if name not in produced and buffer is not None and volume(box):
@@ -270,7 +273,7 @@ class Facts:
                 if name is None or not self.streamed(segment, name):
                     continue
                 slot = self.first_slot[number] + position
-                for core, cell in enumerate(self.cells_of(segment, step.instance)):
+                for core, cell in self.cells_by_core(step):
                     if op.name in cell.ops:
                         box = cell.ops[op.name].tensors[op.output]
                         tiles, when = self.geometry.weight_tiles(op, segment.tile[op.name], box)

@@ -12,8 +12,8 @@ from ..errors import CheckError
 from ..graph import DTYPES
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
-from ..semantics.dma_chunks import dma_chunks
-from .plan_facts import Facts, Stored, Stream
+from ..semantics.portions import portions
+from .plan_facts import Facts, Loaded, Stored, Stream
 
 
 def _fail(message: str) -> NoReturn:
@@ -62,16 +62,16 @@ def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) 
         _fail(f"{_name(buffer)} is a home, and must hold the whole tensor all the time")
     if buffer.memory == memories[0] and (buffer.fetch or buffer.store):
         _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
-    if buffer.ring_position < 0 or (
-        buffer.ring_position and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)
-    ):
+    ring = buffer.ring_position, buffer.ring_lead
+    if min(ring) < 0 or (max(ring) and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)):
         _fail(
-            f"{_name(buffer)} has ring position {buffer.ring_position}, and only what is fetched for one slot has one"
+            f"{_name(buffer)} has ring position {buffer.ring_position} and lead {buffer.ring_lead}, and only what is "
+            "fetched for one slot has any"
         )
 
 
 def _check_alone(buffers: list[SharedBuffer]) -> None:
-    """No two share a byte in one slot, but for positions of a ring that are two or more apart."""
+    """No two share a byte in one slot, but for positions of a ring that are further apart than the later's lead."""
     if not buffers:
         return
     low = np.array([b.address for b in buffers])
@@ -89,11 +89,12 @@ def _check_alone(buffers: list[SharedBuffer]) -> None:
 
 
 def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
-    return a.tensor == b.tensor and a.live == b.live and abs(a.ring_position - b.ring_position) >= 2
+    early, late = sorted((a, b), key=lambda buffer: buffer.ring_position)
+    return a.tensor == b.tensor and a.live == b.live and early.ring_position < late.ring_position - late.ring_lead
 
 
 class _Contents:
-    """Who wrote what into which buffers, chunk by chunk as the lowering will (see :func:`girih.ir.box.spread`)."""
+    """Who wrote what into which buffers, a portion at a time (see :func:`girih.ir.box.spread`)."""
 
     def __init__(self, facts: Facts, homes: list[SharedBuffer], on_chip: list[SharedBuffer]) -> None:
         self.facts = facts
@@ -116,7 +117,7 @@ class _Contents:
     def check(self) -> None:
         for name, shares in self.facts.shares.items():
             for m in shares:
-                targets = self._holding(name, m.box, m.slot, f"core {m.core} stores")
+                targets = self._holding(name, m.box, m.step, m.slot, f"core {m.core} stores")
                 for buffer, part in targets:
                     if buffer.fetch:
                         _fail(f"core {m.core} stores {name} in slot {m.slot} into {_name(buffer)}, which is fetched")
@@ -130,25 +131,26 @@ class _Contents:
                     self._check_store(buffer)
         for name, reads in self.facts.reads.items():
             # What several cores read alike is looked at for the first of them.
-            first: dict[tuple[int, Box], int] = {}
+            first: dict[tuple[int, Box], Loaded] = {}
             for r in reads:
-                first.setdefault((r.slot, r.box), r.core)
-            for (slot, box), core in first.items():
-                self._check_read(name, box, slot, core)
+                first.setdefault((r.slot, r.box), r)
+            for read in first.values():
+                self._check_read(name, read)
         for name, streams in self.facts.streams.items():
             for stream in streams:
                 self._check_stream(name, stream)
             self._check_rings(name, streams)
         self._check_ports()
 
-    def _holding(self, name: str, box: Box, slot: int, user: str) -> list[tuple[SharedBuffer, Box]]:
+    def _holding(self, name: str, box: Box, step: int, slot: int, user: str) -> list[tuple[SharedBuffer, Box]]:
         rooms: list[tuple[SharedBuffer, Box]] = []
         if name in self.on_chip:
             live = (self._lives[name][:, 0] <= slot) & (slot < self._lives[name][:, 1])
             rooms = [(self.on_chip[name][i], self.on_chip[name][i].box) for i in np.flatnonzero(live).tolist()]
         parts: list[tuple[SharedBuffer, Box]] = []
-        for chunk in dma_chunks(box, DTYPES[self.facts.graph.tensor[name].dtype]):
-            held = spread(chunk, rooms)
+        plan = self.facts.plan
+        for portion in portions(box, plan.transfer[plan.steps[step].segment, name].portion):
+            held = spread(portion, rooms)
             if held is None:
                 _fail(f"{user} {box} of {name} in slot {slot}, and no buffers of the shared memory hold it then")
             parts += held
@@ -203,9 +205,10 @@ class _Contents:
         if written < volume(buffer.box):
             _fail(f"{_name(buffer)} is stored, and only {written} of its {volume(buffer.box)} elements are written")
 
-    def _check_read(self, name: str, box: Box, slot: int, core: int) -> None:
+    def _check_read(self, name: str, read: Loaded) -> None:
         """What a core loads is in the buffer: fetched, or written there by those who made it."""
-        for buffer, part in self._holding(name, box, slot, f"core {core} reads"):
+        slot, core = read.slot, read.core
+        for buffer, part in self._holding(name, read.box, read.step, slot, f"core {core} reads"):
             if buffer.fetch:
                 continue
             written = self._written(buffer, part, slot)
@@ -246,8 +249,8 @@ class _Contents:
         """Where positions take turns, no core needs one whose place another has taken."""
         for slot in dict.fromkeys(s.slot for s in streams):
             rings = [b for b in self.on_chip.get(name, ()) if b.live == (slot, slot + 1)]
-            last_position = max((b.ring_position for b in rings), default=0)
-            if last_position < 2:
+            late = {b.ring_position: b.ring_lead for b in rings if not b.opens_with_slot}
+            if not late:
                 continue
             begins: dict[int, int] = {}
             ends: dict[int, int] = {}
@@ -260,14 +263,14 @@ class _Contents:
                 for position, when in zip(positions.tolist(), stream.when.tolist(), strict=True):
                     begins[position] = min(begins.get(position, when), when)
                     ends[position] = max(ends.get(position, when), when)
-            for position in range(2, last_position + 1):
-                # Reaching the position before it, or any later one, fetches it into the place of what is two older.
-                fetched = min((t for p, t in begins.items() if p >= position - 1), default=None)
-                needed = max((t for p, t in ends.items() if p <= position - 2), default=-1)
+            for position, lead in sorted(late.items()):
+                # Reaching the position that leads to it, or any later one, fetches it into the place of an older one.
+                fetched = min((t for p, t in begins.items() if p >= position - lead), default=None)
+                needed = max((t for p, t in ends.items() if p < position - lead), default=-1)
                 if fetched is not None and needed >= fetched:
                     _fail(
                         f"ring position {position} of {name} in slot {slot} is fetched at step {fetched} of the walk, "
-                        f"and one two positions older is still needed at step {needed}"
+                        f"and one {lead + 1} or more positions older is still needed at step {needed}"
                     )
 
     def _check_ports(self) -> None:

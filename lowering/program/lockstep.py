@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir.box import Box, Span
 from ...ir.equivalence import tensor_names
 from ...ir.graph import Op
-from ...ir.plan import SharedBuffer, Tile
+from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
 from ..emission.kernel import WEIGHTS
 from ..emission.vector import Fetch
@@ -28,17 +29,18 @@ class _Place:
 
 @dataclass
 class _Ring:
-    """The versions of the weight buffer of one core, and the box that each holds."""
+    """The versions of the weight buffer of one core, the box that each holds, and the order in which they are used."""
 
     areas: list[LiveBuffer]
+    order: tuple[int, ...]
     boxes: list[Box | None]
     next: int = 0
 
     def claim(self, box: Box) -> tuple[int, bool]:
-        """The version for ``box``, and whether it holds it already; else the oldest one is given up."""
+        """The version for ``box``, and whether it holds it already; else what the next one in order holds is gone."""
         if box in self.boxes:
             return self.boxes.index(box), True
-        version = self.next % len(self.areas)
+        version = self.order[self.next % len(self.order)]
         self.next += 1
         self.boxes[version] = box
         return version, False
@@ -58,19 +60,22 @@ class _Running:
 
 
 class OpWalk:
-    """The tiles of ``op`` in one slot. :meth:`prefetch` may run ahead of the loads that the operator needs."""
+    """The tiles of ``op`` in one slot. :meth:`prefetch` runs ahead of the loads that the operator needs.
+
+    ``stream`` is given if the matrix engine runs its contraction.
+    """
 
     def __init__(
-        self, build: ProgramBuilder, kernels: TileKernels, op: Op, tile: Tile, number: int, slot: int, cells: list[Cell]
-    ):
+        self, build: ProgramBuilder, kernels: TileKernels, op: Op, tile: Tile, stream: WeightStream | None, number: int,
+        slot: int, cells: Sequence[Cell],
+    ) -> None:  # fmt: skip
         self._build = build
         self._op = op
-        self._tile = tile
+        self._stream = stream
         self._number = number
         self._slot = slot
-        on_matrix = tile.engine == "matrix" and op.contraction is not None
         self._stationary = (
-            op.stages[op.contraction].reads[1].tensor if on_matrix and op.contraction is not None else None
+            op.stages[op.contraction].reads[1].tensor if stream is not None and op.contraction is not None else None
         )
         self._names = tensor_names(op)
         self._running: list[_Running] = []
@@ -78,9 +83,9 @@ class OpWalk:
             if op.name not in cell.ops:
                 continue
             ring = None
-            if self._stationary is not None:
+            if self._stationary is not None and stream is not None:
                 areas = build.copies_of(op.name, "weights", self._stationary, core)
-                ring = _Ring(areas, [None] * len(areas))
+                ring = _Ring(areas, stream.versions, [None] * len(areas))
             held = tuple(cell.allocated(name) if name in cell.tensors else None for name in self._names)
             reduce = tile.reduce if self._stationary is not None else None
             part = cell.ops[op.name]
@@ -88,12 +93,12 @@ class OpWalk:
             self._running.append(_Running(core, cell, tiles, ring))
 
     def prefetch(self) -> None:
-        """Bring the first constant weight tiles, as many as there are versions, before anything else is awaited."""
-        if self._stationary is None or self._build.has_data(self._stationary):
+        """Bring the weight tiles of the first tile that are prefetched, before anything else is awaited."""
+        if self._stream is None or not self._stream.prefetch:
             return
         for r in self._running:
             self._begin(r, 0)
-        for _ in range(self._tile.weight_depth):
+        for _ in range(self._stream.prefetch):
             for r in self._running:
                 while r.steps and not isinstance(r.steps[0], Fetch):
                     r.steps.popleft()
@@ -142,8 +147,8 @@ class OpWalk:
 
     def _fetch(self, waiting: list[_Running]) -> None:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
-        name = self._stationary
-        assert name is not None
+        name, stream = self._stationary, self._stream
+        assert name is not None and stream is not None
         groups: dict[tuple[Box, int, tuple[int, ...]], list[_Running]] = {}
         for r in waiting:
             step = r.steps.popleft()
@@ -168,15 +173,15 @@ class OpWalk:
             source = self._build.resident(self._chunk(name, box))
             cores = [r.core for r in members]
             kind = "broadcast" if len(cores) > 1 else "copy"
-            self._build.copy(
-                kind, self._number, name, box, self._build.turn(cores), source, target, sum(1 << c for c in cores)
-            )
+            issuer = self._build.turns(stream).issuer(cores)
+            self._build.copy(kind, self._number, name, box, issuer, source, target, sum(1 << c for c in cores))
 
     def _chunk(self, name: str, box: Box) -> SharedBuffer:
-        """The shared buffer with ``box``; reaching a position of a ring fetches the next one."""
+        """The shared buffer with ``box``; reaching a position of a ring fetches those that it leads to."""
         held, _ = self._build.layout.holding(name, box, self._slot)[0]
         for buffer in self._build.layout.shared[name]:
             live = buffer.live[0] <= self._slot < buffer.live[1]
-            if live and 2 <= buffer.ring_position <= held.ring_position + 1 and buffer not in self._build.shared_areas:
+            due = not buffer.opens_with_slot and buffer.ring_position <= held.ring_position + buffer.ring_lead
+            if live and due and buffer not in self._build.shared_areas:
                 self._build.open_shared(buffer, self._number)
         return held

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.box import Box
 from ...ir.graph import Graph, Op
 from ...ir.isa.table import make
 from ...ir.machine import Machine
-from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer
+from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Transfer
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
-from ...ir.semantics.dma_chunks import dma_chunks, interleaved, receivers
+from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
 from .tile_kernels import TileKernels
@@ -30,8 +32,8 @@ class Walker:
             self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
         for buffer in plan.shared:
-            # Later positions of a ring are fetched on the way, see OpWalk.
-            if buffer.memory == self.build.shared and buffer.ring_position < 2:
+            # The others are fetched on the way, see OpWalk.
+            if buffer.memory == self.build.shared and buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
 
     def walk(self) -> None:
@@ -40,7 +42,9 @@ class Walker:
         slot = 0
         for step in plan.steps:
             segment = plan.segments[step.segment]
-            cells = [self._cells.cell(segment, step.instance, core) for core in range(self.build.machine.cores)]
+            cells = on_cores(
+                self._cells.row(segment, step.instance), plan.cell_cores[step.segment], self.build.machine.cores
+            )
             self.build.open_segment(parent_buffers(graph, segment))
             for position, name in enumerate(segment.ops):
                 if plan.barrier:
@@ -60,45 +64,46 @@ class Walker:
         call = make("hcall", self._numbers[op.name], {"kernel": self._on_host.index(op.name)})
         self.build.streams.call(self.build.queues.host, call, reads, writes)
 
-    def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: list[Cell]) -> None:
+    def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: Sequence[Cell]) -> None:
         """Loads, tiles and stores of one operator in one step."""
         opening = self._local.get((number, position), [])
         for buffer in opening:
             self.build.open_local(buffer)
-        tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], self._numbers[op.name], slot, cells)
-        if position == 0:
-            # Loads of a new segment wait for the last one's stores; its weights need not queue behind them.
-            tiles.prefetch()
+        stream = self.build.plan.weight_stream.get((number, op.name))
+        tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], stream, self._numbers[op.name], slot, cells)
+        tiles.prefetch()
         produced = {self.build.graph.op[n].output for n in segment.ops}
         loaded = [b for b in opening if b.use == "data" and b.name not in produced]
-        self._load(loaded, slot, self._numbers[op.name], cells)
+        self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()
-        self._store(slot, op, cells)
+        self._store(number, slot, op, cells)
 
-    def _load(self, buffers: list[LocalBuffer], slot: int, op: int, cells: list[Cell]) -> None:
+    def _load(self, buffers: list[LocalBuffer], segment: int, slot: int, op: int, cells: Sequence[Cell]) -> None:
         """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""
-        loads = [self._wanted(buffer.name, cells) for buffer in buffers]
+        loads = [self._wanted(self.build.plan.transfer[segment, buffer.name], cells) for buffer in buffers]
         for number, turn in interleaved([max((len(parts) for *_, parts in load), default=0) for load in loads]):
             name = buffers[number].name
+            turns = self.build.turns(self.build.plan.transfer[segment, name])
             for cores, target, parts in loads[number]:
                 if turn < len(parts):
                     kind, mask = "broadcast" if len(cores) > 1 else "copy", sum(1 << core for core in cores)
                     for source, part in self.build.layout.holding(name, parts[turn], slot):
                         resident = self.build.resident(source)
-                        self.build.copy(kind, op, name, part, self.build.turn(cores), resident, target, mask)
+                        self.build.copy(kind, op, name, part, turns.issuer(cores), resident, target, mask)
 
-    def _wanted(self, name: str, cells: list[Cell]) -> list[tuple[list[int], TensorBuffer, list[Box]]]:
-        """For each box of a tensor that cores need: these cores, their buffers, and the chunks it comes in."""
+    def _wanted(self, transfer: Transfer, cells: Sequence[Cell]) -> list[tuple[list[int], TensorBuffer, list[Box]]]:
+        """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
+        name = transfer.tensor
         requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
         for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(
                 held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides
             )
-            requests.append((cores, target, dma_chunks(box, self.build.layout.itemsize(name))))
+            requests.append((cores, target, portions(box, transfer.portion)))
         return requests
 
-    def _store(self, slot: int, op: Op, cells: list[Cell]) -> None:
+    def _store(self, segment: int, slot: int, op: Op, cells: Sequence[Cell]) -> None:
         """Bring each core's share of a result that leaves the segment to the shared memory, and on if planned."""
         name, number = op.output, self._numbers[op.name]
         if name not in self.build.layout.shared:
@@ -108,8 +113,8 @@ class Walker:
             if name not in cell.owned:
                 continue
             source = self.build.data(name, core, cell.allocated(name))
-            for chunk in dma_chunks(cell.owned[name], self.build.layout.itemsize(name)):
-                for target, part in self.build.layout.holding(name, chunk, slot):
+            for portion in portions(cell.owned[name], self.build.plan.transfer[segment, name].portion):
+                for target, part in self.build.layout.holding(name, portion, slot):
                     used[target] = None
                     self.build.copy("copy", number, name, part, core, source, self.build.resident(target))
         for buffer in used:

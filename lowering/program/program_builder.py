@@ -9,7 +9,8 @@ from ...ir.box import Box, shape_of
 from ...ir.graph import Graph
 from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Machine
-from ...ir.plan import LocalBuffer, Plan, SharedBuffer
+from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
+from ...ir.semantics.portions import BroadcastTurns
 from ..emission.vector import copies
 from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
@@ -58,14 +59,13 @@ class ProgramBuilder:
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
         self._known: dict[tuple[object, ...], list[tuple[Relocatable, tuple[int, ...]]]] = {}
-        self._turn = 0
+        self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
 
-    def turn(self, cores: list[int]) -> int:
-        """Which of several cores issues a broadcast: each in its turn, so that their queues stay equally long."""
-        if len(cores) == 1:
-            return cores[0]
-        self._turn += 1
-        return cores[(self._turn - 1) % len(cores)]
+    def turns(self, move: Transfer | WeightStream) -> BroadcastTurns:
+        """Whose turn it is to issue a broadcast of an operand."""
+        if move not in self._turns:
+            self._turns[move] = BroadcastTurns(move.issuers)
+        return self._turns[move]
 
     # Lifetimes.
 

@@ -236,7 +236,7 @@ def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) ->
 
 
 @dataclass(frozen=True)
-class Transfer:
+class CopyTime:
     """A copy when it has every link to itself.
 
     ``issue`` cycles in all, then ``payload`` bytes at ``rate`` a cycle, that of the engine or of banks in a core;
@@ -271,16 +271,16 @@ class Transfers:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._known: dict[tuple[object, ...], Transfer] = {}
+        self._known: dict[tuple[object, ...], CopyTime] = {}
 
-    def transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> Transfer:
+    def transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
         """Copy ``part`` of a tensor between dense buffers that hold the first and the second of ``boxes`` of it."""
         key = (way, shape_of(part), shape_of(boxes[0]), shape_of(boxes[1]), dtype)
         if key not in self._known:
             self._known[key] = self._transfer(way, part, boxes, dtype)
         return self._known[key]
 
-    def _transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> Transfer:
+    def _transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
         engine = route(self.machine, *way)
         item = DTYPES[dtype]
         strides = [element_strides(box) for box in boxes]
@@ -307,4 +307,4 @@ class Transfers:
             memory = self.machine.role(role)
             if memory.scope == "core" and payload:
                 rate = min(rate, payload / bank_cycles([(memory, payload, volume(box) * item)]))
-        return Transfer(times, times * engine.issue, payload, rate, tuple(links), latency)
+        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency)

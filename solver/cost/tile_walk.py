@@ -15,13 +15,12 @@ import numpy as np
 
 from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.equivalence import EquivalenceClasses, tensor_names
-from ...ir.graph import DTYPES, Graph, Op
+from ...ir.graph import Graph, Op
 from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from ...ir.semantics.dma_chunks import chunk_sizes
-from .instructions import EngineTime, StageBuffers, Transfer, Transfers, matrix_run, vector_run
+from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
 from .transfers import Copies
 
 
@@ -58,7 +57,7 @@ class TileWalk:
     timings: tuple[TileTiming, ...]
     timing: tuple[int, ...]
     weights: tuple[tuple[int, ...], ...]
-    loads: tuple[Transfer, ...]
+    loads: tuple[CopyTime, ...]
     boxes: tuple[Box, ...]
     reads: dict[str, Boxes]
 
@@ -115,7 +114,7 @@ class TileWalks:
         self._known: dict[tuple[object, ...], tuple[Op, TileWalk]] = {}
         self._renamed: dict[tuple[int, str], TileWalk] = {}
         self._last_tiles: dict[tuple[int, Box, tuple[int, ...], tuple[int, ...]], tuple[Boxes, list[int]]] = {}
-        self._last_chunks: dict[tuple[int, tuple[int, ...], str], tuple[Boxes, Int]] = {}
+        self._last_portions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Boxes, Int]] = {}
 
     def walk(self, op: Op, tile: Tile, cell: Cell) -> TileWalk:
         """The walk of ``op`` (which must run in ``cell``); equal operators share it, but for the names in it."""
@@ -149,15 +148,14 @@ class TileWalks:
             self._last_tiles[key] = boxes, walk.last_tiles_read(tensor, producer)
         return self._last_tiles[key][1]
 
-    def last_chunks_read(self, walk: TileWalk, tensor: str, box: Box) -> Int:
-        """For each tile of ``walk``, the last DMA chunk that it reads (-1: none) of ``box``, what a cell loads."""
-        boxes, dtype = walk.reads[tensor], self.graph.tensor[tensor].dtype
-        key = (id(boxes), shape_of(box), dtype)
-        if key not in self._last_chunks:
-            sizes = chunk_sizes(box, DTYPES[dtype])
-            last = last_tiles(boxes.spans, full(shape_of(box)), sizes, range(len(box)))
-            self._last_chunks[key] = boxes, np.where(boxes.present, last, -1)
-        return self._last_chunks[key][1]
+    def last_portions_read(self, walk: TileWalk, tensor: str, box: Box, extents: tuple[int, ...]) -> Int:
+        """For each tile of ``walk``, the last portion that it reads (-1: none) of ``box``, what a cell loads."""
+        boxes = walk.reads[tensor]
+        key = (id(boxes), shape_of(box), extents)
+        if key not in self._last_portions:
+            last = last_tiles(boxes.spans, full(shape_of(box)), extents, range(len(box)))
+            self._last_portions[key] = boxes, np.where(boxes.present, last, -1)
+        return self._last_portions[key][1]
 
     def _walk(self, op: Op, tile: Tile, cell: Cell, box: Box) -> TileWalk:
         tiles = tile_walk(box, tile.sizes, tile.order)
@@ -172,7 +170,7 @@ class TileWalks:
         matrix = tile.engine == "matrix" and op.contraction is not None
         timings = tuple(self._timing(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
         weights: tuple[tuple[int, ...], ...] = ()
-        loads: tuple[Transfer, ...] = ()
+        loads: tuple[CopyTime, ...] = ()
         boxes: tuple[Box, ...] = ()
         if matrix:
             weights, loads, boxes = self._weights(op, tile, cell, points)
@@ -240,7 +238,7 @@ class TileWalks:
 
     def _weights(
         self, op: Op, tile: Tile, cell: Cell, points: list[Boxes]
-    ) -> tuple[tuple[tuple[int, ...], ...], tuple[Transfer, ...], tuple[Box, ...]]:
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[CopyTime, ...], tuple[Box, ...]]:
         """Which weight tile each (tile, reduce tile) wants, and the copy and the box of each."""
         assert op.contraction is not None
         name = op.stages[op.contraction].reads[1].tensor

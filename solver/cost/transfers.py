@@ -1,4 +1,4 @@
-"""What the cores bring in and send out, cut into DMA chunks: which copies there are, whatever they have to wait for.
+"""What the cores bring in and send out, cut into portions: which copies there are, whatever they have to wait for.
 
 All that is found here depends on boxes alone, so each answer is remembered: equal layers, and one plan after the other,
 ask for the same.
@@ -11,29 +11,28 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.box import Box
-from ...ir.graph import DTYPES
-from ...ir.semantics.dma_chunks import dma_chunks, interleaved, receivers
+from ...ir.semantics.portions import interleaved, portions, receivers
 from .instructions import Transfers
 
 
 @dataclass(frozen=True)
 class SharedLoad:
-    """The ``cores`` that load the same ``box`` of a tensor, by one broadcast for each of its ``chunks``."""
+    """The ``cores`` that load the same ``box`` of a tensor, by one broadcast for each of its ``portions``."""
 
     box: Box
     cores: tuple[int, ...]
-    chunks: tuple[Box, ...]
+    portions: tuple[Box, ...]
 
 
 @dataclass(frozen=True)
 class TensorLoad:
-    """All copies of one tensor to local memories; ``turns``: how many chunks its largest box has."""
+    """All copies of one tensor to local memories; ``turns``: how many portions its largest box has."""
 
     groups: tuple[SharedLoad, ...]
 
     @cached_property
     def turns(self) -> int:
-        return max((len(group.chunks) for group in self.groups), default=0)
+        return max((len(group.portions) for group in self.groups), default=0)
 
 
 class Copies:
@@ -41,28 +40,28 @@ class Copies:
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
-        self._loads: dict[tuple[tuple[Box | None, ...], str], TensorLoad] = {}
-        self._chunks: dict[tuple[Box, str], tuple[Box, ...]] = {}
+        self._loads: dict[tuple[tuple[Box | None, ...], tuple[int, ...]], TensorLoad] = {}
+        self._portions: dict[tuple[Box, tuple[int, ...]], tuple[Box, ...]] = {}
         self._orders: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def load(self, boxes: tuple[Box | None, ...], dtype: str) -> TensorLoad:
+    def load(self, boxes: tuple[Box | None, ...], extents: tuple[int, ...]) -> TensorLoad:
         """How a tensor comes to the cores, each of which wants its box (``None``: nothing)."""
-        key = (boxes, dtype)
+        key = (boxes, extents)
         if key not in self._loads:
             self._loads[key] = TensorLoad(
-                tuple(SharedLoad(b, tuple(cores), self.chunks(b, dtype)) for b, cores in receivers(boxes).items())
+                tuple(SharedLoad(b, tuple(cores), self.portions(b, extents)) for b, cores in receivers(boxes).items())
             )
         return self._loads[key]
 
-    def chunks(self, box: Box, dtype: str) -> tuple[Box, ...]:
-        """See :func:`girih.ir.semantics.dma_chunks.dma_chunks`."""
-        key = (box, dtype)
-        if key not in self._chunks:
-            self._chunks[key] = tuple(dma_chunks(box, DTYPES[dtype]))
-        return self._chunks[key]
+    def portions(self, box: Box, extents: tuple[int, ...]) -> tuple[Box, ...]:
+        """See :func:`girih.ir.semantics.portions.portions`."""
+        key = (box, extents)
+        if key not in self._portions:
+            self._portions[key] = tuple(portions(box, extents))
+        return self._portions[key]
 
     def order(self, loads: Sequence[TensorLoad]) -> list[tuple[int, int]]:
-        """Which load's next chunk is copied when: see :func:`girih.ir.semantics.dma_chunks.interleaved`."""
+        """Which load's next portion is copied when: see :func:`girih.ir.semantics.portions.interleaved`."""
         key = tuple(load.turns for load in loads)
         if key not in self._orders:
             self._orders[key] = interleaved(key)

@@ -46,9 +46,12 @@ class PlannedBuffer:
 
     def at(self, memory: str, address: int) -> SharedBuffer:
         """The buffer at an address."""
+        # Two regions take turns: the next position can be fetched while tiles need the one before it.
+        lead = min(1, self.ring_position)
         return SharedBuffer(
-            self.tensor, self.box, memory, address, self.bytes, self.live, self.fetch, self.store, self.ring_position
-        )
+            self.tensor, self.box, memory, address, self.bytes, self.live, self.fetch, self.store, self.ring_position,
+            lead,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

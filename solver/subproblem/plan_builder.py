@@ -29,6 +29,7 @@ from ..residency.problem import residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
 from ..timeline.predict import predict
+from .operand_movement import with_movement
 
 MOST_RESERVATIONS = 8
 """Reservations tried before the segments must change; chosen, not measured."""
@@ -134,10 +135,10 @@ class PlanBuilder:
             return places
         local, banks = places
         draft = Plan(
-            "layerwise" if request.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments,
-            request.steps, local, (), request.layerwise, 0, 0, "", (), (),
+            "layerwise" if request.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments, (),
+            request.steps, local, (), (), (), request.layerwise, 0, 0, "", (), (),
         )  # fmt: skip
-        return draft, [pipeline, *banks]
+        return with_movement(draft, self.graph, self.cells), [pipeline, *banks]
 
     def _pipeline(self, request: PlanRequest) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
         """The segments with the depths of their tiles (1 if layerwise)."""

@@ -13,9 +13,10 @@ from itertools import accumulate
 from ...ir.box import Box, contains, hull, overlap, spread, volume
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import Plan, SharedBuffer
+from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.cell import Cell
-from ..cost.instructions import Transfer
+from ...ir.semantics.portions import BroadcastTurns
+from ..cost.instructions import CopyTime
 from ..cost.transfers import Copies, SharedLoad
 from .link_sharing import Area, Links, Queue, Space
 
@@ -58,7 +59,8 @@ class Movement:
         self.end = 0.0
         """When everything so far is done."""
         self.busy = dict.fromkeys(("copy in", "copy out", "dma in", "dma out"), 0.0)
-        self._turn = 0
+        self._plan = plan
+        self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[Area] = deque(maxlen=MOST_DELAYED)
         """Of the last fetches, in their order."""
         self._homes: dict[str, Box] = {}
@@ -72,10 +74,16 @@ class Movement:
         for buffer in plan.shared:
             if buffer.memory != shared:
                 self._homes[buffer.tensor] = buffer.box
-            elif buffer.ring_position < 2:
+            elif buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
             else:
                 self._phased.setdefault((buffer.tensor, buffer.live[0]), []).append(buffer)
+
+    def turns(self, move: Transfer | WeightStream) -> BroadcastTurns:
+        """Whose turn it is to issue a broadcast of an operand."""
+        if move not in self._turns:
+            self._turns[move] = BroadcastTurns(move.issuers)
+        return self._turns[move]
 
     def barrier(self) -> None:
         """Nothing that comes begins before the end of all that was."""
@@ -164,84 +172,79 @@ class Movement:
         return parts
 
     def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
-        """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches the next."""
+        """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches what it leads to."""
         waiting = self._phased.get((tensor, slot), [])
         while True:
             holder = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
             if holder is not None:
-                while waiting and waiting[0].ring_position <= holder.buffer.ring_position + 1:
+                while waiting and waiting[0].ring_position <= holder.buffer.ring_position + waiting[0].ring_lead:
                     self._open(waiting.pop(0))
                 return holder
             self._open(waiting.pop(0))
 
-    def copy(self, cores: Sequence[int], ready: float, move: Transfer) -> float:
-        """One copy into core memories (a broadcast if several ``cores`` receive it); when it has arrived.
-
-        Broadcasts are issued by their receivers in turn.
-        """
-        issuer = cores[0]
-        if len(cores) > 1:
-            issuer = cores[self._turn % len(cores)]
-            self._turn += 1
+    def copy(self, cores: Sequence[int], ready: float, move: CopyTime, turns: BroadcastTurns) -> float:
+        """One copy into core memories (a broadcast if several ``cores`` receive it); when it has arrived."""
+        issuer = turns.issuer(cores)
         start = max(self.copy_in[issuer], ready)
         self.copy_in[issuer] = self.links.body(start + move.issue, move)
         if issuer == 0:
             self.busy["copy in"] += self.copy_in[issuer] - start
         return self.over(self.copy_in[issuer] + move.latency)
 
-    def load(self, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
-        """Bring tensors from shared to local memory, each to its area on each core; when each chunk has arrived.
+    def load(self, segment: int, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
+        """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.
 
-        Equal boxes are one broadcast; chunks come in turn.
+        ``cells`` are those of core 0, 1 …. Equal boxes are one broadcast; portions come in turn.
         """
         names = list(areas)
+        moves = [self._plan.transfer[segment, name] for name in names]
         loads = [
-            self.copies.load(tuple([cell.tensors.get(name) for cell in cells]), self.graph.tensor[name].dtype)
-            for name in names
+            self.copies.load(tuple([cell.tensors.get(move.tensor) for cell in cells]), move.portion) for move in moves
         ]
         arrivals = [[0.0] * load.turns for load in loads]
         for number, turn in self.copies.order(loads):
             name = names[number]
             for group in loads[number].groups:
-                if turn < len(group.chunks):
-                    arrived = self._chunk(name, group, group.chunks[turn], areas[name])
+                if turn < len(group.portions):
+                    arrived = self._portion(moves[number], group, group.portions[turn], areas[name])
                     if arrived > arrivals[number][turn]:
                         arrivals[number][turn] = arrived
         return {name: list(accumulate(times, max)) for name, times in zip(names, arrivals, strict=True)}
 
-    def _chunk(self, name: str, group: SharedLoad, chunk: Box, area: Area) -> float:
-        """Bring a chunk of a box to its cores; when it has arrived."""
-        arrived = 0.0
-        for shared, part in self.holding(name, chunk):
+    def _portion(self, transfer: Transfer, group: SharedLoad, portion: Box, area: Area) -> float:
+        """Bring a portion of a box to its cores; when it has arrived."""
+        arrived, name = 0.0, transfer.tensor
+        for shared, part in self.holding(name, portion):
             boxes = (shared.buffer.box, group.box)
             move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
-            arrived = self.copy(group.cores, max(shared.ready(part), area.floor), move)
+            arrived = self.copy(group.cores, max(shared.ready(part), area.floor), move, self.turns(transfer))
             area.ready = max(area.ready, arrived)
             area.use(arrived)
             shared.area.use(arrived)
         return arrived
 
     def store(
-        self, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area, together: int
-    ) -> None:
+        self, segment: int, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area,
+        together: int,
+    ) -> None:  # fmt: skip
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
-        ``ready``: when a chunk of a cell's share has been made; ``together``: how many cores are that far at one time.
+        ``ready``: when a portion of a cell's share is there; ``together``: how many cores are that far at one time.
         """
         owners = [c for c in cells if name in c.owned]
         if not owners or name not in self._live:
             return
-        dtype = self.graph.tensor[name].dtype
-        shares = [(cell, self.copies.chunks(cell.owned[name], dtype)) for cell in owners]
+        extents = self._plan.transfer[segment, name].portion
+        shares = [(cell, self.copies.portions(cell.owned[name], extents)) for cell in owners]
         largest, _ = max(shares, key=lambda share: volume(share[0].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
         for turn in range(max(len(parts) for _, parts in shares)):
-            # All owners store their chunks side by side; one stands for them.
-            chunks = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
-            writer, chunk = next((pair for pair in chunks if pair[0] is largest), chunks[0])
-            targets = [held for _, part in chunks for held in self.holding(name, part)]
-            begin = max(ready(writer, chunk), *(shared.area.floor for shared, _ in targets))
-            stop = self._write(name, writer.allocated(name), chunk, begin, len(chunks), together)
+            # All owners store their portions side by side; one stands for them.
+            stored = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
+            writer, portion = next((pair for pair in stored if pair[0] is largest), stored[0])
+            targets = [held for _, part in stored for held in self.holding(name, part)]
+            begin = max(ready(writer, portion), *(shared.area.floor for shared, _ in targets))
+            stop = self._write(name, writer.allocated(name), portion, begin, len(stored), together)
             area.use(stop)
             for shared, box in _by_buffer(targets):
                 shared.write(box, stop)
@@ -250,10 +253,10 @@ class Movement:
             if shared.buffer.store:
                 self._save(shared, stop)
 
-    def _write(self, name: str, room: Box, chunk: Box, begin: float, copies: int, together: int) -> float:
-        """Copy a chunk out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
+    def _write(self, name: str, room: Box, portion: Box, begin: float, copies: int, together: int) -> float:
+        """Copy a portion out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
         stop = begin
-        for shared, part in self.holding(name, chunk):
+        for shared, part in self.holding(name, portion):
             boxes = (room, shared.buffer.box)
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
             start = max(self.copy_out, begin)

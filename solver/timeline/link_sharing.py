@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir.machine import Link, Machine
-from ..cost.instructions import Transfer
+from ..cost.instructions import CopyTime
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
@@ -117,7 +117,7 @@ class Links:
         self._rate = {link.name: link.bytes_per_cycle for link in machine.links}
 
     def body(
-        self, start: float, transfer: Transfer, copies: int = 1, together: int | None = None, queue: Queue | None = None
+        self, start: float, transfer: CopyTime, copies: int = 1, together: int | None = None, queue: Queue | None = None
     ) -> float:
         """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
 

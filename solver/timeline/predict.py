@@ -29,6 +29,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .data_movement import Movement
 from .link_sharing import Area
@@ -59,7 +60,7 @@ class _Step:
     local: dict[str, Area] = field(default_factory=dict[str, Area])
     computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
     arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Of the tensors that were loaded: when each chunk has arrived."""
+    """Of the tensors that were loaded: when each portion has arrived."""
     together: int = 1
     """How many cores are at the same point at one time: those that wait for the same weights."""
 
@@ -84,9 +85,10 @@ class _Simulation:
         slot = 0
         for number, planned in enumerate(self.plan.steps):
             segment = self.plan.segments[planned.segment]
-            cells = self.cells.row(segment, planned.instance)
+            row = self.cells.row(segment, planned.instance)
+            cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
-            step = _Step(planned.segment, cells, busiest, together=len(cells))
+            step = _Step(planned.segment, cells, busiest, together=len(row))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -125,20 +127,20 @@ class _Simulation:
         if walk is not None and walk.weights:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
-            weights = WeightBuffer(self.movement, slot, op, walk, step.cells, areas, step.local, step.computed)
+            stream = self.plan.weight_stream[step.segment, op.name]
+            weights = WeightBuffer(self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed)
             step.together = min(step.together, weights.together)
-            if position == 0:
-                weights.prefetch()
+            weights.prefetch()
         results = {self.graph.op[n].output for n in segment.ops}
         loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in results}
-        step.arrived |= self.movement.load(step.cells, loaded)
+        step.arrived |= self.movement.load(step.segment, step.cells, loaded)
         start = stop = max(self.matrix, self.vector)
         if walk is not None:
             scratch = [versions[b.name] for b in op.buffers if b.name in versions]
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
-            self.movement.store(step.cells, op.output, ready, area, step.together)
+            self.movement.store(step.segment, step.cells, op.output, ready, area, step.together)
         return start, stop
 
     def _open(self, step: _Step, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
@@ -169,7 +171,8 @@ class _Simulation:
         for name in names:
             times = step.arrived.get(name)
             if times and name in walk.reads:
-                last = self.walks.last_chunks_read(walk, name, step.cell.tensors[name])
+                portion = self.plan.transfer[step.segment, name].portion
+                last = self.walks.last_portions_read(walk, name, step.cell.tensors[name], portion)
                 # Nothing is read before time 0: what is not read is there.
                 arrived = np.array([*times, 0.0])[last]
                 ready = arrived if ready is None else np.maximum(ready, arrived)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from ...ir.box import Span, intersect, is_empty
 from ...ir.graph import DTYPES, Op
 from ...ir.machine import Machine
+from ...ir.plan import WeightStream
 from ...ir.semantics.cell import Cell
-from ...ir.semantics.dma_chunks import receivers
-from ..cost.instructions import Transfer, route
+from ...ir.semantics.portions import receivers
+from ..cost.instructions import CopyTime, route
 from ..cost.tile_walk import TileWalk
 from .data_movement import Movement
 from .link_sharing import Area
@@ -28,7 +29,7 @@ class WeightBuffer:
     """
 
     def __init__(
-        self, movement: Movement, slot: int, op: Op, walk: TileWalk, cells: Sequence[Cell],
+        self, movement: Movement, slot: int, op: Op, walk: TileWalk, stream: WeightStream, cells: Sequence[Cell],
         versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
     ) -> None:  # fmt: skip
         assert op.contraction is not None
@@ -36,6 +37,8 @@ class WeightBuffer:
         self._slot = slot
         self._walk = walk
         self._name = op.stages[op.contraction].reads[1].tensor
+        self._stream = stream
+        self._turns = movement.turns(stream)
         self._versions = versions
         self._held: list[int | None] = [None] * len(versions)
         self._next = 0
@@ -53,10 +56,9 @@ class WeightBuffer:
         return max(sizes, default=1) if self._local is None else sum(sizes)
 
     def prefetch(self) -> None:
-        """Claim the first tiles, as many as there are versions, before the loads of the operator's inputs."""
-        if self._local is None:
-            for part in range(min(len(self._versions), len(self._walk.weights[0]))):
-                self.claim(0, part)
+        """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
+        for part in range(min(self._stream.prefetch, len(self._walk.weights[0]))):
+            self.claim(0, part)
 
     def claim(self, index: int, part: int) -> float:
         """When the weights of a reduce tile are there; they are copied in if no version holds them."""
@@ -64,7 +66,7 @@ class WeightBuffer:
         if key in self._held:
             self._claimed = self._versions[self._held.index(key)]
             return self._claimed.ready
-        version = self._next % len(self._versions)
+        version = self._stream.versions[self._next % len(self._stream.versions)]
         self._next += 1
         self._held[version] = key
         area = self._claimed = self._versions[version]
@@ -87,7 +89,7 @@ class WeightBuffer:
         assert self._claimed is not None
         self._claimed.use(stop)
 
-    def _broadcast(self, key: int, free: float, move: Transfer) -> float:
+    def _broadcast(self, key: int, free: float, move: CopyTime) -> float:
         arrived = 0.0
         for cores, corner, wanted in self._groups:
             tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
@@ -95,12 +97,12 @@ class WeightBuffer:
             if is_empty(box):
                 continue
             shared = self._movement.chunk(self._name, self._slot, box)
-            stop = self._movement.copy(cores, max(free, shared.ready(box)), move)
+            stop = self._movement.copy(cores, max(free, shared.ready(box)), move, self._turns)
             shared.area.use(stop)
             arrived = max(arrived, stop)
         return arrived
 
-    def _move(self, local: Area, free: float, move: Transfer) -> float:
+    def _move(self, local: Area, free: float, move: CopyTime) -> float:
         ready = max(free, local.ready, self._arrivals[1][-1] if self._arrivals else 0.0)
         queues = self._movement.copy_in
         start = max(ready, *(queues[c] for cores, _, _ in self._groups for c in cores))

@@ -24,6 +24,7 @@ from girih.ir.trace import Trace
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
+from tests.support.machines import without_fill
 from tests.support.plain_plans import plain_plan
 from tests.support.random_graphs import random_graph
 from tests.support.random_plans import random_plan
@@ -89,7 +90,8 @@ def test_cycles_add_up(network: str, target: str, barrier: bool) -> None:
 
 
 def test_columns_that_no_plan_fills_are_work() -> None:
-    graph, machine = graphs.conv(batch=8, size=8, channels=32, out=24, kernel=1), load_machine("stcp920")
+    graph = graphs.conv(batch=8, size=8, channels=32, out=24, kernel=1)
+    machine = without_fill(load_machine("stcp920"))
     found, _ = accounted(graph, sequential_plan(graph, machine, parts=1, reduce_parts=1, core_dim=0), machine)
     row = found.total("MME")
     # One block of 64 rows, and of 24 of 32 columns, on each core.
@@ -225,7 +227,7 @@ def test_one_core_waits_for_no_other() -> None:
 
 
 def test_cores_without_work_wait_for_those_that_have_it() -> None:
-    graph, machine = graphs.chain(3, size=32), load_machine("stcp920")
+    graph, machine = graphs.chain(3, size=32), without_fill(load_machine("stcp920"))
     plan = sequential_plan(graph, machine, cores=2)
     found, trace = accounted(graph, plan, machine)
     busy = found.total("MME")

@@ -13,6 +13,7 @@ from girih.solver.banks.problem import BufferRequest
 from girih.solver.banks.solve import Placement, place
 from girih.solver.cost.local_buffers import local_requests, round_up
 from girih.solver.cpsat.backend import Budget
+from girih.solver.subproblem.operand_movement import with_movement
 
 
 def plain_plan(graph: Graph, machine: Machine, *, depth: int = 1, barrier: bool = True) -> Plan:
@@ -24,9 +25,11 @@ def plain_plan(graph: Graph, machine: Machine, *, depth: int = 1, barrier: bool 
     for i, segment in enumerate(segments):
         local += _placed(list(local_requests(graph, cells, machine, i, segment)), machine)
     shared = _shared(graph, cells, machine, segments, steps)
-    return Plan(
-        "plain", machine.name, graph.digest, 0, segments, steps, tuple(local), shared, barrier, 0, 0, "", (), ()
-    )
+    plan = Plan(
+        "plain", machine.name, graph.digest, 0, segments, (), steps, tuple(local), shared, (), (), barrier, 0, 0, "",
+        (), (),
+    )  # fmt: skip
+    return with_movement(plan, graph, cells)
 
 
 def _segment(graph: Graph, cells: Cells, machine: Machine, op: Op, depth: int) -> Segment:

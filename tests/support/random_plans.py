@@ -7,6 +7,7 @@ counted here box by box, without the solver, and every plan passes :func:`check_
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 from random import Random
@@ -16,7 +17,7 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
 from girih.ir.graph import DTYPES, Graph, Op
 from girih.ir.machine import Machine
-from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
+from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile, Transfer, WeightStream
 from girih.ir.semantics.cell import Cell, Cells, count, leaving, tile_boxes
 from girih.ir.semantics.concat_aliasing import parent_buffers, possible_aliases
 from girih.ir.semantics.region import accessed, op_boxes
@@ -67,12 +68,53 @@ class _Drawing:
         local = tuple(b for i, s in enumerate(segments) for b in self.local(i, s))
         shared = tuple(self.shared(segments, steps, local))
         barrier = self.rng.random() < 0.1
-        return Plan(
-            "drawn", self.machine.name, self.graph.digest, 0, segments, steps, local, shared, barrier, 0, 0, "", (), ()
+        cores = tuple(
+            tuple(self.rng.sample(range(self.machine.cores), count(s.cores) if s.tiles else 0)) for s in segments
         )
+        transfers = tuple(t for i, s in enumerate(segments) for t in self.transfers(i, s, local))
+        streams = tuple(w for i, s in enumerate(segments) for w in self.weight_streams(i, s, local))
+        return Plan(
+            "drawn", self.machine.name, self.graph.digest, 0, segments, cores, steps, local, shared, transfers, streams,
+            barrier, 0, 0, "", (), (),
+        )  # fmt: skip
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
+
+    # Movement ------------------------------------------------------------------------------------------------------
+
+    def transfers(self, index: int, segment: Segment, local: tuple[LocalBuffer, ...]) -> Iterator[Transfer]:
+        if not segment.tiles:
+            return
+        ops = tuple(self.graph.op[name] for name in segment.ops)
+        results = {op.output for op in ops}
+        for b in local:
+            if b.segment == index and b.use == "data" and b.name not in results:
+                yield Transfer(index, b.name, self.portion(b.name), self.issuers())
+        for op in leaving(self.graph, ops):
+            yield Transfer(index, op.output, self.portion(op.output))
+
+    def portion(self, name: str) -> tuple[int, ...]:
+        """Half of the dimensions whole, the others in up to three parts."""
+        return tuple(-(-n // self.rng.choice([1, 1, 2, 3])) for n in self.graph.tensor[name].shape)
+
+    def issuers(self) -> tuple[int, ...]:
+        return tuple(self.rng.randrange(self.machine.cores) for _ in range(self.rng.randint(1, 4)))
+
+    def weight_streams(self, index: int, segment: Segment, local: tuple[LocalBuffer, ...]) -> Iterator[WeightStream]:
+        data = {b.name for b in local if b.segment == index and b.use == "data"}
+        for tile in segment.tiles:
+            op = self.graph.op[tile.op]
+            if tile.engine != "matrix" or op.contraction is None:
+                continue
+            depth = tile.weight_depth
+            versions = tuple(self.rng.randrange(depth) for _ in range(self.rng.randint(1, 2 * depth)))
+            right = op.stages[op.contraction].reads[1].tensor
+            if right in self.graph.constant_names and right not in data:
+                most = next((n for n, v in enumerate(versions) if v in versions[:n]), len(versions))
+                yield WeightStream(index, op.name, versions, self.rng.randint(0, most), self.issuers())
+            else:
+                yield WeightStream(index, op.name, versions)
 
     # Cuts ----------------------------------------------------------------------------------------------------------
 
@@ -426,8 +468,9 @@ class _Drawing:
 
         def buffer(part: Box, ring_position: int) -> SharedBuffer:
             return SharedBuffer(
-                name, part, here, -1, volume(part) * self.itemsize(name), (slot, slot + 1), True, False, ring_position
-            )
+                name, part, here, -1, volume(part) * self.itemsize(name), (slot, slot + 1), True, False, ring_position,
+                self.rng.randint(0, 1) if ring_position else 0,
+            )  # fmt: skip
 
         def borders(dim: int) -> list[int]:
             inside = {b[dim].lo for b in walked if not any(o[dim].lo < b[dim].lo < o[dim].hi for o in walked)}
@@ -470,7 +513,7 @@ class _Drawing:
             group = ring_of.get(i)
             key = (i, 0) if group is None else (group[0], b.ring_position % 2 + 1)
             at = places[index[key]]
-            out.append(SharedBuffer(b.tensor, b.box, b.memory, at, b.bytes, b.live, b.fetch, b.store, b.ring_position))
+            out.append(replace(b, address=at))
         return out
 
 

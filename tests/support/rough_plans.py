@@ -14,6 +14,7 @@ from girih.solver.banks.solve import Placement, PlacementOverflow, place
 from girih.solver.cost.local_buffers import all_cells, local_requests, scratch_buffers, weight_buffers
 from girih.solver.cpsat.backend import Budget
 from girih.solver.residency.solve import Residency, SharedOverflow, decide_residency
+from girih.solver.subproblem.operand_movement import with_movement
 from tests.support.graphs import Net
 
 BUDGET = Budget(5.0)
@@ -186,22 +187,11 @@ def plan_of(
     local: Sequence[LocalBuffer],
     shared: Sequence[SharedBuffer],
 ) -> Plan:
-    return Plan(
-        "rough",
-        machine.name,
-        graph.digest,
-        0,
-        tuple(segments),
-        tuple(steps),
-        tuple(local),
-        tuple(shared),
-        False,
-        0,
-        0,
-        "",
-        (),
-        (),
-    )
+    plan = Plan(
+        "rough", machine.name, graph.digest, 0, tuple(segments), (), tuple(steps), tuple(local), tuple(shared), (), (),
+        False, 0, 0, "", (), (),
+    )  # fmt: skip
+    return with_movement(plan, graph, Cells(graph))
 
 
 def wide(columns: int = 512, k: int = 512) -> tuple[Graph, Segment]:

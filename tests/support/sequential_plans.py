@@ -8,6 +8,7 @@ from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.region import op_boxes
+from girih.solver.subproblem.operand_movement import with_movement
 
 
 class Bump:
@@ -94,10 +95,11 @@ def sequential_plan(
         shared.append(
             SharedBuffer(tensor.name, box, shared_memory.name, address, tensor.bytes, live, fetch, stored and not fetch)
         )
-    return Plan(
-        "handmade", machine.name, graph.digest, 0, tuple(segments), tuple(Step(i, 0) for i in range(len(segments))),
-        tuple(local), tuple(shared), barrier, 0, 0, "", (), (),
+    plan = Plan(
+        "handmade", machine.name, graph.digest, 0, tuple(segments), (), tuple(Step(i, 0) for i in range(len(segments))),
+        tuple(local), tuple(shared), (), (), barrier, 0, 0, "", (), (),
     )  # fmt: skip
+    return with_movement(plan, graph, cells)
 
 
 def main_size(size: int) -> int:

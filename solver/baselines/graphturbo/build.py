@@ -20,6 +20,7 @@ from ...options import ModelRun
 from ...residency.greedy import SlotOverflow
 from ...residency.problem import residency_problem
 from ...residency.solve import SharedOverflow
+from ...subproblem.operand_movement import with_movement
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.step_order import orders, segment_by_segment
 from ...timeline.predict import predict
@@ -152,9 +153,10 @@ class Heuristics:
         solved: tuple[Solved, ...],
     ) -> EvaluatedPlan:  # fmt: skip
         plan = Plan(
-            self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, steps,
-            local, shared.buffers, not self.level.overlap, 0, 0, "", (), solved,
+            self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, (), steps,
+            local, shared.buffers, (), (), not self.level.overlap, 0, 0, "", (), solved,
         )  # fmt: skip
+        plan = with_movement(plan, self.graph, self.cells)
         timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
         check_plan(plan, self.graph, self.machine)

@@ -14,12 +14,13 @@ from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
+from tests.support.machines import without_fill
 from tests.support.sequential_plans import sequential_plan
 
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    return load_machine("stcp920")
+    return without_fill(load_machine("stcp920"))
 
 
 def test_a_large_convolution_is_bound_by_the_matrix_engines(machine: Machine) -> None:

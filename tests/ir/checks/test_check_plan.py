@@ -19,7 +19,7 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.box_arrays import stack
-from girih.ir.semantics.dma_chunks import dma_chunks
+from girih.ir.semantics.portions import portions
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
 from tests.support.rough_plans import rough_plan, rough_segments, wide
@@ -471,7 +471,7 @@ def test_positions_of_a_ring_are_left_before_they_are_taken(streams: tuple[list[
     """Each core's walk as the position that it needs at each step."""
     count = 1 + max(map(max, streams))
     buffers = [
-        SharedBuffer("w", (Span(8 * p, 8 * p + 8),), "LLB", 64 * (p % 2), 16, (0, 1), True, False, p)
+        SharedBuffer("w", (Span(8 * p, 8 * p + 8),), "LLB", 64 * (p % 2), 16, (0, 1), True, False, p, min(1, p))
         for p in range(count)
     ]
     contents = _Contents(Facts(valid(), STCP, geometry()), [], buffers)
@@ -558,7 +558,10 @@ def test_a_store_goes_where_the_read_looks() -> None:
         (i, b, parts[0])
         for i, b in enumerate(plan.shared)
         for m in facts.shares.get(b.tensor, ())
-        if b.memory == here and not b.fetch and not b.store and len(parts := dma_chunks(m.box, 2)) > 1
+        if b.memory == here
+        and not b.fetch
+        and not b.store
+        and len(parts := portions(m.box, plan.transfer[plan.steps[m.step].segment, b.tensor].portion)) > 1
     )
     thief = replace(whole, box=chunk, bytes=2 * volume(chunk), live=(whole.live[0], whole.live[0] + 1))
     thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))

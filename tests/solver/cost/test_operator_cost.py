@@ -15,11 +15,12 @@ from girih.ir.semantics.region import OpBoxes, op_boxes
 from girih.solver.cost.operator import EngineWork, OpCost, Rates, Weights, contraction_engine, estimate, overlapped
 from girih.solver.segmentation.engine_overlap import OperatorTiming, makespan
 from tests.support import graphs
+from tests.support.machines import without_fill
 
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    return load_machine("stcp920")
+    return without_fill(load_machine("stcp920"))
 
 
 def whole(graph: Graph, index: int = 0) -> OpBoxes:

@@ -37,7 +37,7 @@ def plan_of(first: tuple[Split, ...], second: tuple[Split, ...], *, spilled: boo
     segments = (Segment((A,), first, (Split(0, 2),), ()), Segment((B,), second, (Split(0, 2),), ()))
     shared = (SharedBuffer(MADE, BOX, "LLB", 0, 64, (0, 1), store=spilled),)
     steps = segment_by_segment(segments)
-    return Plan("solver", "stcp920", "", 0, segments, steps, (), shared, False, 0, 0, "", (), ())
+    return Plan("solver", "stcp920", "", 0, segments, (), steps, (), shared, (), (), False, 0, 0, "", (), ())
 
 
 def cuts_of(plan: Plan) -> list[tuple[Split, ...]]:

@@ -23,11 +23,12 @@ from girih.solver.tiling.model import build
 from girih.solver.tiling.problem import ShapeTable, TilingProblem
 from girih.solver.tiling.solve import Caps, Choice, TileOverflow, Tiler, hint
 from tests.support import graphs
+from tests.support.machines import without_fill
 
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    return load_machine("stcp920")
+    return without_fill(load_machine("stcp920"))
 
 
 def small(machine: Machine, **capacities: int) -> Machine:

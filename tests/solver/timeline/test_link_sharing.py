@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from girih.ir.load_machine import load_machine
-from girih.solver.cost.instructions import Transfer
+from girih.solver.cost.instructions import CopyTime
 from girih.solver.timeline.link_sharing import Links, Queue
 
 TINY = load_machine("tiny")
@@ -19,8 +19,8 @@ def links(rate: float, delays: list[tuple[Queue, float, float]] | None = None) -
     return Links(machine, lambda *delay: delays.append(delay) if delays is not None else None)
 
 
-def transfer(rate: int, size: int, link: str = "ddr") -> Transfer:
-    return Transfer(1, 0, size, rate, ((link, size),), 0)
+def transfer(rate: int, size: int, link: str = "ddr") -> CopyTime:
+    return CopyTime(1, 0, size, rate, ((link, size),), 0)
 
 
 def test_a_second_transfer_gets_what_the_first_leaves() -> None:

@@ -8,19 +8,20 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.ir.box import Box, Span, full, overlap, shape_of
+from girih.ir.box import Span, full, overlap, shape_of
 from girih.ir.checks.check_plan import check_plan
-from girih.ir.graph import DTYPES, Graph, Op
+from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
-from girih.ir.semantics.dma_chunks import dma_chunks
+from girih.ir.semantics.portions import portions
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.cost.instructions import Transfers
 from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
+from girih.solver.subproblem.operand_movement import portion_extents
 from girih.solver.timeline.predict import PredictedTimeline, predict
 from girih.solver.timeline.weight_buffer import conflict_cycles
 from tests.support import graphs
@@ -132,20 +133,20 @@ def _cut(segment: Segment, parts: int, back: bool) -> Segment:
     return replace(segment, tiles=tiles)
 
 
-def test_loads_are_grouped_by_box_and_cut_into_dma_chunks() -> None:
+def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
     machine = load_machine("stcp920")
     copies = Copies(Transfers(machine))
     random = Random(0)
     for _ in range(100):
         shapes = [(random.randint(1, 64), random.randint(1, 2048)) for _ in range(3)]
         boxes = tuple(random.choice([None, *map(full, shapes)]) for _ in range(8))
-        load = copies.load(boxes, "float16")
+        load = copies.load(boxes, (16, 500))
         assert [g.box for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
         for group in load.groups:
             assert list(group.cores) == [core for core, box in enumerate(boxes) if box == group.box]
-            assert list(group.chunks) == dma_chunks(group.box, 2)
-        assert load.turns == max((len(g.chunks) for g in load.groups), default=0)
-        assert copies.load(boxes, "float32") == Copies(Transfers(machine)).load(boxes, "float32")
+            assert list(group.portions) == portions(group.box, (16, 500))
+        assert load.turns == max((len(g.portions) for g in load.groups), default=0)
+        assert copies.load(boxes, (64, 100)) == Copies(Transfers(machine)).load(boxes, (64, 100))
 
 
 def test_the_last_tile_of_one_box_is_that_of_many() -> None:
@@ -184,22 +185,18 @@ def test_what_tiles_read_is_remembered_for_each_producer_and_each_load() -> None
             )
             told.add(tuple(walk.last_tiles_read(softmax.output, producer)))
         for box in (cell.tensors[softmax.output], full((64, *shape_of(cell.tensors[softmax.output])[1:]))):
-            parted = copies_of(box, "float16")
-            for number, last in enumerate(walks.last_chunks_read(walk, softmax.output, box).tolist()):
-                read = boxes.box(number)
-                assert last == max(i for i, chunk in enumerate(parted) if overlap(chunk, read))
+            for extents in (portion_extents(box, 2), tuple(-(-s.size // 3) for s in box)):
+                parted = portions(full(shape_of(box)), extents)
+                for number, last in enumerate(walks.last_portions_read(walk, softmax.output, box, extents).tolist()):
+                    read = boxes.box(number)
+                    assert last == max(i for i, portion in enumerate(parted) if overlap(portion, read))
     assert len(told) > 3
-
-
-def copies_of(box: Box, dtype: str) -> list[Box]:
-    """The chunks of a box, counted from its corner."""
-    return dma_chunks(full(shape_of(box)), DTYPES[dtype])
 
 
 @pytest.mark.parametrize(
     ("target", "shape"), [("tiny", (21, 20, 20)), ("stcp920", (44, 43, 32)), ("stcp920", (65, 64, 32))]
 )
-def test_all_chunks_are_stored_where_cores_have_unequally_many(target: str, shape: tuple[int, ...]) -> None:
+def test_all_portions_are_stored_where_cores_have_unequally_many(target: str, shape: tuple[int, ...]) -> None:
     machine = load_machine(target)
     net = graphs.Net("uneven", DTYPE[target])
     net.elementwise("y", "max", net.input("x", *shape), 0.0)
@@ -207,7 +204,10 @@ def test_all_chunks_are_stored_where_cores_have_unequally_many(target: str, shap
     plan = plain_plan(graph, machine)
     cells = Cells(graph)
     owned = [cells.cell(plan.segments[0], 0, core).owned["y"] for core in range(machine.cores)]
-    assert len({len(dma_chunks(box, DTYPES[DTYPE[target]])) for box in owned}) == 2
+    extents = (min(box[0].size for box in owned), *shape[1:])
+    moves = tuple(replace(t, portion=extents) if t.tensor == "y" else t for t in plan.transfers)
+    plan = replace(plan, transfers=moves)
+    assert len({len(portions(box, extents)) for box in owned}) == 2
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.02 * simulated

@@ -1,46 +1,42 @@
-"""Copies of a box in chunks, and a box in several buffers."""
+"""Copies of a box in portions, who issues them, and a box in several buffers."""
 
 from __future__ import annotations
 
 from itertools import combinations, product
+from math import prod
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, spread, volume
-from girih.ir.semantics.dma_chunks import (
-    LEAST_CHUNK_BYTES,
-    MOST_CHUNKS,
-    chunk_sizes,
-    dma_chunks,
-    interleaved,
-    receivers,
-)
+from girih.ir.semantics.cell import Cell
+from girih.ir.semantics.portions import EMPTY, BroadcastTurns, interleaved, on_cores, portions, receivers
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
 
-@given(SHAPES, st.sampled_from([1, 2, 4]))
-def test_dma_chunks_are_all_of_a_box_and_none_is_small(shape: tuple[int, ...], itemsize: int) -> None:
+@given(SHAPES, st.randoms(use_true_random=False))
+def test_portions_are_all_of_a_box(shape: tuple[int, ...], random: Random) -> None:
     box = tuple(Span(5, 5 + n) for n in shape)
-    found = dma_chunks(box, itemsize)
-    assert sum(map(volume, found)) == volume(box) and all(contains(box, part) for part in found)
-    assert not any(overlap(a, b) for a, b in combinations(found, 2))
-    assert len(found) <= MOST_CHUNKS
-    largest = max(map(volume, found)) * itemsize
-    assert len(found) == 1 or 2 * largest >= LEAST_CHUNK_BYTES
-    # Each is one run of memory: inside of the innermost dimension that is cut all is whole, outside one index is chosen.
-    sizes = chunk_sizes(box, itemsize)
-    cut = [d for d, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if size < extent]
-    assert all(sizes[d] == 1 for d in range(max(cut, default=0)))
+    extents = tuple(random.randint(-(-n // 3), n + 1) for n in shape)
+    parts = portions(box, extents)
+    assert sum(map(volume, parts)) == volume(box) and all(contains(box, part) for part in parts)
+    assert not any(overlap(a, b) for a, b in combinations(parts, 2))
+    assert all(span.size <= extent for part in parts for span, extent in zip(part, extents, strict=True))
+    assert len(parts) == prod(-(-n // extent) for n, extent in zip(shape, extents, strict=True))
 
 
-def test_large_boxes_come_in_dma_chunks() -> None:
-    """Else nothing would be gained."""
-    assert len(dma_chunks(full((512, 768)), 2)) == MOST_CHUNKS
-    assert chunk_sizes(full((2, 512, 768)), 2) == (1, 128, 768)
-    assert dma_chunks(full((1, 8, 8)), 2) == [full((1, 8, 8))]
+def test_cells_run_where_the_plan_says() -> None:
+    first, second = Cell({}, {"x": full((1,))}, {}), Cell({}, {"x": full((2,))}, {})
+    assert on_cores([first, second], (2, 0), 4) == (second, EMPTY, first, EMPTY)
+
+
+def test_receivers_issue_broadcasts_in_turn() -> None:
+    turns = BroadcastTurns((0, 2, 1))
+    # What goes to one core takes no turn; a group of two has no third receiver, so that 2 is its first.
+    assert [turns.issuer(cores) for cores in ([4, 5, 6], [7], [4, 5], [1, 2, 3], [0, 1])] == [4, 7, 4, 2, 0]
 
 
 def test_cores_that_want_the_same_receive_one_copy() -> None:
@@ -50,12 +46,12 @@ def test_cores_that_want_the_same_receive_one_copy() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=5))
-def test_dma_chunks_take_turns(counts: list[int]) -> None:
+def test_portions_take_turns(counts: list[int]) -> None:
     turns = interleaved(counts)
     assert sorted(turns) == [(which, n) for which, number in enumerate(counts) for n in range(number)]
     for which, number in enumerate(counts):
         assert [n for w, n in turns if w == which] == list(range(number))
-    # When half of the chunks of one box have come, about half of those of any other have.
+    # When half of the portions of one box have come, about half of those of any other have.
     for (a, many), (b, other) in combinations([(w, n) for w, n in enumerate(counts) if n], 2):
         half = turns.index((a, many // 2))
         there = sum(1 for which, _ in turns[:half] if which == b)

@@ -1,0 +1,60 @@
+"""What a plan's transfers mean: the portions that a box is copied in, who receives them, and who issues a broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..box import Box
+from .cell import Cell, tile_boxes
+
+EMPTY = Cell({}, {}, {})
+"""What a core does that no cell runs on."""
+
+
+def portions(box: Box, extents: tuple[int, ...]) -> list[Box]:
+    """``box`` in portions of these ``extents``, in the order of their copies: row-major."""
+    return tile_boxes(box, extents, tuple(range(len(box))))
+
+
+def on_cores(cells: Sequence[Cell], cell_cores: Sequence[int], cores: int) -> tuple[Cell, ...]:
+    """What each of so many cores runs of an instance; ``cell_cores``: the core of each of its ``cells``.
+
+    The host's operators have an empty cell, which runs on no core.
+    """
+    placed = [EMPTY] * cores
+    for cell, core in zip(cells, cell_cores, strict=False):
+        placed[core] = cell
+    return tuple(placed)
+
+
+def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
+    """The cores that load each box, in one copy or broadcast; ``boxes``: what core 0, 1 … wants (``None``: nothing)."""
+    cores: dict[Box, list[int]] = {}
+    for core, box in enumerate(boxes):
+        if box is not None:
+            cores.setdefault(box, []).append(core)
+    return cores
+
+
+def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """(which, portion) for several boxes of ``counts`` portions: those of one spread evenly over the others'."""
+    return sorted(
+        ((position, portion) for position, number in enumerate(counts) for portion in range(number)),
+        key=lambda turn: (turn[1] / counts[turn[0]], turn[0]),
+    )
+
+
+class BroadcastTurns:
+    """Who issues the broadcasts of one operand in a segment, one after the other."""
+
+    def __init__(self, issuers: Sequence[int]) -> None:
+        self._issuers = issuers
+        self._count = 0
+
+    def issuer(self, cores: Sequence[int]) -> int:
+        """The core that issues the next copy to these ``cores``; to one core alone it is that core, and no turn."""
+        if len(cores) == 1:
+            return cores[0]
+        turn = self._issuers[self._count % len(self._issuers)]
+        self._count += 1
+        return cores[turn % len(cores)]

@@ -1,0 +1,119 @@
+"""Where cells run and how operands move: cores, portions of transfers, issuers of broadcasts, versions of weights.
+
+Chosen by rules, as nothing but the timeline tells what they cost, and they gain or lose a per cent at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from ...ir.box import Box, shape_of, volume
+from ...ir.graph import DTYPES, Graph, Op
+from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
+from ...ir.semantics.cell import Cell, Cells, count, leaving
+from ...ir.semantics.portions import receivers
+
+MOST_PORTIONS = 8
+"""Of a box; chosen: with each doubling, what has to be waited for halves, and less is gained."""
+LEAST_PORTION_BYTES = 1 << 13
+"""Of a portion, about; chosen: the latency of a copy must not outweigh what is gained."""
+
+
+def with_movement(plan: Plan, graph: Graph, cells: Cells) -> Plan:
+    """``plan``, whose segments and local buffers are decided, with what it says about cores and transfers."""
+    data: dict[int, list[LocalBuffer]] = {}
+    for buffer in plan.local:
+        if buffer.use == "data":
+            data.setdefault(buffer.segment, []).append(buffer)
+    cell_cores: list[tuple[int, ...]] = []
+    transfers: list[Transfer] = []
+    streams: list[WeightStream] = []
+    for index, segment in enumerate(plan.segments):
+        if not segment.tiles:
+            cell_cores.append(())
+            continue
+        cell_cores.append(tuple(range(count(segment.cores))))
+        local = [b.name for b in data.get(index, ())]
+        moves = _transfers(graph, cells, index, segment, local)
+        transfers += moves
+        streams += _weight_streams(graph, cells, index, segment, local, sum(bool(m.issuers) for m in moves))
+    return replace(plan, cell_cores=tuple(cell_cores), transfers=tuple(transfers), weight_streams=tuple(streams))
+
+
+def portion_extents(box: Box, itemsize: int) -> tuple[int, ...]:
+    """The outermost dimensions are cut: portions are as contiguous as the box, and tiles mostly come in that order."""
+    left = max(1, min(MOST_PORTIONS, volume(box) * itemsize // LEAST_PORTION_BYTES))
+    sizes: list[int] = []
+    for extent in shape_of(box):
+        size = -(-extent // min(left, max(1, extent)))
+        sizes.append(max(1, size))
+        left //= -(-extent // sizes[-1]) or 1
+        left = max(1, left)
+    return tuple(sizes)
+
+
+def _transfers(graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str]) -> list[Transfer]:
+    """What the segment loads, in the order of its buffers, and then what it stores."""
+    ops = tuple(graph.op[name] for name in segment.ops)
+    results = {op.output for op in ops}
+    transfers: list[Transfer] = []
+    for name in local:
+        if name not in results:
+            boxes = _boxes(cells, segment, lambda cell, name=name: cell.tensors.get(name))
+            transfers.append(Transfer(index, name, _portion(graph, name, boxes), _issuers(boxes, len(transfers))))
+    for op in leaving(graph, ops):
+        boxes = _boxes(cells, segment, lambda cell, name=op.output: cell.owned.get(name))
+        transfers.append(Transfer(index, op.output, _portion(graph, op.output, boxes)))
+    return transfers
+
+
+def _weight_streams(
+    graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str], turn: int
+) -> list[WeightStream]:
+    """One for each operator on the matrix engine; ``turn``: how many operands are broadcast beside them."""
+    streams: list[WeightStream] = []
+    for position, name in enumerate(segment.ops):
+        op, tile = graph.op[name], segment.tile[name]
+        if tile.engine != "matrix" or op.contraction is None:
+            continue
+        versions = tuple(range(tile.weight_depth))
+        right = op.stages[op.contraction].reads[1].tensor
+        if right not in graph.constant_names or right in local:
+            streams.append(WeightStream(index, name, versions))
+            continue
+        boxes = _boxes(cells, segment, lambda cell, op=op, right=right: _needed(cell, op, right))
+        # Loads of a new segment wait for the last one's stores; its weights need not queue behind them.
+        prefetch = tile.weight_depth if position == 0 else 0
+        streams.append(WeightStream(index, name, versions, prefetch, _issuers(boxes, turn + len(streams))))
+    return streams
+
+
+def _needed(cell: Cell, op: Op, name: str) -> Box | None:
+    return cell.ops[op.name].tensors.get(name) if op.name in cell.ops else None
+
+
+def _boxes(cells: Cells, segment: Segment, box_of: Callable[[Cell], Box | None]) -> list[Box | None]:
+    """The boxes by cell in the instance in the middle, or in the first one that has any."""
+    instances = count(segment.instances)
+    for instance in (instances // 2, *range(instances)):
+        boxes = [box_of(cell) for cell in cells.row(segment, instance)]
+        if any(box is not None for box in boxes):
+            return boxes
+    return []
+
+
+def _portion(graph: Graph, name: str, boxes: Iterable[Box | None]) -> tuple[int, ...]:
+    tensor = graph.tensor[name]
+    largest = max((box for box in boxes if box is not None), key=volume, default=None)
+    return portion_extents(largest, DTYPES[tensor.dtype]) if largest is not None else tensor.shape
+
+
+def _issuers(boxes: Iterable[Box | None], first: int) -> tuple[int, ...]:
+    """Each receiver in its turn, from number ``first`` on, so that the queues of all cores stay equally long.
+
+    Where several groups of cores receive a box each, all groups have their turn before the next receiver has.
+    """
+    groups = [cores for cores in receivers(boxes).values() if len(cores) > 1]
+    most = max((len(cores) for cores in groups), default=1)
+    return tuple((first + rank) % most for rank in range(most) for _ in range(max(1, len(groups))))

@@ -1,0 +1,32 @@
+"""What is decided about cores and transfers: portions, issuers, versions."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from girih.ir.box import Span, full, volume
+from girih.ir.semantics.portions import portions
+from girih.solver.subproblem.operand_movement import LEAST_PORTION_BYTES, MOST_PORTIONS, portion_extents
+
+SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
+
+
+@given(SHAPES, st.sampled_from([1, 2, 4]))
+def test_portions_are_runs_of_memory_and_none_is_small(shape: tuple[int, ...], itemsize: int) -> None:
+    box = tuple(Span(5, 5 + n) for n in shape)
+    sizes = portion_extents(box, itemsize)
+    parts = portions(box, sizes)
+    assert len(parts) <= MOST_PORTIONS
+    largest = max(map(volume, parts)) * itemsize
+    assert len(parts) == 1 or 2 * largest >= LEAST_PORTION_BYTES
+    # Each is one run of memory: inside of the innermost dimension that is cut all is whole, outside one index is chosen.
+    cut = [d for d, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if size < extent]
+    assert all(sizes[d] == 1 for d in range(max(cut, default=0)))
+
+
+def test_large_boxes_come_in_portions() -> None:
+    """Else nothing would be gained."""
+    assert portion_extents(full((512, 768)), 2) == (64, 768)
+    assert portion_extents(full((2, 512, 768)), 2) == (1, 128, 768)
+    assert portion_extents(full((1, 8, 8)), 2) == (1, 8, 8)
