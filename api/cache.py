@@ -1,7 +1,8 @@
 """The cache of plans and programs, so that a repeated compilation neither solves nor lowers.
 
-The key of a plan is the digest of all that it follows from: network, machine, options and sources of the solver. That
-of a program: plan, network, machine and sources of the lowering. Path and name of the model's file are part of neither.
+The key of a plan is the digest of all that it follows from: network, machine, options, and sources of the solver and of
+lowering and simulator, which judge it. That of a program: plan, network, machine and sources of the lowering. Path and
+name of the model's file are part of neither.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Code:
     distributions: tuple[str, ...]
 
 
-SOLVER = Code(("ir", "solver"), ("girih", "numpy", "ortools"))
+SOLVER = Code(("ir", "lowering", "simulator", "solver"), ("apache-tvm", "apache-tvm-ffi", "girih", "numpy", "ortools"))
+"""Of plans: what judges them is a part of it."""
 LOWERING = Code(("ir", "lowering"), ("apache-tvm", "apache-tvm-ffi", "girih", "numpy"))
 
 

@@ -145,6 +145,7 @@ def compile_for(
     from ..frontend.reference.run import model_bytes
     from ..lowering import lower
     from ..solver import plan
+    from .judge import judge
 
     stages = _Stages(progress)
     with stages("import"):
@@ -164,7 +165,10 @@ def compile_for(
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
         planned, stages.cached["plan"] = cache.planned(
-            graph, machine, options.for_solver, lambda: plan(graph, machine, options.for_solver, stages.solving)
+            graph,
+            machine,
+            options.for_solver,
+            lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine)),
         )
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.

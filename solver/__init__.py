@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
-from .options import Listener, Options, Planned
+from .options import Judge, Listener, Options, Planned
 
 
-def plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None = None) -> Planned:
+def plan(
+    graph: Graph, machine: Machine, options: Options, progress: Listener | None = None, judge: Judge | None = None
+) -> Planned:
     """The best plan found within ``options.timeout``; ``progress`` hears of each model.
+
+    ``judge`` is asked about a plan that is predicted to take no longer than the lower bound, a few times at most;
+    without one, predictions are believed.
 
     Raises :class:`~girih.ir.errors.InfeasibleError` if there is none at all, and ``KeyboardInterrupt`` if the user
     interrupts before the first one is found; later interrupts only end the search.
@@ -19,7 +24,7 @@ def plan(graph: Graph, machine: Machine, options: Options, progress: Listener | 
     # The constraint solver takes a while to import: only planning pays for it.
     from .loop.benders import solve_plan
 
-    return solve_plan(graph, machine, options, progress)
+    return solve_plan(graph, machine, options, progress, judge)
 
 
 __all__ = ["plan"]

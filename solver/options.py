@@ -59,6 +59,10 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+Judge = Callable[[Plan], int]
+"""The cycles of a plan by a simulation of its program."""
+TOLERANCE = 1e-4
+"""A plan is said to take no longer than the lower bound up to this part of it; CP-SAT and others stop at such gaps."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,11 @@ class ModelRun:
 Ending = Literal["optimal", "exhausted", "budget", "fixed", "timeout", "interrupted"]
 """What ended a search.
 
-optimal: the plan takes no longer than the lower bound. exhausted: all iterations that this version tries were used,
-and no search had a limit that a longer timeout moves; better plans may exist. budget: what the timeout pays for was
-used up, in work and not by the clock. fixed: the strategy decides without a search. timeout: the wall clock ended the
-search, or one of a model, so that another run may find something else. interrupted: the user did. With the last two,
-the plan is the best so far.
+optimal: the plan takes no longer than the lower bound (up to :data:`TOLERANCE`), by a simulation if there is a judge.
+exhausted: all iterations that this version tries were used, and no search had a limit that a longer timeout moves;
+better plans may exist. budget: what the timeout pays for was used up, in work and not by the clock. fixed: the strategy
+decides without a search. timeout: the wall clock ended the search, or one of a model, so that another run may find
+something else. interrupted: the user did. With the last two, the plan is the best so far.
 """
 
 
@@ -139,7 +143,7 @@ class SolveLog:
     def reason(self) -> str:
         """What ended the search, and whether more time can help, as a sentence."""
         return {
-            "optimal": "the plan takes no longer than the lower bound, so that none is better",
+            "optimal": f"the plan takes no longer than the lower bound (up to {TOLERANCE:.2%}), so that none is better",
             "exhausted": "all iterations that this version tries were used; more time cannot help",
             "budget": f"the timeout is used up; a longer one pays for {' and '.join(self.unpaid)}",
             "fixed": "the strategy decides without a search; more time cannot help",

@@ -40,7 +40,7 @@ from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
-from ..options import Ending, Listener, Options, Planned
+from ..options import Ending, Judge, Listener, Options, Planned
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -66,6 +66,7 @@ from .incumbent import Incumbent
 from .local_search import Neighbourhood, improve
 from .master import Cuts, Master, cost_cuts
 from .precheck import check_smallest
+from .referee import Referee
 from .resegment import bare
 
 MOST_CUTS = 64
@@ -75,14 +76,16 @@ MOST_MARGINS = 8
 measured."""
 
 
-def solve_plan(graph: Graph, machine: Machine, options: Options, progress: Listener | None) -> Planned:
+def solve_plan(
+    graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None
+) -> Planned:
     """See :func:`girih.solver.plan`."""
     _fits_main_memory(graph, machine)
     check_smallest(graph, machine)
     first = (ENUMERATION_SECONDS + ITERATION_SECONDS) * len(graph.ops)
     record = Record(WALL_CLOCK_FACTOR * max(options.timeout, first), progress)
     with record.interrupts.watch():
-        incumbent = Incumbent(record, lower_bound(graph, machine))
+        incumbent = Incumbent(record, lower_bound(graph, machine), Referee(graph, options.timeout, judge))
         search = _Search(graph, machine, options, incumbent)
         try:
             search.run()
@@ -144,6 +147,8 @@ class _Search:
         if self.options.strategy != "solver":
             return "fixed", ()
         searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
+        if self.incumbent.unjudged:
+            self._unpaid.append("a simulation of what is predicted to be as good or better")
         if searched and search_seconds(self.options.timeout) < LONGEST_SEARCH:
             self._unpaid.append(f"a longer search of {', '.join(searched)}")
         return ("budget" if self._unpaid else "exhausted"), tuple(self._unpaid)

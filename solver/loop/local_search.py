@@ -79,7 +79,8 @@ def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     best = _best(incumbent)
     plan = reflected(around.subproblem.graph, around.subproblem.machine, best.plan)
     if plan.local != best.plan.local:
-        plan = around.subproblem.builder.timed(plan)
+        # The incumbent knows the bound; a prediction may be below it.
+        plan = around.subproblem.builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason=""))
         incumbent.offer(around.iteration.number, plan)
 
 

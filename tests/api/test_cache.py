@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_made_only_warns(tmp_path: Path, caplog: pytest.
 
 
 def test_other_code_makes_other_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("ir", "solver", "lowering", "api"):
+    for folder in ("ir", "solver", "lowering", "simulator", "api"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.py").write_text("x = 1\n")
     monkeypatch.setattr(cache, "_ROOT", tmp_path)
@@ -216,13 +216,13 @@ def test_other_code_makes_other_entries(tmp_path: Path, monkeypatch: pytest.Monk
 
     try:
         seen = [digests()]
-        for change in ("ir/a.py", "solver/b.py", "lowering/deep/c.py", "api/a.py"):
+        for change in ("ir/a.py", "solver/b.py", "lowering/deep/c.py", "simulator/d.py", "api/a.py"):
             (tmp_path / change).parent.mkdir(exist_ok=True)
             (tmp_path / change).write_text("x = 2\n")
             seen.append(digests())
         solvers, lowerings = zip(*seen, strict=True)
-        assert [a != b for a, b in pairwise(solvers)] == [True, True, False, False]
-        assert [a != b for a, b in pairwise(lowerings)] == [True, False, True, False]
+        assert [a != b for a, b in pairwise(solvers)] == [True, True, True, True, False]
+        assert [a != b for a, b in pairwise(lowerings)] == [True, False, True, False, False]
         monkeypatch.setattr(cache, "version", lambda name: "another" if name == "ortools" else "1")
         assert digests()[0] != solvers[-1]
     finally:

@@ -26,6 +26,7 @@ from girih.solver.cpsat.log import Record
 from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
 from girih.solver.loop import benders, master
 from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.referee import Referee
 from girih.solver.options import Options, Planned, Progress, Strategy
 from girih.solver.segmentation.solve import BendersCut, Segmentation
 from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
@@ -243,7 +244,8 @@ def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: b
     """The cuts of a search in which no segments of single operators fit, and whose clock ended it or not."""
     graph, machine = graphs.residual(1), load_machine("tiny")
     record = Record(60.0, None)
-    search = benders._Search(graph, machine, options, Incumbent(record, (0, "")))  # pyright: ignore[reportPrivateUsage]
+    incumbent = Incumbent(record, (0, ""), Referee(graph, options.timeout, None))
+    search = benders._Search(graph, machine, options, incumbent)  # pyright: ignore[reportPrivateUsage]
     infeasibility = Infeasibility(0, "op", "local", 200, 100, "no room")
     monkeypatch.setattr(search, "_evaluate", lambda *_: infeasibility)
     monkeypatch.setattr(record, "over", lambda: over)

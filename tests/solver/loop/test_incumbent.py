@@ -1,26 +1,129 @@
-"""The best plan so far is one that the checker and the cache accept."""
+"""The best plan so far is one that the checker and the cache accept, and is called optimal by simulations alone."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
+from girih.ir.plan import Plan
 from girih.solver.cpsat.log import Record
 from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
 from tests.support.graphs import residual
 from tests.support.plain_plans import plain_plan
 
 TINY = load_machine("tiny")
+GRAPH = residual(1)
+PLAN = plain_plan(GRAPH, TINY)
+
+
+def predicted(cycles: int, number: int = 0) -> Plan:
+    """A plan with this prediction; plans of different numbers differ."""
+    return replace(PLAN, cycles_predicted=cycles, seed=number)
+
+
+def incumbent(simulated: Mapping[int, int] | None = None, timeout: float = 60.0) -> Incumbent:
+    """With a lower bound of 10,000 cycles, and a judge that knows plans by their numbers."""
+    judge = None if simulated is None else lambda plan: simulated[plan.seed]  # type: ignore[misc]
+    return Incumbent(Record(60.0, None), (10_000, "compute"), Referee(GRAPH, timeout, judge))
 
 
 def test_no_plan_is_predicted_to_be_faster_than_its_lower_bound() -> None:
-    graph = residual(1)
-    plan = replace(plain_plan(graph, TINY), cycles_predicted=99)
-    incumbent = Incumbent(Record(60.0, None), (100, "compute"))
-    incumbent.offer(0, plan)
-    best = incumbent.planned("exhausted", ()).plan
-    check_plan(best, graph, TINY)
-    assert (best.cycles_predicted, best.lower_bound_cycles) == (100, 100)
-    incumbent.offer(1, replace(plan, cycles_predicted=98))
-    assert "not better" in incumbent.record.log().runs[-1].note
+    best = incumbent()
+    best.offer(0, predicted(9_999))
+    plan = best.planned("exhausted", ()).plan
+    check_plan(plan, GRAPH, TINY)
+    assert (plan.cycles_predicted, plan.lower_bound_cycles) == (10_000, 10_000)
+    best.offer(1, predicted(9_998))
+    assert "not better" in best.record.log().runs[-1].note
+
+
+def test_without_a_judge_predictions_are_believed() -> None:
+    best = incumbent()
+    best.offer(0, predicted(10_002))
+    assert not best.is_optimal
+    best.offer(1, predicted(10_001))
+    assert best.is_optimal and best.is_final
+
+
+def test_a_plan_is_optimal_if_its_simulation_meets_the_bound() -> None:
+    best = incumbent({0: 10_001})
+    best.offer(0, predicted(10_000))
+    assert best.is_optimal and best.is_final
+    assert best.record.log().runs[-1].status == "optimal"
+    assert best.planned("optimal", ()).plan.cycles_predicted == 10_001
+
+
+def test_a_prediction_that_meets_the_bound_does_not_end_the_search_if_the_simulation_does_not() -> None:
+    best = incumbent({0: 10_130, 1: 10_200, 2: 10_050})
+    best.offer(0, predicted(9_000, 0))
+    assert not best.is_final
+    run = best.record.log().runs[-1]
+    assert (run.status, run.objective) == ("feasible", 10_130.0)
+    # Better by prediction, worse by simulation.
+    best.offer(1, predicted(10_000, 1))
+    assert best.planned("exhausted", ()).plan.seed == 0
+    # A simulation is beaten by simulations alone, whatever the prediction says of the bound.
+    best.offer(2, predicted(10_100, 2))
+    plan = best.planned("exhausted", ()).plan
+    assert (plan.seed, plan.cycles_predicted) == (2, 10_050)
+    assert not best.is_final
+
+
+def test_what_a_simulation_is_compared_with_is_simulated_too() -> None:
+    # By prediction alone, the first would seem to be better than the simulation of the second.
+    best = incumbent({0: 10_300, 1: 10_200})
+    best.offer(0, predicted(10_100, 0))
+    best.offer(1, predicted(10_000, 1))
+    assert best.planned("exhausted", ()).plan.seed == 1
+    best = incumbent({0: 10_150, 1: 10_200})
+    best.offer(0, predicted(10_100, 0))
+    best.offer(1, predicted(10_000, 1))
+    plan = best.planned("exhausted", ()).plan
+    assert (plan.seed, plan.cycles_predicted) == (0, 10_150)
+
+
+def test_a_plan_is_simulated_once_and_plans_a_few_times() -> None:
+    asked: list[int] = []
+
+    def judge(plan: Plan) -> int:
+        asked.append(plan.seed)
+        return 11_000
+
+    referee = Referee(GRAPH, 60.0, judge)
+    best = Incumbent(Record(60.0, None), (10_000, "compute"), referee)
+    for _ in range(3):
+        best.offer(0, predicted(10_000))
+    assert asked == [0]
+    for number in range(1, MOST_JUDGED):
+        best.offer(number, predicted(10_000, number))
+    assert not best.is_final
+    best.offer(MOST_JUDGED, predicted(10_000, MOST_JUDGED))
+    assert asked == list(range(MOST_JUDGED))
+    assert best.is_final and not best.is_optimal
+    assert best.planned("budget", ()).plan.seed == 0
+
+
+def test_simulations_are_part_of_the_timeout() -> None:
+    seconds = judging_seconds(GRAPH, PLAN)
+    best = incumbent({0: 11_000}, timeout=1.9 * seconds)
+    best.offer(0, predicted(10_000))
+    # That it cannot be told is no proof, and nothing could be told to be better.
+    assert best.is_final and not best.is_optimal
+    best = incumbent({0: 11_000}, timeout=2.1 * seconds)
+    best.offer(0, predicted(10_000))
+    assert best.planned("exhausted", ()).plan.cycles_predicted == 11_000
+
+
+def test_the_user_may_interrupt_the_first_simulation() -> None:
+    def judge(plan: Plan) -> int:
+        raise KeyboardInterrupt
+
+    best = Incumbent(Record(60.0, None), (10_000, "compute"), Referee(GRAPH, 60.0, judge))
+    with pytest.raises(KeyboardInterrupt):
+        best.offer(0, predicted(10_000))
+    assert best.best is not None

@@ -15,6 +15,7 @@ from girih.solver.loop import local_search
 from girih.solver.loop.evaluate import Evaluation, evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.local_search import Neighbourhood, align, coarsen
+from girih.solver.loop.referee import Referee
 from girih.solver.loop.resegment import aligned, bare, coarser
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
@@ -93,7 +94,7 @@ def test_operators_are_in_the_order_of_the_graph_again() -> None:
 
 def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourhood]:
     """These segments as the best plan so far, and what local search needs besides."""
-    incumbent = Incumbent(Record(60.0, None), (0, ""))
+    incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
     around = Neighbourhood(subproblem, Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
