@@ -166,13 +166,24 @@ def _check_nodes(model: onnx.ModelProto) -> None:
                 )
             if attribute.HasField("t"):
                 _check_data(attribute.t, f"node {name!r} ({node.op_type}): the attribute {attribute.name}")
+        schema = onnx.defs.get_schema(node.op_type, versions[""], "")
+        _check_omissions(node, name, schema)
         # The bodies of control flow read values of the graph around them, which the checker of a node does not know.
         # It also refuses what an operator set deprecates (GroupNormalization in 18), although exporters write it.
-        deprecated = onnx.defs.get_schema(node.op_type, versions[""], "").deprecated
-        if deprecated or any(a.HasField("g") for a in node.attribute):
+        if schema.deprecated or any(a.HasField("g") for a in node.attribute):
             continue
         try:
             checker.check_node(node, context)
         except checker.ValidationError as error:
             reason = " ".join(str(error).partition("==> Context")[0].split())
             raise UsageError(f"node {name!r} ({node.op_type}) is not valid: {reason}") from error
+
+
+def _check_omissions(node: onnx.NodeProto, name: str, schema: onnx.defs.OpSchema) -> None:
+    """Only inputs that are optional are left out, by an empty name; the checker of a node does not look at that."""
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    for position, value in enumerate(node.input):
+        if not value and schema.inputs and schema.inputs[min(position, len(schema.inputs) - 1)].option != optional:
+            raise UsageError(
+                f"node {name!r} ({node.op_type}) leaves out input {position}, which is not optional; name a value"
+            )

@@ -296,6 +296,14 @@ def too_few_inputs(model: onnx.ModelProto) -> None:
     del model.graph.node[1].input[1]
 
 
+def left_out_input(model: onnx.ModelProto) -> None:
+    model.graph.node[1].input[0] = ""
+
+
+def left_out_among_many(model: onnx.ModelProto) -> None:
+    model.graph.node[1].CopyFrom(helper.make_node("Concat", ["a", "", "a"], ["b"], name="second", axis=0))
+
+
 def recursion(model: onnx.ModelProto) -> None:
     body = helper.make_node("Own", ["p"], ["q"], domain="local")
     model.functions.append(helper.make_function("local", "Own", ["p"], ["q"], [body], [helper.make_opsetid("", 17)]))
@@ -320,6 +328,8 @@ BROKEN_RULES = {
     two_outputs: "two outputs of the network are called 'y'",
     unknown_attribute: r"node 'first' \(Relu\) is not valid: .*alpha",
     too_few_inputs: r"node 'second' \(Add\) is not valid: .*input size 1",
+    left_out_input: r"node 'second' \(Add\) leaves out input 0, which is not optional",
+    left_out_among_many: r"node 'second' \(Concat\) leaves out input 1, which is not optional",
     recursion: r"functions call themselves.*local\.Own",
 }
 
