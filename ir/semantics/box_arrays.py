@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..box import Affine, Box, Span, full
 from ..graph import Access, Op, Stage, Tensor
+from .region import writers_of_parts
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -83,21 +84,35 @@ def op_boxes_many(op: Op, tensors: Mapping[str, Tensor], targets: Boxes) -> tupl
     shapes |= {name: tensors[name].shape for name in (*op.inputs, *op.outputs)}
     boxes = {op.output: targets}
     points: list[Boxes] = []
+    writers = writers_of_parts(op)
     for stage in reversed(op.stages):
-        wanted = boxes.get(stage.write.tensor)
+        name = stage.write.tensor
+        if name in boxes and name in writers:
+            boxes[name] = _closed(writers.pop(name), boxes[name], shapes[name])
+        wanted = boxes.get(name)
         if wanted is None:
             nothing = np.zeros((len(targets), len(stage.axes), 2), dtype=np.int64)
             points.append(Boxes(nothing, np.zeros(len(targets), dtype=np.bool_)))
             continue
         stage_points = _points_for(stage, wanted)
         points.append(stage_points)
-        written = _accessed(stage.write, stage_points, shapes[stage.write.tensor])
-        boxes[stage.write.tensor] = hull_many(wanted, written)
+        boxes[name] = hull_many(wanted, _accessed(stage.write, stage_points, shapes[name]))
         for read in stage.reads:
             need = _accessed(read, stage_points, shapes[read.tensor])
             known = boxes.get(read.tensor)
             boxes[read.tensor] = need if known is None else hull_many(known, need)
     return points[::-1], boxes
+
+
+def _closed(writers: Sequence[Stage], wanted: Boxes, shape: tuple[int, ...]) -> Boxes:
+    """The boxes, grown by what each writer computes besides, until none computes more."""
+    while True:
+        grown = wanted
+        for stage in writers:
+            grown = hull_many(grown, _accessed(stage.write, _points_for(stage, grown), shape))
+        if np.array_equal(grown.sizes, wanted.sizes):
+            return wanted
+        wanted = grown
 
 
 def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce: tuple[int, ...]) -> Boxes:

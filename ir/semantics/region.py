@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,28 +63,53 @@ class OpBoxes:
 def op_boxes(op: Op, tensors: Mapping[str, Tensor], target: Box) -> OpBoxes:
     """The points and boxes that computing ``target`` of ``op``'s output takes.
 
-    ``tensors`` must hold the operator's inputs and output; private buffers are looked up in the operator.
+    ``tensors`` must hold the operator's inputs and output; private buffers are looked up in the operator. All writers
+    of a tensor compute the same box of it, so that to ask for what a part computes asks for no more.
     """
     shapes = {b.name: b.shape for b in op.buffers}
     shapes |= {name: tensors[name].shape for name in (*op.inputs, *op.outputs)}
     boxes: dict[str, Box] = {op.output: target}
     points: list[Box] = []
+    writers = writers_of_parts(op)
     for stage in reversed(op.stages):
-        wanted = boxes.get(stage.write.tensor)
+        name = stage.write.tensor
+        if name in boxes and name in writers:
+            boxes[name] = _closed(writers.pop(name), boxes[name], shapes[name])
+        wanted = boxes.get(name)
         box = points_for(stage, wanted) if wanted is not None else tuple(Span(0, 0) for _ in stage.axes)
         points.append(box)
         if is_empty(box):
             continue
-        written = accessed(stage.write, box, shapes[stage.write.tensor])
-        grown = hull(wanted, written)
+        grown = hull(wanted, accessed(stage.write, box, shapes[name]))
         assert grown is not None
-        boxes[stage.write.tensor] = grown
+        boxes[name] = grown
         for read in stage.reads:
             need = accessed(read, box, shapes[read.tensor])
             merged = hull(boxes.get(read.tensor), need)
             if merged is not None and not is_empty(merged):
                 boxes[read.tensor] = merged
     return OpBoxes(tuple(reversed(points)), boxes)
+
+
+def writers_of_parts(op: Op) -> dict[str, list[Stage]]:
+    """The stages that write a tensor, where several do."""
+    writers: dict[str, list[Stage]] = {}
+    for stage in op.stages:
+        writers.setdefault(stage.write.tensor, []).append(stage)
+    return {name: stages for name, stages in writers.items() if len(stages) > 1}
+
+
+def _closed(writers: Sequence[Stage], wanted: Box, shape: tuple[int, ...]) -> Box:
+    """The box, grown by what each writer computes besides, until none computes more."""
+    while True:
+        grown = wanted
+        for stage in writers:
+            points = points_for(stage, grown)
+            if not is_empty(points):
+                grown = hull(grown, accessed(stage.write, points, shape)) or grown
+        if grown == wanted:
+            return wanted
+        wanted = grown
 
 
 def not_followed(op: Op, tensors: Mapping[str, Tensor], name: str) -> frozenset[int]:

@@ -63,6 +63,39 @@ def test_mixed_radix_and_partial_writes() -> None:
     _compare(Op("join", (), ("a", "b"), ("out",), (), tuple(join)), tensors, targets)
 
 
+def test_all_writers_of_a_part_compute_the_same_box() -> None:
+    """Rows of the left half are computed in pairs; those of the right half, one by one, follow."""
+    left = Stage(
+        (Axis("p", 3), Axis("q", 2), Axis("c", 4)),
+        Access("out", (Affine((2, 1, 0)), Affine((0, 0, 1)))),
+        "copy",
+        (Access("a", (Affine((1, 0, 0)), Affine((0, 1, 0)), Affine((0, 0, 1)))),),
+    )
+    right = Stage(
+        (Axis("r", 6), Axis("c", 4)),
+        Access("out", (Affine((1, 0)), Affine((0, 1), 4))),
+        "copy",
+        (Access("b", (Affine((1, 0)), Affine((0, 1)))),),
+    )
+    tensors = {"a": Tensor("a", (3, 2, 4), "float16"), "b": Tensor("b", (6, 4), "float16")}
+    tensors["out"] = Tensor("out", (6, 8), "float16")
+    targets: list[Box] = [
+        (Span(lo, hi), columns)
+        for lo in range(6)
+        for hi in range(lo + 1, 7)
+        for columns in (Span(0, 4), Span(2, 6), Span(5, 8))
+    ]
+    for stages in ((left, right), (right, left)):
+        op = Op("join", (), ("a", "b"), ("out",), (), stages)
+        _compare(op, tensors, targets)
+        for target in targets:
+            part = op_boxes(op, tensors, target)
+            assert part == op_boxes(op, tensors, part.tensors["out"])
+    both = op_boxes(Op("join", (), ("a", "b"), ("out",), (), (left, right)), tensors, (Span(1, 4), Span(2, 6)))
+    assert both.tensors["out"] == (Span(0, 4), Span(2, 6))
+    assert both.tensors["b"] == (Span(0, 4), Span(0, 2))
+
+
 def test_tile_walk_is_in_the_order_of_the_loops() -> None:
     box = (Span(3, 8), Span(0, 4), Span(1, 2))
     for sizes, order in product([(2, 3, 1), (5, 4, 1), (1, 1, 5)], [(0, 1, 2), (2, 1, 0), (1, 0, 2)]):
