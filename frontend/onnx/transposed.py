@@ -1,4 +1,4 @@
-"""Transposed convolutions with a stride become convolutions whose channels are the phases of the result.
+"""Transposed convolutions with a stride or a dilation become convolutions whose channels are the phases of the result.
 
 In each dimension, ``y[o] = Σ x[i] · w[k]`` over all ``o + pad = stride·i + dilation·k``. With the filter spread out
 over its dilation, and ``o + pad = stride·q + r``, that is a convolution for each phase ``r`` below the stride:
@@ -26,7 +26,7 @@ from .prepare import Network, Node
 
 
 def phases_to_channels(network: Network) -> None:
-    """Rewrite, in place, transposed convolutions by constant filters with a stride above one."""
+    """Rewrite, in place, transposed convolutions by constant filters with a stride or dilation above one."""
     nodes: list[Node] = []
     for node in network.nodes:
         geometry = _geometry(node, network)
@@ -71,11 +71,11 @@ def _geometry(node: Node, network: Network) -> tuple[_Dimension, ...] | None:
         return None
     known = network.infos.get(node.inputs[0]), network.infos.get(node.outputs[0])
     strides = _list(node, "strides")
-    if known[0] is None or known[1] is None or not strides or max(strides) == 1:
-        return None
-    rank = len(strides)
     kernel = network.constants[node.inputs[1]].shape[2:]
-    dilations = _list(node, "dilations") or (1,) * rank
+    rank = len(kernel)
+    strides, dilations = strides or (1,) * rank, _list(node, "dilations") or (1,) * rank
+    if known[0] is None or known[1] is None or max(*strides, *dilations) == 1:
+        return None
     results = known[1].shape[2:]
     extra = _list(node, "output_padding") or (0,) * rank
     pads = _list(node, "pads")[:rank] or (0,) * rank

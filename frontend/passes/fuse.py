@@ -99,8 +99,8 @@ def _has_own_product(net: Net, flow: Dataflow[Cluster], cluster: Cluster, rule: 
 
 
 def _same_unit(net: Net, producer: Cluster, consumer: Cluster) -> bool:
-    if producer.is_movement and consumer.matrix_loops:
-        return False  # A copy in another layout: the matrix engine reads what memory holds.
+    if any(loop.is_matrix for loop, _ in consumer.reads(producer.output)):
+        return False  # Such as a copy in another layout: the matrix engine reads what memory holds.
     return producer.unit == consumer.unit and not producer.has_long_rows
 
 

@@ -140,6 +140,8 @@ def _product(op: Op, number: int) -> None:
     stage = op.stages[number]
     target = stage.write.tensor
     _require(target != op.output, f"{where}: a matrix product writes {target}, which is no private buffer")
+    private = [read.tensor for read in stage.reads if read.tensor not in op.inputs]
+    _require(not private, f"{where}: a matrix product reads {private}, which the operator computes itself")
     right = stage.reads[1]
     _require(right.fill is None, f"{where}: the second operand of a matrix product, {right.tensor}, has a fill")
 

@@ -74,6 +74,8 @@ CASES |= {
     "transposed with gaps": transposed(1, 3, 4, 5, out=4, kernel=(2, 1), strides=[3, 2], output_padding=[1, 0]),
     "transposed beyond the kernel": transposed(1, 3, 6, 5, out=4, kernel=(2, 3), strides=[2, 2], pads=[4, 3, 3, 4]),
     "transposed dilated": transposed(1, 4, 5, 6, out=3, strides=[2, 3], dilations=[2, 2], pads=[1, 0, 0, 2]),
+    "transposed dilated alone": transposed(1, 4, 5, 6, out=6, dilations=[2, 2], pads=[1, 0, 0, 2], group=2),
+    "transposed dilated 3d": transposed(1, 3, 2, 4, 3, out=6, kernel=(2, 3, 1), dilations=[1, 2, 2], group=3),
     "transposed grouped": transposed(1, 6, 4, 5, out=8, strides=[2, 2], group=2),
     "transposed depthwise": transposed(1, 6, 5, 5, out=6, kernel=(4, 4), group=6, strides=[2, 2], pads=[1, 1, 1, 1]),
     "transposed same upper": transposed(1, 4, 5, 6, out=3, strides=[2, 2], auto_pad="SAME_UPPER"),
@@ -81,6 +83,13 @@ CASES |= {
     "transposed 1d": transposed(1, 4, 9, out=3, kernel=(4,), strides=[2], pads=[1, 1]),
     "transposed 3d": transposed(1, 2, 3, 4, 3, out=3, kernel=(3, 2, 3), strides=[2, 2, 1], pads=[1, 0, 0, 0, 0, 1]),
 }
+
+
+@case
+def transposed_dilated_by_an_input() -> onnx.ModelProto:
+    m = Model()
+    x, w = m.input("x", 1, 4, 5, 6), m.input("w", 4, 3, 3, 2)
+    return m.build(m.node("ConvTranspose", x, w, dilations=[2, 2]))
 
 
 @case
