@@ -1,4 +1,4 @@
-"""Rewrites of a cleaned network: n-ary sums, transposed convolutions, and chains of scales and shifts a channel.
+"""Rewrites of a cleaned network: sums, pads of pools, transposed convolutions, chains of scales and shifts a channel.
 
     Conv(x, W, b) → BatchNorm → Mul(·, s) → Add(·, t)    becomes   Conv(x, W', b')
     BatchNorm → Mul(·, s) → Add(·, t)                    becomes   Mul(x, s') → Add(·, t')
@@ -16,6 +16,7 @@ import numpy as np
 from ...ir.errors import UnsupportedError, UsageError
 from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
+from .auto_pad import pad_pools
 from .lrn import expand_even_lrn
 from .prepare import Network, Node
 from .transposed import phases_to_channels
@@ -24,6 +25,7 @@ from .transposed import phases_to_channels
 def rewrite(network: Network) -> None:
     """Apply all rewrites in place."""
     sums_to_additions(network)
+    pad_pools(network)
     fold_channel_scales(network)
     phases_to_channels(network)
     expand_even_lrn(network)

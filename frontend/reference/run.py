@@ -24,6 +24,7 @@ from tvm.relax.frontend.onnx import from_onnx
 from ...ir.errors import UnsupportedError, UsageError
 from ..net.linear import NotAffine
 from ..onnx import dims
+from ..onnx.auto_pad import pad_pools
 from ..onnx.inline import proto_of
 from ..onnx.load import ModelSource, load_model, read_file
 from ..onnx.lrn import expand_even_lrn
@@ -98,6 +99,7 @@ class Program:
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable)
         sums_to_additions(network)
+        pad_pools(network)
         expand_even_lrn(network)
         self.inputs = network.inputs
         self.outputs = network.outputs

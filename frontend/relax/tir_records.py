@@ -106,7 +106,8 @@ def _block(realize: Any, loops: dict[Any, int]) -> TirBlock:
             raise NotAffine("an iterator bound to an expression")
         name = iv.var.name.removeprefix("v_")
         iters.append(Iter(iv.var, name, _constant(iv.dom.extent), iv.iter_type == 2))
-    stores = _stores(block.body, {}, any(i.reduce for i in iters))
+    # What has an initial value is a reduction, if only over no axes.
+    stores = _stores(block.body, {}, block.init is not None)
     if any(i.reduce for i in iters) and block.init is None:
         raise NotAffine("a reduction without initial value")
     return TirBlock(block.name_hint, tuple(iters), tuple(stores))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
-from tests.support.onnx_models import compare, error, random_inputs
+from girih.ir.checks.check_graph import check_graph
+from tests.support.onnx_models import Model, compare, error, onnxruntime_outputs, random_inputs
 from tests.support.operator_cases import CASES, local_response
 
 
@@ -33,3 +36,39 @@ def test_local_response_norm_over_an_even_number(size: int) -> None:
     assert error(got, expected) < 1e-5
     (again,) = reference_outputs(model, inputs).outputs.values()
     assert error(again, expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mode", "kernel", "strides", "pads"),
+    [
+        ("SAME_UPPER", [2, 1], [3, 2], [0, 0, 0, 0]),
+        ("SAME_LOWER", [2, 1], [3, 2], [0, 0, 0, 0]),
+        ("SAME_UPPER", [4, 2], [2, 1], [1, 0, 2, 1]),
+        ("SAME_LOWER", [4, 2], [2, 1], [2, 1, 1, 0]),
+    ],
+)
+def test_padding_of_pools_that_follows_from_shapes(
+    mode: str, kernel: list[int], strides: list[int], pads: list[int]
+) -> None:
+    """Neither TVM nor ONNX Runtime has it where a stride exceeds its kernel."""
+
+    def pool(**padding: object) -> onnx.ModelProto:
+        m = Model()
+        return m.build(m.node("MaxPool", m.input("x", 1, 3, 5, 4), kernel_shape=kernel, strides=strides, **padding))
+
+    by_mode, by_pads = pool(auto_pad=mode), pool(pads=pads)
+    inputs = random_inputs(by_pads)
+    (expected,) = onnxruntime_outputs(by_pads, inputs).values()
+    for outputs in (evaluate_graph(import_onnx(by_mode), inputs), reference_outputs(by_mode, inputs).outputs):
+        (array,) = outputs.values()
+        np.testing.assert_array_equal(array, expected)
+
+
+def test_a_mean_over_no_axes() -> None:
+    """An instance without spatial dimensions is its own mean, so that its bias alone is left of it."""
+    m = Model()
+    x, bias = m.input("x", 2, 5), m.weight("bias", 5)
+    graph = import_onnx(m.build(m.node("InstanceNormalization", x, m.weight("scale", 5), bias)))
+    check_graph(graph)
+    (y,) = evaluate_graph(graph, {"x": np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)}).values()
+    np.testing.assert_array_equal(y, np.broadcast_to(m.weights["bias"], (2, 5)))

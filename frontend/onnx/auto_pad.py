@@ -1,0 +1,39 @@
+"""Pools whose padding follows from their shapes get it in numbers: TVM's is negative where a stride exceeds its kernel.
+
+Under ``SAME_UPPER`` and ``SAME_LOWER``, a dimension of ``n`` elements has ``ceil(n / stride)`` results, and as much
+padding as their windows need; the odd one of it comes last, or first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from onnx import helper
+
+from .prepare import Network, Node
+
+_POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
+
+
+def pad_pools(network: Network) -> None:
+    """Replace, in place, ``auto_pad`` of pools by ``pads``."""
+    network.nodes = [_padded(node, network) if node.op_type in _POOLS else node for node in network.nodes]
+
+
+def _padded(node: Node, network: Network) -> Node:
+    mode, info = node.attribute("auto_pad", b"NOTSET"), network.infos.get(node.inputs[0])
+    if mode not in (b"SAME_UPPER", b"SAME_LOWER") or info is None:
+        return node
+    sizes = info.shape[2:]
+    kernel, strides, dilations = (
+        cast("list[int]", node.attribute(name, [1] * len(sizes))) for name in ("kernel_shape", "strides", "dilations")
+    )
+    totals = [
+        max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n)
+        for n, k, s, d in zip(sizes, kernel, strides, dilations, strict=True)
+    ]
+    fewer, more = [t // 2 for t in totals], [-(-t // 2) for t in totals]
+    pads = fewer + more if mode == b"SAME_UPPER" else more + fewer
+    kept = [a for a in node.attributes if a.name not in ("auto_pad", "pads", "ceil_mode")]
+    return replace(node, attributes=(*kept, helper.make_attribute("pads", pads)))
