@@ -183,7 +183,13 @@ def read(
         except (UsageError, UnsupportedError):
             pass  # The model insists on some batch; whatever else is wrong shows below.
         else:
-            if is_alike(probe, larger) and all(is_independent(n, divided, batch_dims) for n in (probe, larger)):
+            # A batch of one may vanish as a whole, where dimensions of one are squeezed.
+            vanished = any(net.tensors[o].shape != (share, *probe.tensors[o].shape[1:]) for o in probe.outputs)
+            if (
+                not vanished
+                and is_alike(probe, larger)
+                and all(is_independent(n, divided, batch_dims) for n in (probe, larger))
+            ):
                 return Part(network, net, -(-batch // share), frozenset(divided | {*network.outputs}), batch)
         return Part(*convert(None), 1, frozenset(), batch)
     network, net = convert(None)

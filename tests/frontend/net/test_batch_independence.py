@@ -75,6 +75,16 @@ def test_a_network_that_computes_with_the_size_of_the_batch(nodes: str, batch: i
         assert import_onnx(model, batch=batch, clusters=4).replicas == 1
 
 
+@pytest.mark.parametrize(("batch", "replicas"), [(2, 1), (4, 1), (8, 4)])
+def test_a_batch_of_one_that_is_squeezed(batch: int, replicas: int) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N, 5, 1, 3] x) => (y) { a = Squeeze (x) y = Relu (a) }'
+    )
+    graph = compare(model, batch=batch, clusters=4)
+    assert graph.replicas == replicas
+    assert graph.outputs[0].shape == (batch, 5, 3)
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7, 8])
 def test_batch_is_divided(batch: int) -> None:
     graph = compare(small_cnn(), batch=batch, clusters=4)
