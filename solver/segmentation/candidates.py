@@ -93,7 +93,9 @@ class Candidates:
         return next((c for c in columns if self.exact_local_bytes(c) <= self.capacity), None)
 
     def exact_local_bytes(self, column: Column) -> int:
-        """Bytes of local memory that a column needs, from all of its cells."""
+        """Bytes of local memory that a column needs, from all of its cells; a host operator's lies elsewhere."""
+        if self.graph.ops[column.last].host is not None:
+            return 0
         return self._exact_bytes(column.first, column.last, column.split)
 
     def _exact_bytes(self, first: int, last: int, split: SegmentSplit) -> int:

@@ -10,6 +10,7 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 
+from girih.frontend import import_onnx
 from girih.ir.box import volume
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import DTYPES, Graph
@@ -40,6 +41,7 @@ from girih.solver.segmentation.solve import BendersCut, Segmentation, segment
 from girih.solver.segmentation.splits import SegmentSplit, core_splits, instance_splits, segment_splits
 from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
+from tests.support.onnx_models import Model
 
 
 @pytest.fixture(scope="module")
@@ -335,6 +337,13 @@ def test_layerwise_is_one_segment_for_each_operator(tiny: Machine) -> None:
     graph = graphs.residual(2, batch=2, size=24)
     made = layerwise_segments(graph, tiny)
     assert [s.ops for s in made] == [(op.name,) for op in graph.ops]
+
+
+def test_layerwise_takes_host_operators_as_they_are(tiny: Machine) -> None:
+    m = Model()
+    graph = import_onnx(m.build(m.node("Add", m.input("x", 2, 5, kind="i"), m.constant("one", 1))))
+    assert graph.ops[0].host is not None
+    assert [s.ops for s in layerwise_segments(graph, tiny)] == [(graph.ops[0].name,)]
 
 
 def test_a_network_of_one_number() -> None:
