@@ -45,6 +45,8 @@ def _index(affine: Affine, axes: list[Expr]) -> Expr:
 
 def _number(value: float, dtype: str) -> Expr:
     if not dtype.startswith("float"):
+        if math.isinf(value):
+            return tirx.max_value(dtype) if value > 0 else tirx.min_value(dtype)
         return tirx.const(int(value), dtype)
     if math.isinf(value):
         infinity = tirx.infinity(dtype)

@@ -303,6 +303,13 @@ def whole_numbers() -> onnx.ModelProto:
 
 
 @case
+def largest_and_smallest_whole_numbers() -> onnx.ModelProto:
+    m = Model()
+    x = m.node("Cast", m.input("x", 9, 70, kind="i"), to=onnx.TensorProto.INT32)
+    return m.build(m.node("ReduceMax", x, axes=[1]), m.node("ReduceMin", x, axes=[0], keepdims=0))
+
+
+@case
 def large_whole_numbers() -> onnx.ModelProto:
     m = Model()
     x = m.node("Cast", m.input("x", 5, 33, kind="i"), to=onnx.TensorProto.INT32)
