@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.ir import Range, TensorLoad, TensorRegion
 
 from ...ir.errors import UnsupportedError
 from ...ir.graph import Host
@@ -123,12 +124,35 @@ def joined(parts: Sequence[Call | Allocation], infos: Mapping[str, Info]) -> tir
             temporaries.append(buffers[part.tensor])
             continue
         given = dict(zip(part.function.params, (buffers[n] for n in part.arguments), strict=True))
-        root = tvm_ffi.structural_map(
+        body = tvm_ffi.structural_map(
             part.function.body, (tirx.Var, lambda v, given=given: given.get(v, v)), order="post"
-        ).block
+        )
+        root = _scalars_indexed(body).block
         bodies.append(root.body)
         temporaries.extend(root.alloc_buffers)
     return _function(bodies, parameters, temporaries)
+
+
+def _scalars_indexed(body: Expr) -> Expr:
+    """With an index wherever a buffer of one element, which stands for a scalar, is accessed without one."""
+
+    zero = tirx.IntImm("int64", 0)
+
+    def rank(buffer: Expr) -> int:
+        return len(buffer.ty.shape)
+
+    def load(expr: Expr) -> Expr:
+        return expr if expr.indices else tirx.BufferLoad(expr.source, [zero] * rank(expr.source))
+
+    def store(stmt: Expr) -> Expr:
+        return stmt if stmt.indices else tirx.BufferStore(stmt.buffer, stmt.value, [zero] * rank(stmt.buffer))
+
+    def region(part: Expr) -> Expr:
+        return part if part.region else tirx.BufferRegion(part.source, [Range(0, 1)] * rank(part.source))
+
+    for kind, change in ((TensorLoad, load), (tirx.BufferStore, store), (TensorRegion, region)):
+        body = tvm_ffi.structural_map(body, (kind, change), order="post")
+    return body
 
 
 def _buffer(info: Info, name: str) -> Expr:

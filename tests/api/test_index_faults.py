@@ -67,3 +67,12 @@ def test_inputs_that_are_indices_are_checked_first() -> None:
     package = girih.compile(model, target="tiny", strategy="graphturbo", cache=False)
     with pytest.raises(UsageError, match=r"'ids' holds the index 11 at \[4\].*'table'.*-11 to 10 \(1 of 5"):
         package.run(inputs([0, 1, 2, 10, 11]))
+
+
+def test_indices_of_a_vector_are_checked() -> None:
+    """Its position is a scalar between two nodes of one host kernel."""
+    network = """<ir_version: 8, opset_import: ["": 17]> g (float[7] x) => (int64 y)
+        { y = ArgMax <axis = 0, keepdims = 0, select_last_index = 1> (x) }"""
+    compiled = girih.compile(parser.parse_model(network), target="tiny", strategy="graphturbo", cache=False)
+    result = compiled.run({"x": np.array([1, 5, 2, 5, 0, 5, 3], np.float32)}, check="exact")
+    assert result.outputs["y"] == 5
