@@ -164,7 +164,7 @@ def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> N
         value = FUNCTIONS[stage.func](*operands)
         if stage.combine:
             shape = tuple(a.extent for a in stage.axes)
-            if stage.combine == "sum" and value.dtype.kind == "f":
+            if stage.combine in ("sum", "prod") and value.dtype.kind == "f":
                 value = value.astype(np.float64)
             value = COMBINE[stage.combine].reduce(np.broadcast_to(value, shape), axis=reduced)
         else:

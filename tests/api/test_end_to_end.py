@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import girih
@@ -95,6 +96,14 @@ def test_every_element_is_what_graph_and_plan_say(network: str, target: str) -> 
     result = made.run(check="exact")
     assert result.check is not None and result.check.exact
     assert all(o.different == 0 < o.elements for o in result.check.outputs)
+
+
+def test_products_are_rounded_once() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[50, 7] x) => (y) { y = ReduceProd <axes = [1]> (x) }'
+    )
+    result = girih.compile(model, target="tiny", strategy="graphturbo", cache=False).run(check="exact")
+    assert result.check is not None and result.check.tolerance == 0
 
 
 def test_a_single_wrong_bit_is_reported(compiled: girih.Compiled) -> None:
