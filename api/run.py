@@ -201,14 +201,20 @@ def _have_integers(ports: Sequence[Port]) -> bool:
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
     """Run the ONNX network in float32 through TVM's LLVM build, and compare; rounding errors are allowed."""
     from ..frontend.reference.run import reference_outputs
-    from .tolerance.rounding import tolerances
 
     graph = package.graph
     batched = {p.name for p in graph.inputs if p.batch_axis == 0}
     reference = reference_outputs(package.model, inputs, batched=batched)
     compared = {n: o if reference.samples is None else o[: reference.samples] for n, o in outputs.items()}
-    allowed = tolerances(graph, inputs, _host_kernels(package), reference.samples)
+    allowed = allowed_errors(package, inputs, reference.samples)
     return check(graph, compared, reference.outputs, reference.samples, allowed)
+
+
+def allowed_errors(package: Package, inputs: Arrays, samples: int | None = None) -> dict[str, float]:
+    """By output, how far rounding may take a right program from the network in float32 (``None``: all samples)."""
+    from .tolerance.rounding import tolerances
+
+    return tolerances(package.graph, inputs, _host_kernels(package), samples)
 
 
 def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Check:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from benchmarks.hostile import cli_options, girih_files, machine_files, onnx_files
+from benchmarks.hostile import cli_options, girih_files, machine_files, onnx_files, onnx_generated
 from benchmarks.hostile.case import Case, Family
 
 FAMILIES: Mapping[str, Family] = {
-    "cli": Family(cli_options.cases, cli_options.attempt, share=4),
-    "girih": Family(girih_files.cases, girih_files.attempt, share=4),
+    "cli": Family(cli_options.cases, cli_options.attempt, share=3),
+    "generated": Family(onnx_generated.cases, onnx_generated.attempt, share=6),
+    "girih": Family(girih_files.cases, girih_files.attempt, share=3),
     "machine": Family(machine_files.cases, machine_files.attempt, share=2),
-    "onnx": Family(onnx_files.mutations, onnx_files.attempt, share=10),
+    "onnx": Family(onnx_files.mutations, onnx_files.attempt, share=6),
 }
 
 

@@ -9,6 +9,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import cast
 
@@ -38,11 +39,9 @@ def run_all(
                     outcomes[number] = outcome
                     done(number, case, outcome)
 
-    threads = [threading.Thread(target=work) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(workers) as pool:
+        for thread in [pool.submit(work) for _ in range(workers)]:
+            thread.result()  # Which raises what making a case raised.
     return [outcomes[number] for number in sorted(outcomes)]
 
 
