@@ -10,10 +10,10 @@ from benchmarks.hostile.case import Case, Family
 
 FAMILIES: Mapping[str, Family] = {
     "cli": Family(cli_options.cases, cli_options.attempt, share=3),
-    "generated": Family(onnx_generated.cases, onnx_generated.attempt, share=6),
-    "girih": Family(girih_files.cases, girih_files.attempt, share=3),
+    "generated": Family(onnx_generated.cases, onnx_generated.attempt, share=3),
+    "girih": Family(girih_files.cases, girih_files.attempt, share=4),
     "machine": Family(machine_files.cases, machine_files.attempt, share=2),
-    "onnx": Family(onnx_files.mutations, onnx_files.attempt, share=6),
+    "onnx": Family(onnx_files.mutations, onnx_files.attempt, share=8),
 }
 
 

@@ -154,6 +154,7 @@ class Candidates:
         """The columns with the root ``last``, under as few instances as fit."""
         most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
         shape = self._root_shape(last)
+        longest = max(shape, default=1)
         while True:
             splits, cells = self._splits(shape, most, most_in_two)
             columns = self._columns(self._enumeration(first, last, cells), splits)
@@ -161,7 +162,7 @@ class Candidates:
             if any(self.exact_local_bytes(c) <= self.capacity for c in alone):
                 return columns
             # Cells that nobody looked at do not fit: those of other splits may.
-            if columns or (most > max(shape) and most_in_two > max(shape) ** 2) or most > MOST_CELLS:
+            if columns or (most > longest and most_in_two > longest**2) or most > MOST_CELLS:
                 break
             most, most_in_two = most * 8, most_in_two * 8
         splits = self._fitting(last)

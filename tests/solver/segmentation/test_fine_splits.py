@@ -7,6 +7,8 @@ from math import prod
 
 import pytest
 
+from girih.frontend import import_onnx
+from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine, Role
@@ -17,6 +19,7 @@ from girih.solver.options import Options, Strategy
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.splits import MOST_FINE_SPLITS, fine_splits, single_elements
 from tests.support.graphs import Net, merged_heads
+from tests.support.onnx_models import Model
 
 TINY = load_machine("tiny")
 
@@ -73,6 +76,13 @@ def test_single_elements_are_tried_at_last() -> None:
     machine = machine_with("local", 32)
     (segment,) = layerwise_segments(thin(8), machine)
     assert prod(s.parts for s in segment.instances) == 2**8
+
+
+def test_one_number_of_more_than_fits_is_refused() -> None:
+    m = Model()
+    graph = import_onnx(m.build(m.node("ReduceMax", m.input("x", 200, 100), keepdims=0)))
+    with pytest.raises(InfeasibleError, match=r"the smallest part needs 80,\d+ bytes of L1"):
+        layerwise_segments(graph, machine_with("local", 4096))
 
 
 def test_the_first_columns_are_kept_where_one_fits_in_all_cells() -> None:
