@@ -70,8 +70,10 @@ def test_a_plan_comes_out_and_can_be_followed(target: str, name: str, strategy: 
     check_plan(found, graph, machine)
     assert found.strategy == strategy and found.barrier == (strategy == "layerwise")
     assert found.cycles_predicted >= found.lower_bound_cycles > 0
-    models = {s.model.partition(":")[0] for s in found.solved}
+    # The plan can be the heuristic's, which has answers of its own.
+    models = {run.model.partition(":")[0] for run in planned.log.runs}
     assert {"tiling", "pipeline", "residency", "banks"} <= models
+    assert {s.model.partition(":")[0] for s in found.solved} <= models
     assert from_json(to_json(found), Plan) == found
     trace = simulate(lower(graph, found, machine), machine, graph.data, {}, data=False)
     assert trace.summary.violation_count == 0
