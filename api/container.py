@@ -40,7 +40,7 @@ from ..solver.options import SolveLog
 from .options import CompileOptions
 from .versions import version
 
-FORMAT = 5
+FORMAT = 6
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
 _SEAL = b"sha256:"

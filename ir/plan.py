@@ -49,6 +49,14 @@ class Tile:
     depth: int = 1
     weight_depth: int = 1
 
+    def __str__(self) -> str:
+        reduced = f", {'x'.join(map(str, self.reduce))} of the reduction" if self.reduce else ""
+        buffers = f", buffers {self.depth} times" + (f", weights {self.weight_depth}" if self.reduce else "")
+        return (
+            f"{self.op}: tiles of {'x'.join(map(str, self.sizes)) or '1'}{reduced} on the {self.engine} engine, loops "
+            f"{' '.join(map(str, self.order))}{buffers if self.engine == 'matrix' else ''}"
+        )
+
     @property
     def cut(self) -> TileCut:
         """What decides the part of each tile, whatever runs it and however often it is held."""
@@ -263,6 +271,7 @@ class Plan:
             f"cores {'x'.join(f'{p.parts}@{p.dim}' for p in segment.cores) or '1'}"
         )
         lines = [f"{cut} on {_numbers(self.cell_cores[number])}" if self.cell_cores[number] else cut]
+        lines += [f"    {tile}" for tile in segment.tiles]
         for move in (t for t in self.transfers if t.segment == number):
             portion = "x".join(map(str, move.portion)) or "1"
             way = f"load in portions of {portion}, broadcast by receivers {_numbers(move.issuers)}"

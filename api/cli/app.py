@@ -16,7 +16,14 @@ import click
 from ...ir.errors import GirihError
 from .cache_command import cache_command
 from .compile_command import compile_command
-from .inspect_commands import disasm_command, explain_command, models_command, ops_command, targets_command
+from .inspect_commands import (
+    disasm_command,
+    explain_command,
+    models_command,
+    ops_command,
+    plan_command,
+    targets_command,
+)
 from .output import dump
 from .run_command import run_command
 from .standard_streams import OutputError
@@ -62,8 +69,8 @@ def completion_command(shell: str) -> None:
 
 
 for _command in (
-    compile_command, run_command, explain_command, disasm_command, targets_command, models_command, ops_command,
-    cache_command, completion_command,
+    compile_command, run_command, explain_command, plan_command, disasm_command, targets_command, models_command,
+    ops_command, cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -1,4 +1,4 @@
-"""Commands that look: explain, disasm, targets, models and ops."""
+"""Commands that look: explain, plan, disasm, targets, models and ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from ...explain.units import plural, size
+from ...explain.units import plural, printable, size
 from ...ir.errors import UsageError
 from .compile_command import parse_assignments
 from .output import JSON_OPTION, emit, reserved_stdout, show, table
@@ -55,6 +55,35 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
         click.echo(text)
     else:
         show(text, f"girih explain {compiled} -o FILE")
+
+
+@click.command("plan")
+@_FILE
+@_OUTPUT
+@JSON_OPTION
+def plan_command(compiled: Path, output: Path | None, as_json: bool) -> None:
+    """Print the decisions that FILE.girih was lowered from, segment by segment.
+
+    How the segment is cut and on which cores it runs; the tiles of each operator; in which portions each tensor is
+    loaded or stored, and which of the cores that receive it issue a broadcast; which versions tiles of weights are
+    brought to. With --json all of the plan, with the address of every buffer.
+
+    \b
+    Examples:
+      girih plan tiny.girih
+      girih plan resnet50.girih --json | jq '.weight_streams[] | select(.prefetch > 0)'
+    """
+    from ...ir.codec import to_json
+    from ...ir.files import check_places, write_text
+
+    check_places([output], [compiled])
+    plan = _load(compiled).plan
+    text = to_json(plan).decode() if as_json else "\n".join(printable(line) for line in str(plan).splitlines())
+    if output is None:
+        click.echo(text)
+        return
+    write_text(output, f"{text}\n")
+    click.echo(f"{output}: {plural(len(plan.segments), 'segment')}, {plural(len(plan.steps), 'step')}", err=as_json)
 
 
 @click.command("disasm")

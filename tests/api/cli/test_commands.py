@@ -24,13 +24,15 @@ from girih.api.cli.operators import REFUSED, operators
 from girih.api.compile import Compiled
 from girih.api.run import Result
 from girih.ir import load_machine
+from girih.ir.codec import from_json
 from girih.ir.counters import Counters
 from girih.ir.errors import CheckError, GirihError, InfeasibleError, UnsupportedError, UsageError
+from girih.ir.plan import Plan
 from girih.ir.trace import NpuShare, Summary, Trace, Violation
 from girih.solver.cpsat.interrupts import Interrupts
 from tests.support.compiled import compiled_residual
 
-COMMANDS = ("compile", "run", "explain", "disasm", "targets", "models", "ops", "cache", "completion")
+COMMANDS = ("compile", "run", "explain", "plan", "disasm", "targets", "models", "ops", "cache", "completion")
 BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")
 
 
@@ -405,6 +407,18 @@ def test_no_result_replaces_what_it_is_made_from(
     code, _, err = girih(capfd, "compile", "a.onnx", "--target", tmp_path / "m.toml", "-o", tmp_path / "m.toml")
     assert code == 2
     assert "would replace" in err
+
+
+def test_plan(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    plan = compiled_residual().plan
+    code, out, _ = girih(capfd, "plan", compiled)
+    assert code == 0
+    assert out == f"{plan}\n"
+    assert "load in portions of" in out and "store in portions of" in out and "weights to versions" in out
+    code, out, _ = girih(capfd, "plan", compiled, "--json")
+    assert code == 0 and from_json(out.encode(), Plan) == plan
+    code, out, _ = girih(capfd, "plan", compiled, "-o", tmp_path / "plan.txt")
+    assert code == 0 and (tmp_path / "plan.txt").read_text() == f"{plan}\n"
 
 
 def test_disasm(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
