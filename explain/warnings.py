@@ -41,7 +41,7 @@ def idle_engines(graph: Graph, program: Program, machine: Machine) -> tuple[str,
     sentences: list[str] = []
     for dtypes, names in by_dtypes.items():
         share = sum(macs.get(name, 0) for name in names) / total if total else 0.0
-        missing = " and ".join(d for d in dtypes if not rate.get("int8" if d == "uint8" else d))
+        missing = " and ".join(d for d in dtypes if not matrix.rate_of(d))
         half = "float32" in dtypes and rate.get("float16")
         advice = f"compile with --precision fp16, or give {matrix.name}" if half else f"give {matrix.name}"
         sentences.append(

@@ -67,6 +67,10 @@ class Engine:
     bytes_per_cycle: int = 0
     queue_depth: int = 0
 
+    def rate_of(self, dtype: str) -> float | None:
+        """The ``rate`` at which operands of ``dtype`` are multiplied, uint8 at that of int8; ``None``: not at all."""
+        return (self.rate or {}).get("int8" if dtype == "uint8" else dtype)
+
 
 @dataclass(frozen=True)
 class Link:

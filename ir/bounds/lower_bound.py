@@ -148,12 +148,8 @@ def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -
     """Whether a matrix engine can run the stage at ``position``."""
     if position != op.contraction:
         return False
-    rate = machine.engine_for("matrix").rate or {}
-    return all(rate.get(_rated(dtypes[r.tensor])) for r in op.stages[position].factors)
-
-
-def _rated(dtype: str) -> str:
-    return "int8" if dtype == "uint8" else dtype
+    engine = machine.engine_for("matrix")
+    return all(engine.rate_of(dtypes[r.tensor]) for r in op.stages[position].factors)
 
 
 def operand_dtypes(graph: Graph, op: Op) -> dict[str, str]:
@@ -185,7 +181,7 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     for op, position, stage, inside in _running(graph, points):
         dtypes = operand_dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
-            rate = (engine.rate or {})[_rated(dtypes[stage.reads[0].tensor])] * machine.cores
+            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * machine.cores
             blocks = least_blocks(stage, inside, engine)
             fill = engine.fill * least_fills(stage, blocks) / machine.cores
             cycles[op.name] += blocks / rate + fill

@@ -53,7 +53,7 @@ def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool 
 
 def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
     """Cycles for ``m x n`` sums of ``k`` products of ``dtype`` operands; a convolution has m=oh*ow, k=kh*kw*ci."""
-    rate = (engine.rate or {}).get("int8" if dtype == "uint8" else dtype)
+    rate = engine.rate_of(dtype)
     if not rate:
         raise UnsupportedError(f"{engine.name} does not multiply {dtype}; {_advice(engine, 'rate', dtype)}")
     return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate) + matrix_fill(engine, m, n, k)

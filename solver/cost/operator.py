@@ -119,10 +119,10 @@ def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
     """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector"."""
     if op.contraction is None:
         return "vector"
-    rate = machine.engine_for("matrix").rate or {}
+    engine = machine.engine_for("matrix")
     private = {b.name: b.dtype for b in op.buffers}
     dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].factors]
-    return "matrix" if all(rate.get("int8" if d == "uint8" else d) for d in dtypes) else "vector"
+    return "matrix" if all(map(engine.rate_of, dtypes)) else "vector"
 
 
 class OpCost:

@@ -222,3 +222,10 @@ def test_any_number_gives_a_problem_or_none() -> None:
                         rows = list(getattr(machine, table))
                         rows[index] = replace(entry, **{spec.name: value})
                         list(problems(replace(machine, **{table: tuple(rows)})))
+
+
+def test_what_a_matrix_engine_multiplies() -> None:
+    engine = load_machine("stcp920").engine_for("matrix")
+    assert engine.rate_of("uint8") == engine.rate_of("int8") == 2 * (engine.rate_of("float16") or 0)
+    assert engine.rate_of("float32") is None
+    assert load_machine("stcp920").engine_for("vector").rate_of("float32") is None
