@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,15 +15,16 @@ import numpy as np
 from ..explain.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
-from ..ir.graph import Op, Port
+from ..ir.graph import Op
 from ..ir.machine import Machine
 from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
-from .inputs import check_indices, check_inputs, index_limits, index_uses, random_inputs
+from .inputs import check_indices, check_inputs, index_limits, random_inputs
 
 if TYPE_CHECKING:
+    from ..frontend.onnx.index_uses import IndexUse
     from .exact import HostFunction
 
 Arrays = Mapping[str, np.ndarray]
@@ -182,20 +183,23 @@ def run(
 def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:
     """Seeded random inputs that are valid for the network."""
     ports = package.graph.inputs
-    return random_inputs(ports, seed, index_limits(index_uses(package.model, ports)) if _have_integers(ports) else None)
+    return random_inputs(ports, seed, index_limits(_index_uses(package)))
 
 
 def given_inputs(package: Package, inputs: Arrays) -> dict[str, np.ndarray]:
     """The user's inputs in the order of the ports; raises :class:`UsageError` for what the network does not take."""
     ports = package.graph.inputs
     arrays = check_inputs(ports, inputs)
-    if _have_integers(ports):
-        check_indices(index_uses(package.model, ports), arrays)
+    check_indices(_index_uses(package), arrays)
     return arrays
 
 
-def _have_integers(ports: Sequence[Port]) -> bool:
-    return any(np.dtype(p.dtype).kind in "iu" for p in ports)
+def _index_uses(package: Package) -> list[IndexUse]:
+    """What the network indexes with its inputs; only integers can be indices, and most networks have none."""
+    from ..frontend.onnx.index_uses import index_uses
+
+    ports = package.graph.inputs
+    return index_uses(package.model, ports) if any(np.dtype(p.dtype).kind in "iu" for p in ports) else []
 
 
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:

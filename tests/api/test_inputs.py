@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
 
-from girih.api.inputs import IndexUse, check_indices, check_inputs, index_limits, index_uses, load_inputs, random_inputs
+from girih.api.inputs import check_indices, check_inputs, index_limits, load_inputs, random_inputs
+from girih.frontend.onnx.index_uses import IndexUse
 from girih.ir.errors import UsageError
 from girih.ir.graph import Port
 
@@ -81,36 +80,13 @@ def test_one_array_without_a_name(tmp_path: Path) -> None:
         load_inputs(tmp_path / "x.npy")
 
 
-def test_index_limits_follow_the_tables() -> None:
-    table = numpy_helper.from_array(np.zeros((2, 5), np.float32), "table")
-    nodes = [
-        helper.make_node("Cast", ["types"], ["wide"], to=TensorProto.INT64),
-        helper.make_node("Gather", ["table", "wide"], ["y"], axis=0),
+def test_the_smallest_table_limits_an_index() -> None:
+    uses = [
+        IndexUse("ids", "a", "words", (11,)),
+        IndexUse("ids", "b", "grid", (4, 5)),
+        IndexUse("at", "c", "grid", (5,)),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "embedding",
-        [helper.make_tensor_value_info("types", TensorProto.INT32, [3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 5])],
-        [table],
-    )
-    model: onnx.ModelProto = helper.make_model(graph)
-    assert index_limits(index_uses(model.SerializeToString())) == {"types": 2}
-
-
-def test_weights_that_an_old_file_lists_as_inputs_are_no_inputs() -> None:
-    """Files of IR version 3 list every weight in graph.input."""
-    model: onnx.ModelProto = parser.parse_model("""<ir_version: 3, opset_import: ["": 8]>
-        g (int64[3] ids, float[5, 4] table, int64[2] rows) => (float[3, 4] y, float[2, 4] z)
-        {
-            y = Gather <axis = 0> (table, ids)
-            z = Gather <axis = 0> (table, rows)
-        }""")
-    weights = {"table": np.zeros((5, 4), np.float32), "rows": np.array([0, 4])}
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
-    uses = index_uses(model.SerializeToString())
-    assert [use.input for use in uses] == ["ids"]
-    check_indices(uses, {"ids": np.array([0, 1, 4])})
+    assert index_limits(uses) == {"ids": 4, "at": 5}
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0, True), (10, True), (-11, True), (11, False), (-12, False)])

@@ -19,7 +19,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import inputs_of
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 from tests.support.simulator.programs import TINY, add, move, program, wait
 
 NETWORKS: dict[str, Callable[[], Graph]] = {

@@ -20,8 +20,8 @@ from girih.solver import plan
 from girih.solver.options import Options, Strategy
 from tests.support import graphs
 from tests.support.odd_graphs import odd_graph
+from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
-from tests.support.random_plans import random_plan
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 

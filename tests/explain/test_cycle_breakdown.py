@@ -25,10 +25,10 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
 from tests.support.machines import without_fill
-from tests.support.plain_plans import plain_plan
+from tests.support.plans.plain_plans import plain_plan
+from tests.support.plans.random_plans import random_plan
+from tests.support.plans.sequential_plans import sequential_plan
 from tests.support.random_graphs import random_graph
-from tests.support.random_plans import random_plan
-from tests.support.sequential_plans import sequential_plan
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 NETWORKS = {

@@ -18,7 +18,7 @@ from girih.ir.program import Program
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import error, expected_of, inputs_of, run
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 Place = tuple[int, int]
 """Queue and index of an instruction."""

@@ -13,7 +13,7 @@ from girih.frontend import import_onnx
 from girih.ir.load_machine import load_machine
 from tests.support.numpy_check import check, inputs_of
 from tests.support.onnx_models import Model
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}

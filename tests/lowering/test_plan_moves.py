@@ -18,8 +18,8 @@ from girih.ir.program import Program
 from girih.lowering import lower
 from tests.support import graphs
 from tests.support.numpy_check import inputs_of, run
-from tests.support.rough_plans import rough_plan, wide
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.rough_plans import rough_plan, wide
+from tests.support.plans.sequential_plans import sequential_plan
 
 MACHINE = load_machine("tiny")
 GRAPH = graphs.conv(size=8, channels=6, out=8, dtype="float32")

@@ -14,8 +14,8 @@ from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from tests.support.numpy_check import check, error, inputs_of, run
+from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
-from tests.support.random_plans import random_plan
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 

@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 
 CASES = {
     "conv": lambda dtype: graphs.conv(dtype=dtype),

@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.solver.options import ModelRun, SolveLog
 from tests.support.graphs import residual
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 
 LOG = SolveLog(
     (

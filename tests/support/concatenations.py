@@ -10,7 +10,7 @@ from girih.ir.plan import Plan, Segment, Step
 from girih.ir.semantics.cell import count
 from girih.ir.semantics.concat_aliasing import possible_aliases
 from tests.support import graphs
-from tests.support.rough_plans import rough_plan, rough_segment
+from tests.support.plans.rough_plans import rough_plan, rough_segment
 
 STCP = load_machine("stcp920")
 

@@ -30,7 +30,7 @@ from girih.lowering.loops.tile_spec import byte_strides, tile_spec
 from tests.support import graphs
 from tests.support.machines import without_fill
 from tests.support.odd_graphs import grouped, odd_graph, several_columns
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 TINY, STCP = load_machine("tiny"), without_fill(load_machine("stcp920"))
 

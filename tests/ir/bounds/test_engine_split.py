@@ -16,8 +16,8 @@ from girih.ir.machine import Machine
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
+from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
-from tests.support.random_plans import random_plan
 
 
 def drawn_contractions(rng: Random) -> list[Contraction]:

@@ -15,7 +15,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support import graphs
 from tests.support.machines import without_fill
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 
 
 @pytest.fixture(scope="module")

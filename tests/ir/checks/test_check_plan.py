@@ -22,7 +22,7 @@ from girih.ir.semantics.box_arrays import stack
 from girih.ir.semantics.portions import portions
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
-from tests.support.rough_plans import rough_plan, rough_segments, wide
+from tests.support.plans.rough_plans import rough_plan, rough_segments, wide
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")

@@ -17,7 +17,7 @@ from girih.ir.plan import Plan, Tile
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
 from tests.support import graphs
-from tests.support.plain_plans import plain_plan
+from tests.support.plans.plain_plans import plain_plan
 
 MACHINE = load_machine("stcp920")
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}

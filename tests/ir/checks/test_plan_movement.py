@@ -13,7 +13,7 @@ from girih.ir.errors import CheckError
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Transfer, WeightStream
 from tests.support import graphs
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 
 MACHINE = load_machine("tiny")
 GRAPH = graphs.attention(length=8, dtype="float32")

@@ -15,7 +15,7 @@ from girih.ir.plan import Plan
 from girih.lowering import lower
 from tests.support.numpy_check import check, inputs_of, run
 from tests.support.onnx_models import Model
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 
 def biased(kind: str, precision: str) -> Graph:

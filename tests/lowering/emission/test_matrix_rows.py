@@ -13,7 +13,7 @@ from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.solver.cost.tile_walk import TileWalks
 from tests.support import graphs
-from tests.support.rough_plans import rough_plan, rough_segment
+from tests.support.plans.rough_plans import rough_plan, rough_segment
 
 STCP = load_machine("stcp920")
 

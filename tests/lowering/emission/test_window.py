@@ -25,8 +25,8 @@ from girih.lowering.loops.tile_spec import byte_strides, tile_spec
 from girih.solver.cost.instructions import vector_run
 from tests.support.numpy_check import check, error, inputs_of, run
 from tests.support.onnx_models import Model, onnxruntime_outputs
+from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
-from tests.support.random_plans import random_plan
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}
 

@@ -13,7 +13,7 @@ from girih.lowering import lower
 from tests.support import graphs
 from tests.support.concatenations import STCP, block, planned, segment_of
 from tests.support.numpy_check import check, inputs_of
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 

@@ -10,7 +10,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.program import Program
 from girih.lowering import lower
 from tests.support import graphs
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 
 MACHINE = load_machine("tiny")
 GRAPH = graphs.conv(size=8, channels=6, out=8, dtype="float32")

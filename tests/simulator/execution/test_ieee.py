@@ -13,7 +13,7 @@ from girih.ir.isa.table import ROWS, make
 from girih.ir.load_machine import load_machine
 from tests.support import graphs
 from tests.support.numpy_check import check
-from tests.support.sequential_plans import sequential_plan
+from tests.support.plans.sequential_plans import sequential_plan
 from tests.support.simulator.memory_images import empty, in_order, simulated
 from tests.support.simulator.programs import array
 

@@ -15,7 +15,7 @@ from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.region import accessed, op_boxes
 from girih.solver.cost.local_buffers import all_cells, is_streamed, local_requests, round_up
 from tests.support.graphs import attention, chain, residual
-from tests.support.rough_plans import rough_segments
+from tests.support.plans.rough_plans import rough_segments
 
 MACHINE = load_machine("stcp920")
 

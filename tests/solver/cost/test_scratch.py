@@ -15,7 +15,7 @@ from girih.solver.cost.local_buffers import scratch_buffers, scratch_groups
 from girih.solver.cost.scratch import ScratchBytes, equal_rooms, scratch_lower_bound, scratch_rooms, tile_rooms
 from girih.solver.options import Options, Strategy
 from tests.support.graphs import attention, elementwise_chain, residual
-from tests.support.rough_plans import rough_segments
+from tests.support.plans.rough_plans import rough_segments
 
 TINY = load_machine("tiny")
 

@@ -14,7 +14,7 @@ from girih.solver.cpsat.log import Record
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
 from tests.support.graphs import residual
-from tests.support.plain_plans import plain_plan
+from tests.support.plans.plain_plans import plain_plan
 
 TINY = load_machine("tiny")
 GRAPH = residual(1)

@@ -47,7 +47,7 @@ from girih.solver.residency.weight_chunks import (
 from girih.solver.residency.window_problem import Window, window
 from tests.support.cpsat import first_objective
 from tests.support.graphs import attention, chain, residual, with_host
-from tests.support.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
+from tests.support.plans.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
 
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")

@@ -25,7 +25,7 @@ from girih.solver.subproblem.operand_movement import portion_extents
 from girih.solver.timeline.predict import PredictedTimeline, predict
 from girih.solver.timeline.weight_buffer import conflict_cycles
 from tests.support import graphs
-from tests.support.plain_plans import plain_plan
+from tests.support.plans.plain_plans import plain_plan
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
 GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}

@@ -20,7 +20,7 @@ from girih.ir.program import Program
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support.onnx_models import Model
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 MACHINE = load_machine("stcp920")
 

@@ -22,7 +22,7 @@ from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.simulator import simulate
 from tests.support.onnx_models import Model
-from tests.support.random_plans import random_plan
+from tests.support.plans.random_plans import random_plan
 
 Arrays = Mapping[str, np.ndarray]
 
