@@ -10,7 +10,8 @@ import onnx
 
 import girih
 from benchmarks.hostile.case import Case
-from benchmarks.hostile.onnx_changes import CHANGES, damaged
+from benchmarks.hostile.changes.every import CHANGES
+from benchmarks.hostile.changes.models import damaged
 from benchmarks.hostile.onnx_judge import has_batch, judge_network
 from benchmarks.hostile.onnx_networks import NETWORKS, build
 

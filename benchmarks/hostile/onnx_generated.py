@@ -12,8 +12,8 @@ from random import Random
 
 import girih
 from benchmarks.hostile.case import Case
-from benchmarks.hostile.onnx_draft import SIZES, Draft
-from benchmarks.hostile.onnx_draws import DRAWS
+from benchmarks.hostile.drawn.draft import SIZES, Draft
+from benchmarks.hostile.drawn.operators import DRAWS
 from benchmarks.hostile.onnx_judge import TOLERANCE, has_batch, judge_network
 from girih.api.check import TOLERANCE_CEILING
 from girih.api.run import allowed_errors, make_inputs

@@ -1,0 +1,1 @@
+"""Single changes of an ONNX model, most of which make it wrong. Each returns what it did, or ``None`` if it cannot."""
