@@ -60,12 +60,21 @@ def _to_array(kind: type, value: Any) -> object:
         raise ValueError(f"not an array: {error}") from error
 
 
+_LONG = re.compile(rb"[0-9]{19}")
+"""What every whole number that cannot be written again contains; 2**63 has 19 digits."""
+
+
 def from_json(data: bytes | str, kind: type[T]) -> T:
     """Read back what :func:`to_json` wrote; raises :class:`UsageError` naming the offending path."""
     try:
-        return msgspec.json.decode(data, type=kind, strict=False, dec_hook=_to_array)
+        noun = msgspec.json.decode(data, type=kind, strict=False, dec_hook=_to_array)
+        if _LONG.search(data if isinstance(data, bytes) else data.encode()):
+            to_json(noun)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"this is not a {kind.__name__}: {error}") from error
+    except OverflowError as error:
+        raise UsageError(f"this is not a {kind.__name__}: a whole number has more than 64 bits") from error
+    return noun
 
 
 def sha256(noun: object) -> str:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 
 import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from onnx import checker
 
 from ...ir.errors import UnsupportedError, UsageError
@@ -23,11 +25,26 @@ def check_model(model: onnx.ModelProto) -> None:
 
     Shapes are left to the inference that follows (:mod:`.prepare`).
     """
+    _check_texts(model)
     _check_opsets(model)
     _check_functions(model)
+    _check_calls(model)
     _check_weights(model.graph)
     _check_names(model.graph)
     _check_nodes(model)
+
+
+def _check_texts(message: Message) -> None:
+    """All names are texts: what is not UTF-8 arrives as bytes, of which no other check knows."""
+    for entry, value in message.ListFields():
+        if entry.type not in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE):
+            continue
+        values = value if entry.is_repeated else [value]
+        if entry.type == FieldDescriptor.TYPE_MESSAGE:
+            for part in values:
+                _check_texts(part)
+        elif any(isinstance(text, bytes) for text in values):
+            raise UsageError(f"{entry.name} of a {message.DESCRIPTOR.name} is not UTF-8 in the model: {value!r}")
 
 
 def _check_opsets(model: onnx.ModelProto) -> None:
@@ -61,6 +78,21 @@ def _check_functions(model: onnx.ModelProto) -> None:
     if calls:
         names = ", ".join(f"{domain}.{name}" for domain, name in calls)
         raise UsageError(f"functions call themselves, which ONNX does not allow: {names}")
+
+
+def _check_calls(model: onnx.ModelProto) -> None:
+    """Calls of functions have no more inputs and outputs than these."""
+    functions = {(function.domain, function.name): function for function in model.functions}
+    for number, node in enumerate(node for part in (model.graph, *model.functions) for node in part.node):
+        function = functions.get((node.domain, node.op_type))
+        if function is None:
+            continue
+        for side, given, taken in (("inputs", node.input, function.input), ("outputs", node.output, function.output)):
+            if len(given) > len(taken):
+                raise UsageError(
+                    f"node {node_name(node, number)!r} has {len(given)} {side}, but the function "
+                    f"{node.domain}.{node.op_type} that it calls has {len(taken)}"
+                )
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:

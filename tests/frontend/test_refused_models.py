@@ -310,7 +310,15 @@ def recursion(model: onnx.ModelProto) -> None:
     model.opset_import.append(helper.make_opsetid("local", 1))
 
 
+def crowded_call(model: onnx.ModelProto) -> None:
+    body = helper.make_node("Relu", ["p"], ["q"])
+    model.functions.append(helper.make_function("local", "Own", ["p"], ["q"], [body], [helper.make_opsetid("", 17)]))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    model.graph.node[1].CopyFrom(helper.make_node("Own", ["a", "w"], ["b"], name="second", domain="local"))
+
+
 BROKEN_RULES = {
+    crowded_call: "node 'second' has 2 inputs, but the function local.Own that it calls has 1",
     two_writers: r"node 'second' \(Add\) writes 'a', but what node 'first' \(Relu\) writes is called so too",
     writes_an_input: r"node 'second' \(Add\) writes 'x', but an input is called so too",
     backwards: r"node 'last' \(Relu\) reads 'b', which nothing before it makes, only node 'second' .* topological order",
@@ -332,6 +340,14 @@ BROKEN_RULES = {
     left_out_among_many: r"node 'second' \(Concat\) leaves out input 1, which is not optional",
     recursion: r"functions call themselves.*local\.Own",
 }
+
+
+@pytest.mark.parametrize("name", [b"Relu", b"first", b"second", b"x"])
+def test_names_that_are_not_texts(name: bytes) -> None:
+    data = three_nodes().SerializeToString()
+    damaged = data.replace(name, bytes([name[0] | 0x80]) + name[1:])
+    with pytest.raises(UsageError, match="is not UTF-8 in the model"):
+        import_onnx(damaged)
 
 
 @pytest.mark.parametrize("change", BROKEN_RULES)

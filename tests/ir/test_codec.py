@@ -63,3 +63,11 @@ def test_a_wrong_array_is_refused(array: str) -> None:
 def test_anything_else_is_refused_with_its_place() -> None:
     with pytest.raises(UsageError, match="axes"):
         from_json(b'{"axes": 3}', Stage)
+
+
+@pytest.mark.parametrize("number", [10**30, -(10**30), 2**64, -(2**63) - 1])
+def test_numbers_of_more_than_64_bits_are_refused(number: int) -> None:
+    axis = to_json(Axis("i", 4))
+    assert from_json(axis, Axis) == Axis("i", 4)
+    with pytest.raises(UsageError, match="this is not a Axis: a whole number has more than 64 bits"):
+        from_json(axis.replace(b"4", str(number).encode()), Axis)
