@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import tvm
@@ -26,9 +27,7 @@ def run_kernel(
     Arrays are of one replica, with the dtypes and shapes that the kernel declares. Where an index that depends on data
     is out of range, nothing is read or written, and ``report`` is told once for all of them.
     """
-    module = tvm.ir.load_json(kernel.tir)
-    if not isinstance(module, tvm.IRModule):
-        module = tvm.IRModule({"main": module.with_attr("global_symbol", "main")})
+    module = cast("tvm.IRModule", tvm.ir.load_json(kernel.tir))
     name = next(iter(module.functions)).name_hint
     function, checks = guarded(module[name])
     if checks:

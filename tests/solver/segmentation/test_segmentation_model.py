@@ -315,6 +315,24 @@ def test_a_cut_forbids_a_column(stcp: Machine) -> None:
     assert victim.ops not in {s.ops for s in segment(graph, stcp, candidates=made, cuts=(every,)).segments}
 
 
+def test_a_cut_of_one_split_says_nothing_of_others(tiny: Machine) -> None:
+    """With one split left of each operator, the segments are those; what the others would cost does not matter."""
+    graph = graphs.chain(3, batch=2, size=8)
+    made = Candidates(graph, tiny)
+    single = [c for c in made.columns() if c.first == c.last]
+    for pick in (min, max):
+        left = [pick((c for c in single if c.first == p), key=lambda c: c.cycles) for p in range(len(graph.ops))]
+        cuts = [BendersCut((graph.ops[c.first].name,), c.split.instances, c.split.cores) for c in single]
+        kept = {(graph.ops[c.first].name, c.split.instances, c.split.cores) for c in left}
+        cuts = [cut for cut in cuts if (*cut.ops, cut.instances, cut.cores) not in kept]
+        longer = {(c.first, c.last) for c in made.columns()} - {(c.first, c.last) for c in single}
+        cuts += [BendersCut(tuple(op.name for op in graph.ops[a : b + 1])) for a, b in sorted(longer)]
+        found = segment(graph, tiny, candidates=made, cuts=cuts)
+        assert found.columns == tuple(left)
+        dearer = [cut if cut.instances is None else replace(cut, cycles=10**6) for cut in cuts]
+        assert segment(graph, tiny, candidates=made, cuts=dearer).columns == tuple(left)
+
+
 def test_a_cut_raises_a_price(stcp: Machine) -> None:
     graph = graphs.residual(2, batch=8, size=28)
     made = Candidates(graph, stcp)
