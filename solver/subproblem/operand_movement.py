@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from ...ir.box import Box, shape_of, volume
 from ...ir.graph import DTYPES, Graph, Op
+from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
 from ...ir.semantics.cell import Cell, Cells, count, leaving
-from ...ir.semantics.portions import receivers
 
 MOST_PORTIONS = 8
 """Of a box; chosen: with each doubling, what has to be waited for halves, and less is gained."""
@@ -20,7 +20,7 @@ LEAST_PORTION_BYTES = 1 << 13
 """Of a portion, about; chosen: the latency of a copy must not outweigh what is gained."""
 
 
-def with_movement(plan: Plan, graph: Graph, cells: Cells) -> Plan:
+def with_movement(plan: Plan, graph: Graph, cells: Cells, machine: Machine) -> Plan:
     """``plan``, whose segments and local buffers are decided, with what it says about cores and transfers."""
     data: dict[int, list[LocalBuffer]] = {}
     for buffer in plan.local:
@@ -35,7 +35,7 @@ def with_movement(plan: Plan, graph: Graph, cells: Cells) -> Plan:
             continue
         cell_cores.append(tuple(range(count(segment.cores))))
         local = [b.name for b in data.get(index, ())]
-        moves = _transfers(graph, cells, index, segment, local)
+        moves = _transfers(graph, cells, machine, index, segment, local)
         transfers += moves
         streams += _weight_streams(graph, cells, index, segment, local, sum(bool(m.issuers) for m in moves))
     return replace(plan, cell_cores=tuple(cell_cores), transfers=tuple(transfers), weight_streams=tuple(streams))
@@ -61,7 +61,7 @@ def _transfers(graph: Graph, cells: Cells, index: int, segment: Segment, local: 
     for name in local:
         if name not in results:
             boxes = _boxes(cells, segment, lambda cell, name=name: cell.tensors.get(name))
-            transfers.append(Transfer(index, name, _portion(graph, name, boxes), _issuers(boxes, len(transfers))))
+            transfers.append(Transfer(index, name, _portion(graph, name, boxes), _issuers(machine, len(transfers))))
     for op in leaving(graph, ops):
         boxes = _boxes(cells, segment, lambda cell, name=op.output: cell.owned.get(name))
         transfers.append(Transfer(index, op.output, _portion(graph, op.output, boxes)))
@@ -109,11 +109,6 @@ def _portion(graph: Graph, name: str, boxes: Iterable[Box | None]) -> tuple[int,
     return portion_extents(largest, DTYPES[tensor.dtype]) if largest is not None else tensor.shape
 
 
-def _issuers(boxes: Iterable[Box | None], first: int) -> tuple[int, ...]:
-    """Each receiver in its turn, from number ``first`` on, so that the queues of all cores stay equally long.
-
-    Where several groups of cores receive a box each, all groups have their turn before the next receiver has.
-    """
-    groups = [cores for cores in receivers(boxes).values() if len(cores) > 1]
-    most = max((len(cores) for cores in groups), default=1)
-    return tuple((first + rank) % most for rank in range(most) for _ in range(max(1, len(groups))))
+def _issuers(machine: Machine, first: int) -> tuple[int, ...]:
+    """Each receiver in its turn, from number ``first`` on, so that the queues of all cores stay equally long."""
+    return tuple((first + rank) % machine.cores for rank in range(machine.cores))
