@@ -15,7 +15,6 @@ import numpy as np
 from ..explain.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
-from ..ir.graph import Op
 from ..ir.machine import Machine
 from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
@@ -165,7 +164,9 @@ def run(
     host = None
     if program.kernels:
         # Imports TVM, which most programs do without.
-        from ..lowering.host import run_kernel as host
+        from ..lowering.host import HostKernels
+
+        host = HostKernels().run
     # The program has no port for an input that nothing reads.
     used = {port.name: arrays[port.name] for port in program.inputs}
     trace = simulate(program, package.machine, graph.data, used, sanitize=sanitize, host=host)
@@ -240,14 +241,12 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
     return replace(check(graph, outputs, reference, None, allowed), exact=True, in_parts=in_parts)
 
 
-def _host_kernels(package: Package) -> HostFunction:
-    """What computes the outputs of host operators: the kernels of the program."""
+def _host_kernels(package: Package) -> HostFunction | None:
+    """What computes the outputs of host operators: the kernels of the program; ``None`` without any."""
+    if not package.program.kernels:
+        return None
+    from ..lowering.host import HostKernels
+
     names = [op.name for op in package.graph.ops if op.host]
-    kernels = dict(zip(names, package.program.kernels, strict=True))
-
-    def run_host(op: Op, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        from ..lowering.host import run_kernel
-
-        return run_kernel(kernels[op.name], arrays)
-
-    return run_host
+    kernels, host = dict(zip(names, package.program.kernels, strict=True)), HostKernels()
+    return lambda op, arrays: host.run(kernels[op.name], arrays)

@@ -13,7 +13,7 @@ from girih.ir.plan import Plan
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.lowering import lower
-from girih.lowering.host import run_kernel
+from girih.lowering.host import HostKernels
 from girih.simulator import simulate
 
 Arrays = Mapping[str, np.ndarray]
@@ -32,7 +32,7 @@ def inputs_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def run(graph: Graph, machine: Machine, program: Program, inputs: Arrays) -> Trace:
-    return simulate(program, machine, graph.data, inputs, host=run_kernel)
+    return simulate(program, machine, graph.data, inputs, host=HostKernels().run)
 
 
 def error(got: np.ndarray, expected: np.ndarray) -> float:

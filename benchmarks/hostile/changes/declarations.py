@@ -8,8 +8,8 @@ import onnx
 from onnx import helper
 
 from benchmarks.hostile.changes.draw import (
-    INTEGERS,
     NAMES,
+    SIZES,
     names_of,
     pick,
 )
@@ -30,7 +30,7 @@ def change_value(value: onnx.ValueInfoProto, rng: Random) -> str:
         tensor.ClearField("shape")
         return "no shape"
     if how == 3:
-        dims.add().dim_value = rng.choice(INTEGERS)
+        dims.add().dim_value = rng.choice(SIZES)
         return f"one more dimension, of {dims[-1].dim_value}"
     if how == 4 and dims:
         del dims[rng.randrange(len(dims))]
@@ -51,7 +51,7 @@ def change_value(value: onnx.ValueInfoProto, rng: Random) -> str:
     if not dims:
         return "nothing"
     position = rng.randrange(len(dims))
-    dims[position].dim_value = rng.choice(INTEGERS)
+    dims[position].dim_value = rng.choice(SIZES)
     return f"dimension {position} is {dims[position].dim_value}"
 
 

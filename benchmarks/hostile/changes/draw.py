@@ -12,6 +12,8 @@ Change = Callable[[onnx.ModelProto, Random], str | None]
 T = TypeVar("T")
 
 INTEGERS = (0, 1, -1, 2, 3, -2, 7, 64, 1 << 20, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63))
+SIZES = tuple(n for n in INTEGERS if n != 1 << 20)
+"""Of dimensions: without the one that makes a right network of a million samples, whose compilation takes minutes."""
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-30, 3.4e38, -3.4e38, float("inf"), float("-inf"), float("nan"))
 NAMES = ("", "x", "y", "absent", "a b", "é\n'\"", "w_a", "x" * 300)
 OPERATORS = (
