@@ -1,15 +1,16 @@
 """Where cells run and how operands move: cores, portions of transfers, issuers of broadcasts, versions of weights.
 
-Chosen by rules, as nothing but the timeline tells what they cost, and they gain or lose a per cent at most.
+Chosen by rules, as nothing but the timeline tells what they cost, and it is little (measured in
+docs/decisions/0012-how-operands-move-is-the-plans.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ...ir.box import Box, shape_of, volume
-from ...ir.graph import DTYPES, Graph, Op
+from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
 from ...ir.semantics.cell import Cell, Cells, count, leaving
@@ -35,9 +36,9 @@ def with_movement(plan: Plan, graph: Graph, cells: Cells, machine: Machine) -> P
             continue
         cell_cores.append(tuple(range(count(segment.cores))))
         local = [b.name for b in data.get(index, ())]
-        moves = _transfers(graph, cells, machine, index, segment, local)
-        transfers += moves
-        streams += _weight_streams(graph, cells, index, segment, local, sum(bool(m.issuers) for m in moves))
+        issuers = _rotations(machine.cores)
+        transfers += _transfers(graph, cells, index, segment, local, issuers)
+        streams += _weight_streams(graph, index, segment, local, issuers)
     return replace(plan, cell_cores=tuple(cell_cores), transfers=tuple(transfers), weight_streams=tuple(streams))
 
 
@@ -53,7 +54,18 @@ def portion_extents(box: Box, itemsize: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _transfers(graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str]) -> list[Transfer]:
+def _rotations(cores: int) -> Iterator[tuple[int, ...]]:
+    """Issuers of one operand after the other: each core in its turn, beginning with the next one each time.
+
+    So the queues of all cores stay equally long.
+    """
+    while True:
+        yield from (tuple((first + rank) % cores for rank in range(cores)) for first in range(cores))
+
+
+def _transfers(
+    graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str], issuers: Iterator[tuple[int, ...]]
+) -> list[Transfer]:
     """What the segment loads, in the order of its buffers, and then what it stores."""
     ops = tuple(graph.op[name] for name in segment.ops)
     results = {op.output for op in ops}
@@ -61,7 +73,7 @@ def _transfers(graph: Graph, cells: Cells, index: int, segment: Segment, local: 
     for name in local:
         if name not in results:
             boxes = _boxes(cells, segment, lambda cell, name=name: cell.tensors.get(name))
-            transfers.append(Transfer(index, name, _portion(graph, name, boxes), _issuers(machine, len(transfers))))
+            transfers.append(Transfer(index, name, _portion(graph, name, boxes), next(issuers)))
     for op in leaving(graph, ops):
         boxes = _boxes(cells, segment, lambda cell, name=op.output: cell.owned.get(name))
         transfers.append(Transfer(index, op.output, _portion(graph, op.output, boxes)))
@@ -69,9 +81,9 @@ def _transfers(graph: Graph, cells: Cells, index: int, segment: Segment, local: 
 
 
 def _weight_streams(
-    graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str], turn: int
+    graph: Graph, index: int, segment: Segment, local: Sequence[str], issuers: Iterator[tuple[int, ...]]
 ) -> list[WeightStream]:
-    """One for each operator on the matrix engine; ``turn``: how many operands are broadcast beside them."""
+    """One for each operator on the matrix engine."""
     streams: list[WeightStream] = []
     for position, name in enumerate(segment.ops):
         op, tile = graph.op[name], segment.tile[name]
@@ -82,15 +94,10 @@ def _weight_streams(
         if right not in graph.constant_names or right in local:
             streams.append(WeightStream(index, name, versions))
             continue
-        boxes = _boxes(cells, segment, lambda cell, op=op, right=right: _needed(cell, op, right))
         # Loads of a new segment wait for the last one's stores; its weights need not queue behind them.
         prefetch = tile.weight_depth if position == 0 else 0
-        streams.append(WeightStream(index, name, versions, prefetch, _issuers(boxes, turn + len(streams))))
+        streams.append(WeightStream(index, name, versions, prefetch, next(issuers)))
     return streams
-
-
-def _needed(cell: Cell, op: Op, name: str) -> Box | None:
-    return cell.ops[op.name].tensors.get(name) if op.name in cell.ops else None
 
 
 def _boxes(cells: Cells, segment: Segment, box_of: Callable[[Cell], Box | None]) -> list[Box | None]:
@@ -107,8 +114,3 @@ def _portion(graph: Graph, name: str, boxes: Iterable[Box | None]) -> tuple[int,
     tensor = graph.tensor[name]
     largest = max((box for box in boxes if box is not None), key=volume, default=None)
     return portion_extents(largest, DTYPES[tensor.dtype]) if largest is not None else tensor.shape
-
-
-def _issuers(machine: Machine, first: int) -> tuple[int, ...]:
-    """Each receiver in its turn, from number ``first`` on, so that the queues of all cores stay equally long."""
-    return tuple((first + rank) % machine.cores for rank in range(machine.cores))

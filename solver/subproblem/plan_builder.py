@@ -138,7 +138,7 @@ class PlanBuilder:
             "layerwise" if request.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments, (),
             request.steps, local, (), (), (), request.layerwise, 0, 0, "", (), (),
         )  # fmt: skip
-        return with_movement(draft, self.graph, self.cells), [pipeline, *banks]
+        return with_movement(draft, self.graph, self.cells, self.machine), [pipeline, *banks]
 
     def _pipeline(self, request: PlanRequest) -> tuple[tuple[Segment, ...], Solved] | Infeasibility:
         """The segments with the depths of their tiles (1 if layerwise)."""

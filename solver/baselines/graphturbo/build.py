@@ -156,7 +156,7 @@ class Heuristics:
             self.level.strategy, self.machine.name, self.graph.digest, self.seed, segments, (), steps,
             local, shared.buffers, (), (), not self.level.overlap, 0, 0, "", (), solved,
         )  # fmt: skip
-        plan = with_movement(plan, self.graph, self.cells)
+        plan = with_movement(plan, self.graph, self.cells, self.machine)
         timeline = predict(self.graph, self.cells, self.machine, plan, self._walks)
         plan = replace(plan, cycles_predicted=timeline.cycles, predictions=timeline.predictions)
         check_plan(plan, self.graph, self.machine)
