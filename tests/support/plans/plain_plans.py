@@ -29,7 +29,7 @@ def plain_plan(graph: Graph, machine: Machine, *, depth: int = 1, barrier: bool 
         "plain", machine.name, graph.digest, 0, segments, (), steps, tuple(local), shared, (), (), barrier, 0, 0, "",
         (), (),
     )  # fmt: skip
-    return with_movement(plan, graph, cells)
+    return with_movement(plan, graph, cells, machine)
 
 
 def _segment(graph: Graph, cells: Cells, machine: Machine, op: Op, depth: int) -> Segment:

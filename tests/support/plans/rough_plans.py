@@ -191,7 +191,7 @@ def plan_of(
         "rough", machine.name, graph.digest, 0, tuple(segments), (), tuple(steps), tuple(local), tuple(shared), (), (),
         False, 0, 0, "", (), (),
     )  # fmt: skip
-    return with_movement(plan, graph, Cells(graph))
+    return with_movement(plan, graph, Cells(graph), machine)
 
 
 def wide(columns: int = 512, k: int = 512) -> tuple[Graph, Segment]:

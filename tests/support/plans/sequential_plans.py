@@ -99,7 +99,7 @@ def sequential_plan(
         "handmade", machine.name, graph.digest, 0, tuple(segments), (), tuple(Step(i, 0) for i in range(len(segments))),
         tuple(local), tuple(shared), (), (), barrier, 0, 0, "", (), (),
     )  # fmt: skip
-    return with_movement(plan, graph, cells)
+    return with_movement(plan, graph, cells, machine)
 
 
 def main_size(size: int) -> int:
