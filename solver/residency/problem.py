@@ -264,7 +264,7 @@ class _Builder:
                 break
         main = self.machine.role("main").name
         burst = max((ln.burst for ln in self.machine.links if ln.memory == main), default=1)
-        runs = volume(box) * DTYPES[tensor.dtype] // max(1, run)
+        runs = volume(box) * DTYPES[tensor.dtype] // run
         issue = self.machine.engine_for("dma").issue
         return issue + ceil(runs * round_up(run, burst) / self.rate)
 

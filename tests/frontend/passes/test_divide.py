@@ -144,6 +144,29 @@ def test_other_forms_stay_as_they_are(kind: str) -> None:
     assert divide(graph, MACHINE) is graph
 
 
+def test_columns_that_no_axis_walks_alone_are_not_divided() -> None:
+    """64 groups of 32: the same function, but no axis can be shortened to some of the columns."""
+    plain = form("plain")
+    first = plain.ops[0]
+    *stages, last = first.stages
+
+    def grouped(access: Access) -> Access:
+        (*rows, column) = access.index
+        index = (*(Affine((*i.coeffs, 0), i.const) for i in rows), Affine((*column.coeffs[:-1], 32, 1), 0))
+        return replace(access, index=index)
+
+    assert last.axes[-1].extent == 2048 and not any(a.reduce for a in last.axes)
+    last = replace(
+        last,
+        axes=(*last.axes[:-1], replace(last.axes[-1], extent=64), replace(last.axes[-1], name="group", extent=32)),
+        operands=tuple(grouped(o) if isinstance(o, Access) else o for o in last.operands),
+        write=grouped(last.write),
+    )
+    graph = replace(plain, ops=(replace(first, stages=(*stages, last)), *plain.ops[1:]))
+    check_graph(graph)
+    assert divide(graph, MACHINE) is graph
+
+
 def beside(graph: Graph, other: Graph) -> Graph:
     """Both graphs in one, with the constants of the first; what is the second's own is called so."""
     own = {t: f"other.{t}" for t in other.tensor if t not in other.constant_names}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import LocalBuffer, Segment, Split
+from girih.ir.plan import LocalBuffer, Segment, Solved, Split
 from girih.ir.semantics.cell import Cells
-from girih.solver.banks.placement import LocalPlaces, Placing
+from girih.solver.banks.placement import LocalPlaces, Placing, together
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
 from girih.solver.tiling.solve import TileOverflow, Tiler
@@ -97,3 +97,19 @@ def test_the_next_instance_is_loaded_as_early_as_there_is_room() -> None:
         found.append(len(free))
     assert found[0] >= 3 and found[1] >= 3 and found[2] == 0
     assert all(b.live[1] <= 6 for b in data.values())
+
+
+def test_independent_answers_are_as_good_as_the_worst_and_cost_their_sum() -> None:
+    """A figure that one of them does not have is not that of the others."""
+    optimal, feasible = (
+        Solved("banks:L1", "optimal", 3.0, 3.0, "conflicts"),
+        Solved("banks:L1", "feasible", 8.0, 5.0, "conflicts"),
+    )
+    assert together("banks", []) is None
+    assert together("banks", [optimal]) == replace(optimal, model="banks")
+    for pair in ([optimal, feasible], [feasible, optimal]):
+        assert together("banks", pair) == Solved("banks", "feasible", 11.0, 8.0, "conflicts")
+    unbounded = replace(feasible, bound=None)
+    assert together("banks", [optimal, unbounded]) == Solved("banks", "feasible", 11.0, None, "conflicts")
+    unknown = Solved("banks:L1", "unknown", None, 2.0, "conflicts")
+    assert together("banks", [optimal, unknown, feasible]) == Solved("banks", "unknown", None, 10.0, "conflicts")
