@@ -74,7 +74,7 @@ def _sharing(problem: BankProblem, model: Model, address: Sequence[Var]) -> Var:
     first: dict[int, Var] = {}
     last: dict[int, Var] = {}
     for i in sorted({i for pair in problem.pairs for i in pair[:2]}):
-        name, size = problem.requests[i].name, max(1, problem.items[i].size)
+        name, size = problem.requests[i].name, problem.items[i].size
         first[i] = model.int(0, banks - 1, f"first bank[{name}]")
         last[i] = model.int(0, banks - 1, f"last bank[{name}]")
         start = address[i]

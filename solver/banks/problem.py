@@ -29,7 +29,7 @@ class BufferRequest:
 
 @dataclass(frozen=True)
 class BankProblem:
-    """Requests of one memory, in units: sizes and addresses are multiples of ``unit`` bytes."""
+    """Requests of one memory, in units: sizes, which are never 0, and addresses are multiples of ``unit`` bytes."""
 
     requests: tuple[BufferRequest, ...]
     memory: Memory
@@ -45,7 +45,7 @@ class BankProblem:
         if not self.bank:
             return 0
         first = [a // self.bank for a in at]
-        last = [(a + max(1, item.size) - 1) // self.bank for a, item in zip(at, self.items, strict=True)]
+        last = [(a + item.size - 1) // self.bank for a, item in zip(at, self.items, strict=True)]
         return sum(w for i, j, w in self.pairs if first[i] <= last[j] and first[j] <= last[i])
 
 

@@ -150,11 +150,11 @@ def _quietest(
         return a + size <= problem.capacity and all(stop <= a or a + size <= start for start, stop in taken)
 
     def weight(a: int) -> int:
-        first, last = a // bank, (a + max(1, size) - 1) // bank
+        first, last = a // bank, (a + size - 1) // bank
         return sum(
             w
             for j, w in partners
-            if j in at and at[j] // bank <= last and first <= (at[j] + max(1, problem.items[j].size) - 1) // bank
+            if j in at and at[j] // bank <= last and first <= (at[j] + problem.items[j].size - 1) // bank
         )
 
     return min((a for a in starts if free(a)), key=lambda a: (weight(a), a), default=None)

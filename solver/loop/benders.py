@@ -279,27 +279,20 @@ class _Search:
     def _iteration(self, iteration: Iteration) -> _Attempt | None:
         """From segmentation down to a plan, again after each infeasibility.
 
-        ``None`` if the search is over or there were too many, or if that segmentation was tried before.
+        ``None`` if the search is over or there were too many, or if that segmentation was tried before. Raises
+        :class:`InfeasibleError` if no segmentation is left.
         """
-        infeasibility: Infeasibility | None = None
         for _ in range(MOST_CUTS):
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
-            try:
-                segmentation = self._segmentation(iteration)
-            except InfeasibleError as error:
-                # What the first infeasibilities said is nearer to the cause than that nothing is left.
-                raise (error if infeasibility is None else infeasibility.error()) from error
+            segmentation = self._segmentation(iteration)
             if segmentation.segments in self._tried:
                 return None
             answer = self._evaluate(segmentation.segments, iteration, segmentation)
             if isinstance(answer, EvaluatedPlan):
                 self._tried.add(segmentation.segments)
                 return _Attempt(segmentation, answer)
-            infeasibility = answer
             self._exclude(segmentation.segments[answer.segment], answer)
-        if infeasibility is not None and self.incumbent.best is None:
-            raise infeasibility.error()
         return None
 
     def _segmentation(self, iteration: Iteration) -> Segmentation:

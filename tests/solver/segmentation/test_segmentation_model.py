@@ -315,6 +315,15 @@ def test_a_cut_forbids_a_column(stcp: Machine) -> None:
     assert victim.ops not in {s.ops for s in segment(graph, stcp, candidates=made, cuts=(every,)).segments}
 
 
+def test_where_cuts_leave_nothing_no_memory_is_blamed(tiny: Machine) -> None:
+    graph = graphs.chain(3, batch=2, size=8)
+    runs = [graph.ops[a : b + 1] for a in range(3) for b in range(1, 3) if a <= 1 <= b]
+    cuts = [BendersCut(tuple(op.name for op in run)) for run in runs]
+    with pytest.raises(InfeasibleError, match=f"{graph.ops[1].name}: no segment with it is left") as refused:
+        segment(graph, tiny, cuts=cuts)
+    assert "bytes" not in str(refused.value)
+
+
 def test_a_cut_of_one_split_says_nothing_of_others(tiny: Machine) -> None:
     """With one split left of each operator, the segments are those; what the others would cost does not matter."""
     graph = graphs.chain(3, batch=2, size=8)
