@@ -20,7 +20,8 @@ class UnsupportedError(GirihError):
 
 
 class InfeasibleError(GirihError):
-    """No plan exists for this graph on this machine: the message names the operator and the shortfall."""
+    """No plan exists for this graph on this machine, or none was found: the message says which of the two, and names
+    the operator and the shortfall."""
 
     exit_code = 4
 

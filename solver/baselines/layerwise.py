@@ -5,6 +5,9 @@ Each operator is cut on its own, for the least cycles with all its activations r
 
 from __future__ import annotations
 
+from math import prod
+
+from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
@@ -12,14 +15,21 @@ from ..cost.operator import Rates
 from ..segmentation.candidates import Candidates
 from ..segmentation.column_cost import Column
 from ..segmentation.solve import segments_of
+from ..segmentation.splits import single_elements
+
+MOST_SINGLE_ELEMENTS = 4096
+"""Elements that a result may have to be made one by one. Chosen, not measured."""
 
 
-def layerwise_segments(graph: Graph, machine: Machine, *, margin: int = 0) -> tuple[Segment, ...]:
+def layerwise_segments(
+    graph: Graph, machine: Machine, *, margin: int = 0, shared_margin: int = 0
+) -> tuple[Segment, ...]:
     """One segment for each operator, cut as suits it best.
 
-    Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
+    ``margin`` and ``shared_margin``: bytes of local and of shared memory to leave free; small operators that cannot are
+    cut into single elements. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
     """
-    candidates = Candidates(graph, machine, longest=1, margin=margin)
+    candidates = Candidates(graph, machine, longest=1, margin=margin, shared_margin=shared_margin)
     rate = Rates.of(machine).main
 
     def time(column: Column) -> float:
@@ -28,8 +38,17 @@ def layerwise_segments(graph: Graph, machine: Machine, *, margin: int = 0) -> tu
         )
         return column.cycles + moved / rate
 
-    chosen: list[Column] = []
-    for last in range(len(graph.ops)):
-        options = sorted(candidates.ending(last), key=time)
-        chosen.append(next((c for c in options if candidates.exact_local_bytes(c) <= candidates.capacity), options[0]))
-    return segments_of(chosen, graph)
+    segments: list[Segment] = []
+    for last, op in enumerate(graph.ops):
+        try:
+            options = sorted(candidates.ending(last), key=time)
+        except InfeasibleError:
+            shape = graph.tensor[op.output].shape
+            if not (margin or shared_margin) or prod(shape) > MOST_SINGLE_ELEMENTS:
+                raise
+            single = single_elements(shape)
+            segments.append(Segment((op.name,), single.instances, single.cores, ()))
+            continue
+        fitting = (c for c in options if candidates.exact_local_bytes(c) <= candidates.capacity)
+        segments += segments_of([next(fitting, options[0])], graph)
+    return tuple(segments)

@@ -34,7 +34,7 @@ from ...ir.bounds.lower_bound import lower_bound
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Machine
+from ...ir.machine import Machine, Memory
 from ...ir.plan import Segment
 from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
@@ -45,6 +45,7 @@ from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
+from ..subproblem.tiling_alternatives import TilingCuts
 from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
@@ -65,22 +66,20 @@ from .evaluate import evaluate_segments
 from .incumbent import Incumbent
 from .local_search import Neighbourhood, improve
 from .master import Cuts, Master, cost_cuts
-from .precheck import check_smallest
+from .precheck import check_smallest, unproven
 from .referee import Referee
 from .resegment import bare
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
-MOST_MARGINS = 8
-"""Attempts at segments of one operator each, with a sixteenth of local memory more left free in each. Chosen, not
-measured."""
+STEP_OF_ROOM = 16
+"""Where single operators do not fit, they may use one part in so many less of a memory; chosen, not measured."""
 
 
 def solve_plan(
     graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None
 ) -> Planned:
     """See :func:`girih.solver.plan`."""
-    _fits_main_memory(graph, machine)
     check_smallest(graph, machine)
     first = (ENUMERATION_SECONDS + ITERATION_SECONDS) * len(graph.ops)
     record = Record(WALL_CLOCK_FACTOR * max(options.timeout, first), progress)
@@ -92,19 +91,23 @@ def solve_plan(
         except KeyboardInterrupt:
             if incumbent.best is None:
                 raise
+        except InfeasibleError as error:
+            raise unproven(error, graph, machine, _more(options, incumbent)) from error
     return incumbent.planned(*search.ending())
 
 
-def _fits_main_memory(graph: Graph, machine: Machine) -> None:
-    """Constants, inputs and outputs always have their place there."""
-    memory = machine.role("main")
-    names = graph.constant_names | graph.input_tensors | graph.output_tensors
-    need = sum(graph.tensor[name].bytes for name in names)
-    if need > memory.capacity:
-        raise InfeasibleError(
-            f"constants, inputs and outputs of {graph.name} need {need:,} bytes of {memory.name}, "
-            f"{need - memory.capacity:,} more than the {memory.capacity:,} there are; use a smaller batch"
-        )
+def _more(options: Options, incumbent: Incumbent) -> str:
+    """What else could find a plan."""
+    if incumbent.is_over:
+        return "use a longer timeout"
+    return "use the strategy solver, which tries more" if options.strategy != "solver" else ""
+
+
+def _less_room(memory: Memory, room: int) -> int:
+    """Bytes for the next attempt: down to half of the memory in steps, then half as many each time, at last none."""
+    if 2 * room > memory.capacity:
+        return room - max(1, memory.capacity // STEP_OF_ROOM)
+    return room // 2 if room // 2 >= memory.alignment else 0
 
 
 @dataclass(frozen=True)
@@ -181,18 +184,20 @@ class _Search:
         self._single_operators(self._iterations()[0])
 
     def _single_operators(self, budget: Iteration) -> None:
-        """Segments of one operator each, with a little more of local memory left free at each infeasibility.
+        """Segments of one operator each, with more of local and shared memory left free at each infeasibility.
 
         Raises :class:`InfeasibleError` if an operator fits under no split, or else with what came nearest to fitting
         until all margins were tried or the search was over.
         """
+        # What was learned of segments of several operators need not hold for one.
+        self.cuts = replace(self.cuts, tiling=TilingCuts())
+        local, shared = self.machine.role("local"), self.machine.role("shared")
+        room, shared_room = local.capacity, shared.capacity
         refused: list[Infeasibility] = []
-        for attempt in range(MOST_MARGINS):
-            if refused and self.incumbent.is_over:
-                break
-            margin = attempt * self.machine.role("local").capacity // 16
+        while not (refused and self.incumbent.is_over):
+            margin, shared_margin = local.capacity - room, shared.capacity - shared_room
             try:
-                segments = layerwise_segments(self.graph, self.machine, margin=margin)
+                segments = layerwise_segments(self.graph, self.machine, margin=margin, shared_margin=shared_margin)
             except InfeasibleError:
                 # That nothing leaves so much free proves nothing; that nothing fits at all does.
                 if not refused:
@@ -205,6 +210,12 @@ class _Search:
             self.record.cut(self.options.strategy, answer.message)
             tiling = self.master.smaller_tiles(self.cuts.tiling, answer)
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
+            if not (shared_room if answer.role == "shared" else room):
+                break
+            if answer.role == "shared":
+                shared_room = _less_room(shared, shared_room)
+            else:
+                room = _less_room(local, room)
         raise min(refused, key=lambda r: r.need / r.capacity).error()
 
     def _graphturbo(self, level: str) -> None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...ir.graph import Graph
-from ...ir.machine import Machine
+from ...ir.graph import Graph, Op
+from ...ir.machine import Machine, Role
 from ...ir.plan import Segment
+from ..cost.operator import contraction_engine
+from ..cost.smallest_tile import middle_element, smallest_tile_bytes
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
-from ..subproblem.tile_caps import LEAST_CAP, SHRINK, may_stream
+from ..subproblem.tile_caps import SHRINK, least_cap, may_stream
 from ..subproblem.tiling_alternatives import TilingCuts
 from ..subproblem.time_budget import Iteration, budget
 from ..tiling.solve import Caps
@@ -59,17 +61,28 @@ class Master:
 
         Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
         """
-        old = cuts.cap.get(infeasibility.op, Caps())
-        if infeasibility.role == "accumulator":
-            cap = (old.accumulator or self.machine.role("accumulator").capacity) // SHRINK
-            new = replace(old, accumulator=cap)
-        elif infeasibility.role in ("weights", "shared") and may_stream(self.graph, self.graph.op[infeasibility.op]):
-            most = min(self.machine.role(role).capacity for role in ("weights", "shared"))
-            cap = (old.weights or most) // SHRINK
-            new = replace(old, weights=cap)
+        role, memory = infeasibility.role, self.machine.role(infeasibility.role)
+        if role in ("accumulator", "weights") and infeasibility.capacity < memory.capacity:
+            # The smallest tile does not fit under the cap that there is.
+            return None
+        op, old = self.graph.op[infeasibility.op], cuts.cap.get(infeasibility.op, Caps())
+        if role == "accumulator":
+            most, last = memory.capacity, old.accumulator
+        elif role in ("weights", "shared") and may_stream(self.graph, op):
+            most, last = min(self.machine.role(r).capacity for r in ("weights", "shared")), old.weights
         else:
             return None
-        return cuts.capped({infeasibility.op: new}) if cap >= LEAST_CAP else None
+        cap = (last or most) // SHRINK
+        if cap < max(least_cap(most), self._smallest(op, "accumulator" if role == "accumulator" else "weights")):
+            return None
+        new = replace(old, accumulator=cap) if role == "accumulator" else replace(old, weights=cap)
+        return cuts.capped({op.name: new})
+
+    def _smallest(self, op: Op, role: Role) -> int:
+        """Bytes that the smallest tile of an operator needs of a memory that holds tiles."""
+        middle = middle_element(op, self.graph)
+        engine = contraction_engine(op, self.graph, self.machine)
+        return dict(smallest_tile_bytes(op, self.graph, self.machine, engine, [middle]))[role]
 
 
 def cost_cuts(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:

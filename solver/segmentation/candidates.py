@@ -38,7 +38,10 @@ not measured."""
 
 
 class Candidates:
-    """All columns of a graph on a machine. ``margin``: bytes of local memory to leave free."""
+    """All columns of a graph on a machine.
+
+    ``margin`` and ``shared_margin``: bytes of local and of shared memory to leave free.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Candidates:
         *,
         longest: int = MOST_OPERATORS,
         margin: int = 0,
+        shared_margin: int = 0,
         disabled: Disabled = ALL_ON,
     ) -> None:
         self.graph = graph
@@ -54,7 +58,9 @@ class Candidates:
         self.disabled = disabled
         self.longest = longest
         self.capacity = machine.role("local").capacity - margin
-        self.shared_capacity = machine.role("shared").capacity * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
+        self.shared_capacity = (
+            (machine.role("shared").capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
+        )
         self.costs = OperatorCosts(graph, machine)
         self._known_splits: dict[tuple[tuple[int, ...], int, int], tuple[tuple[SegmentSplit, ...], BatchedCells]] = {}
         self._known_columns: dict[object, tuple[int, list[Column]]] = {}
@@ -223,22 +229,22 @@ class Candidates:
         return [costs.column(i) for i in chosen]
 
     def _why_infeasible(self, last: int) -> str:
-        """Why an operator fits under no split."""
+        """Why an operator fits under no split, not even one element after the other."""
         op = self.graph.ops[last]
-        shape = self.graph.tensor[op.output].shape
-        finest = segment_splits(shape, self.machine.cores, MOST_CELLS, MOST_CELLS)[-1]
-        cells = batched_cells([finest], [representative_cells(finest, shape)])
-        run = next(FusionEnumeration(self.costs, last, last, cells).candidates())
-        local, shared = self.machine.role("local"), self.machine.role("shared")
-        need = int(run.local_bytes[0])
-        if need > self.capacity:
-            return (
-                f"operator {op.name}: the smallest part needs {need:,} bytes of {local.name}, "
-                f"{need - self.capacity:,} more than the {self.capacity:,} that may be used; use a machine with more "
-                f"{local.name}"
-            )
-        need = sum(int(t.footprint_bytes[0]) for t in (*run.entering.values(), *run.leaving.values()))
+        split = single_elements(self._root_shape(last))
+        cells = batched_cells([split], [middle_cells(split)])
+        both = FusionEnumeration(self.costs, last, last, cells).bytes_of_all()
+        needs, rooms = [int(of[0]) for of in both], (self.capacity, self.shared_capacity)
+        if needs[0] <= self.capacity:
+            # Buffers are for all cells, of which others may read more, or from other tensors.
+            needs[0] = self._exact_bytes(last, last, split)
+        memories = self.machine.role("local"), self.machine.role("shared")
+        over, need, room, memory = max(
+            ((need - room, need, room, memory) for need, room, memory in zip(needs, rooms, memories, strict=True)),
+            key=lambda n: n[0],
+        )
         return (
-            f"operator {op.name}: an instance of the smallest parts needs {need:,} bytes of {shared.name}, more than "
-            f"the {shared.capacity:,} there are; use a machine with more {shared.name} or a smaller batch"
+            f"operator {op.name}: buffers for one element of its result and what that reads need {need:,} bytes of "
+            f"{memory.name}, {over:,} more than the {room:,} that may be used; split the operator in the model or use "
+            f"a machine with more {memory.name}"
         )

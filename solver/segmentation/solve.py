@@ -165,8 +165,9 @@ def _uncovered(columns: Sequence[Column], problem: SegmentationProblem, machine:
         return f"operator {ops[stuck].name}: no segment with it is left that models below have not refused"
     shared = machine.role("shared")
     return (
-        f"operator {ops[stuck].name}: an instance of any segment with it needs at least {over:,} bytes more than the "
-        f"{shared.capacity:,} of {shared.name}; use a machine with more {shared.name} or a smaller batch"
+        f"operator {ops[stuck].name}: of the segments with it that were looked at, an instance of the smallest needs "
+        f"{over:,} bytes more than the {shared.capacity:,} of {shared.name}; use a machine with more {shared.name} or "
+        "a smaller batch"
     )
 
 

@@ -15,12 +15,13 @@ from ...ir.box import Box, volume
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine
+from ...ir.machine import Machine, Role
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
+from ..cost.smallest_tile import smallest_tile_bytes
 from ..cpsat.backend import Budget, solve
 from ..effort import NO_EFFORT, Effort
 from ..switches import ALL_ON, Disabled
@@ -30,8 +31,8 @@ from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, producer_overlap
 
 ATTEMPTS = 8
-"""Tiles that turn out not to fit, before the search for one ends in any case; the last one looks at all sizes. Chosen,
-not measured."""
+"""Tiles that turn out not to fit, before there is but the smallest left; the last one is from all sizes. Chosen, not
+measured."""
 BUDGET = Budget(5.0, 0.5)
 """For one operator. Chosen, not measured."""
 
@@ -178,7 +179,7 @@ class Tiler:
         weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
         excluded: set[Tile] = set()
         effort = NO_EFFORT
-        for attempt in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS + 1):
             choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
             effort += choice.effort
             if isinstance(choice, TileOverflow) or self._fits_everywhere(
@@ -186,21 +187,24 @@ class Tiler:
             ):
                 return replace(choice, effort=effort)
             excluded.add(choice.tile)
-        return replace(self._infeasible(op, boxes, accumulator), effort=effort)
+        return replace(self._infeasible(op, boxes, (accumulator, weight_memory)), effort=effort)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
         excluded: set[Tile], attempt: int,
     ) -> Choice | TileOverflow:  # fmt: skip
-        problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=attempt == ATTEMPTS - 1)
-        if problem is None:
+        all_sizes = attempt >= ATTEMPTS - 1
+        problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=all_sizes)
+        if problem is None and not all_sizes:
             problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=True)
         if problem is None:
-            return self._infeasible(op, boxes, capacity[0])
+            return self._infeasible(op, boxes, capacity)
         wrong = {(t.sizes, t.order) for t in excluded}
         forbidden = {i for i, s in enumerate(problem.shapes) if (s.sizes, s.order) in wrong}
+        if attempt == ATTEMPTS:
+            forbidden |= {i for i, s in enumerate(problem.shapes) if any(size > 1 for size in s.sizes)}
         choice = choose(problem, forbidden, budget=self.budget, seed=self.seed)
-        return choice or self._infeasible(op, boxes, capacity[0])
+        return choice or self._infeasible(op, boxes, capacity)
 
     def problem(
         self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
@@ -243,12 +247,20 @@ class Tiler:
             self._sizes[key] = scratch_bytes(self.graph, self.machine, op, tile, boxes).total(tile.depth)
         return self._sizes[key]
 
-    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: int) -> TileOverflow:
-        smallest = Tile(op.name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
-        memory = self.machine.role("accumulator")
-        need = scratch_bytes(self.graph, self.machine, op, smallest, [largest(boxes)]).total(1)
-        levers = ("split the operator's inner loop in the model", f"use a machine with more {memory.name}")
-        return TileOverflow(op.name, memory.name, need, capacity, levers)
+    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: tuple[int, int]) -> TileOverflow:
+        """Of the two memories, the one that has less than the smallest tile needs."""
+        needs = smallest_tile_bytes(op, self.graph, self.machine, self.cost(op).engine, boxes)
+        (role, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
+        return tile_overflow(op, self.machine, role, need, room)
+
+
+def tile_overflow(op: Op, machine: Machine, role: Role, need: int, room: int) -> TileOverflow:
+    """The smallest tile of ``op`` needs ``need`` of ``room`` bytes in the memory with that role."""
+    memory = machine.role(role)
+    levers = (f"use a machine with more {memory.name}", "a narrower precision")
+    if role == "accumulator":
+        levers = ("split the operator's inner loop in the model", levers[0])
+    return TileOverflow(op.name, memory.name, need, room, levers)
 
 
 def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:

@@ -180,6 +180,9 @@ class Movement:
                 while waiting and waiting[0].ring_position <= holder.buffer.ring_position + waiting[0].ring_lead:
                     self._open(waiting.pop(0))
                 return holder
+            if not waiting:
+                # Where tiles of other cores begin elsewhere, no buffer holds those of the first: one with a part of it.
+                return next((s for s in self._live[tensor] if overlap(s.buffer.box, box)), self._live[tensor][-1])
             self._open(waiting.pop(0))
 
     def copy(self, cores: Sequence[int], ready: float, move: CopyTime, turns: BroadcastTurns) -> float:

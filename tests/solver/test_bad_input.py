@@ -151,11 +151,26 @@ def test_a_memory_that_holds_nothing_is_named(strategy: Strategy, role: str, nam
     assert f"the {capacity} " in message
 
 
+@pytest.mark.parametrize("strategy", ["layerwise", "graphturbo"])
+def test_a_shared_memory_that_holds_a_few_elements_will_do(strategy: Strategy) -> None:
+    """Cells of more need more at one time: an operator is cut until they fit."""
+    assert valid(network(), with_capacity("shared", 7001), timeout=30.0, strategy=strategy).segments
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_shared_memory_that_nearly_holds_an_operator_is_refused_as_clearly(strategy: Strategy) -> None:
-    message = refusal(network(), with_capacity("shared", 3001), strategy)
-    assert "LLB" in message or "shared memory" in message
-    assert "stem" in message
+def test_a_shared_memory_that_does_not_hold_one_element_is_refused(strategy: Strategy) -> None:
+    """Nine positions of the image, with eight channels of four bytes."""
+    message = refusal(network(), with_capacity("shared", 256), strategy)
+    assert message.startswith("operator stem: the part of x ") and "288 bytes of LLB, 32 more than the 256" in message
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_where_nothing_is_proven_the_message_says_so(strategy: Strategy) -> None:
+    """More than the image of an operator, but not all that it needs beside that."""
+    message = refusal(network(), with_capacity("shared", 1024), strategy)
+    assert message.startswith("no plan of residual for tiny was found, which is no proof that there is none; ")
+    assert "operator pool" in message and "of LLB" in message
+    assert ("use the strategy solver" in message) == (strategy != "solver")
 
 
 def test_banks_that_do_not_divide_their_memory_are_refused() -> None:

@@ -94,7 +94,7 @@ class Heuristics:
             tiled = self._tiles.segment(segment, self._segments.caps)
             if isinstance(tiled, OperatorOverflow):
                 what = "the smallest tile takes"
-                return self._too_much(index, tiled.op, "accumulator", what, tiled.need)
+                return self._too_much(index, tiled.op, tiled.role, what, tiled.need, tiled.capacity)
             tiled_segments.append(tiled)
         return tuple(tiled_segments)
 
@@ -140,13 +140,17 @@ class Heuristics:
         overflow = SharedOverflow(answer.slot, step, op, answer.bytes, room, answer.tensors)
         return Infeasibility(steps[step].segment, op, "shared", room + answer.bytes, room, str(overflow.error()))
 
-    def _too_much(self, segment: int, op: str, role: Role, what: str, need: int) -> Infeasibility:
+    def _too_much(
+        self, segment: int, op: str, role: Role, what: str, need: int, capacity: int | None = None
+    ) -> Infeasibility:
+        """``capacity``: bytes that may be used, if not all that there are."""
         memory = self.machine.role(role)
+        room = memory.capacity if capacity is None else capacity
         message = (
-            f"operator {op}: {what} {need:,} bytes of {memory.name}, {need - memory.capacity:,} more than the "
-            f"{memory.capacity:,} there are; use a machine with more {memory.name} or a smaller batch"
+            f"operator {op}: {what} {need:,} bytes of {memory.name}, {need - room:,} more than the "
+            f"{room:,} there are; use a machine with more {memory.name} or a smaller batch"
         )
-        return Infeasibility(segment, op, role, need, memory.capacity, message)
+        return Infeasibility(segment, op, role, need, room, message)
 
     def _realised(
         self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], shared: Spilling,

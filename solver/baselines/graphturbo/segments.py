@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....ir.errors import InfeasibleError
 from ....ir.graph import Graph, Op
 from ....ir.machine import Machine
 from ....ir.plan import Segment
 from ....ir.semantics.cell import Cells
 from ...segmentation.candidates import Candidates
 from ...subproblem.plan_builder import Infeasibility
-from ...subproblem.tile_caps import LEAST_CAP, SHRINK, may_stream
+from ...subproblem.tile_caps import SHRINK, least_cap, may_stream
 from .group import group
 from .level import Level
 from .split import SplitInfo, Splitter
@@ -59,8 +60,9 @@ class Segments:
             self._refused.append((self._position[segment.ops[0]], self._position[segment.ops[-1]]))
             return
         op = self.graph.op[refusal.op]
-        cap = self.caps.get(op.name, self.machine.role("weights").capacity) // SHRINK
-        if refusal.role in ("weights", "shared") and may_stream(self.graph, op) and cap >= LEAST_CAP:
+        most = self.machine.role("weights").capacity
+        cap = self.caps.get(op.name, most) // SHRINK
+        if refusal.role in ("weights", "shared") and may_stream(self.graph, op) and cap >= least_cap(most):
             self.caps[op.name] = cap
         else:
             self._next_cut(op, refusal)
@@ -88,7 +90,14 @@ class Segments:
         for part in range(MARGINS):
             margin = part * self.machine.role("local").capacity // 16
             candidates = Candidates(self.graph, self.machine, longest=1, margin=margin)
-            for column in candidates.ending(self._position[op.name]):
+            try:
+                columns = candidates.ending(self._position[op.name])
+            except InfeasibleError:
+                # That nothing leaves so much free says nothing about the operator; that nothing fits does.
+                if not margin:
+                    raise
+                return
+            for column in columns:
                 cut = self._splitter.segment((op,), column.split.instances, column.split.cores)
                 if cut not in seen:
                     seen.add(cut)

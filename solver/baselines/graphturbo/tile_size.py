@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from ....ir.box import Box, shape_of
 from ....ir.equivalence import EquivalenceClasses
 from ....ir.graph import Graph, Op, contraction_axes
-from ....ir.machine import Machine
+from ....ir.machine import Machine, Role
 from ....ir.plan import Segment, Tile
 from ....ir.semantics.cell import Cells
 from ....ir.semantics.region import op_boxes
 from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
-from ...cost.operator import OpCost
+from ...cost.operator import OpCost, contraction_engine
+from ...cost.smallest_tile import smallest_tile, smallest_tile_bytes
 from ...tiling.candidates import column_dims
 from ...tiling.solve import largest
 from .binding import divisors
@@ -31,10 +32,12 @@ VERSIONS = (2, 1)
 
 @dataclass(frozen=True)
 class OperatorOverflow:
-    """An operator of which not even one element fits: it takes ``need`` bytes of the accumulator memory."""
+    """An operator of which not even the smallest tile fits: it takes ``need`` of ``capacity`` bytes of a memory."""
 
     op: str
+    role: Role
     need: int
+    capacity: int
 
 
 class Tiles:
@@ -45,7 +48,7 @@ class Tiles:
         self.machine = machine
         self.cells = cells
         self.structures = graph.analysis(EquivalenceClasses)
-        self._known: dict[tuple[object, ...], Tile | None] = {}
+        self._known: dict[tuple[object, ...], Tile | OperatorOverflow] = {}
 
     def segment(self, segment: Segment, caps: Mapping[str, int]) -> Segment | OperatorOverflow:
         """The segment with its tiles, or the first operator that has none; ``caps``: bytes that weights may use."""
@@ -57,22 +60,29 @@ class Tiles:
             op = self.graph.op[name]
             boxes = targets(cells, op)
             tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
-            if tile is None:
-                smallest = Tile(name, tuple(1 for _ in boxes[0]), tuple(range(len(boxes[0]))))
-                return OperatorOverflow(
-                    name, scratch_bytes(self.graph, self.machine, op, smallest, [largest(boxes)]).total(1)
-                )
+            if isinstance(tile, OperatorOverflow):
+                return replace(tile, op=name)
             tiles.append(replace(tile, op=name))
         return replace(segment, tiles=tuple(tiles))
 
-    def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | None:
+    def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | OperatorOverflow:
         structure = self.structures.class_of[op.name]
         key = (structure, tuple(sorted(boxes)), cap)
         if key not in self._known:
             first = self.structures.representatives[structure]
             tries = (_Try(self.graph, self.machine, first, boxes, cap, versions).tile() for versions in VERSIONS)
-            self._known[key] = next((t for t in tries if t is not None), None)
+            self._known[key] = next((t for t in tries if t is not None), None) or self._smallest(first, boxes, cap)
         return self._known[key]
+
+    def _smallest(self, op: Op, boxes: list[Box], cap: int) -> Tile | OperatorOverflow:
+        """One element at a time, where no multiples of the array's columns and no divisors fit."""
+        engine = contraction_engine(op, self.graph, self.machine)
+        capacities = (self.machine.role("accumulator").capacity, cap)
+        needs = smallest_tile_bytes(op, self.graph, self.machine, engine, boxes)
+        for (role, need), capacity in zip(needs, capacities, strict=True):
+            if need > capacity:
+                return OperatorOverflow(op.name, role, need, capacity)
+        return smallest_tile(op, self.graph, engine, largest(boxes))
 
 
 class _Try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 from random import Random
 
 import numpy as np
@@ -359,6 +360,15 @@ def test_an_operator_that_fits_nowhere_is_named() -> None:
     graph, machine = graphs.matmul(), with_memory(load_machine("stcp920"), local=64)
     with pytest.raises(InfeasibleError, match="operator matmul"):
         planned(graph, machine)
+
+
+def test_columns_are_cut_below_those_of_the_array_where_nothing_else_fits() -> None:
+    """Four weights fit, and the array has eight columns."""
+    tiny = load_machine("tiny")
+    memories = tuple(replace(m, capacity=16, alignment=4) if m.role == "weights" else m for m in tiny.memories)
+    graph = graphs.matmul(m=4, k=6, n=16, dtype="float32")
+    found = planned(graph, replace(tiny, memories=memories))
+    assert all(t.sizes[-1] * prod(t.reduce) <= 4 for s in found.segments for t in s.tiles)
 
 
 # As a hint.

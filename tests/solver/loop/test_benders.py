@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -28,10 +29,11 @@ from girih.solver.loop import benders, master
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
 from girih.solver.options import Options, Planned, Progress, Strategy
+from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import BendersCut, Segmentation
 from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
 from girih.solver.subproblem.subproblem import Subproblem
-from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlternatives
+from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlternatives, TilingCuts
 from girih.solver.subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
@@ -267,3 +269,32 @@ def test_cuts_of_single_operators_bear_the_name_of_their_strategy(
     monkeypatch: pytest.MonkeyPatch, strategy: Strategy
 ) -> None:
     assert set(refused_operators(monkeypatch, replace(QUICK, strategy=strategy), over=True)) == {strategy}
+
+
+def test_caps_leave_room_for_the_smallest_tile() -> None:
+    graph, machine = graphs.matmul(dtype="float32"), with_memory(load_machine("tiny"), "L1W", 256)
+    chosen = master.Master(graph, machine, Candidates(graph, machine), 0)
+    cuts: TilingCuts | None = TilingCuts()
+    caps: list[int | None] = []
+    while cuts is not None:
+        cuts = chosen.smaller_tiles(cuts, Infeasibility(0, "matmul", "weights", 300, 256, "too large"))
+        caps.append(None if cuts is None else cuts.cap["matmul"].weights)
+    assert caps == [64, None], "sixteen bytes are less than one number takes, at an alignment of 32"
+    under_a_cap = Infeasibility(0, "matmul", "weights", 100, 64, "too large")
+    assert chosen.smaller_tiles(TilingCuts(), under_a_cap) is None
+
+
+def test_single_operators_are_tiled_without_the_caps_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[TilingCuts] = []
+    graph, machine = graphs.chain(dtype="float32"), load_machine("tiny")
+
+    def evaluated(self: Any, segments: tuple[Segment, ...], *_: object) -> Infeasibility:
+        seen.append(self.cuts.tiling)
+        return Infeasibility(0, segments[0].ops[0], "weights", 20000, 16384, "too large")
+
+    monkeypatch.setattr(benders._Search, "_evaluate", evaluated)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Heuristics, "plan", refused)
+    with pytest.raises(InfeasibleError, match=r"no plan of chain .* no proof that there is none; .* too large"):
+        plan(graph, machine, QUICK)
+    lifted = [now for before, now in itertools.pairwise(seen) if before.cap and not now.cap]
+    assert lifted == [TilingCuts()]

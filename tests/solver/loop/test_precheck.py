@@ -10,11 +10,12 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Access, Affine, Axis, Graph, Stage, Tensor
 from girih.ir.load_machine import load_machine
-from girih.ir.machine import Machine
+from girih.ir.machine import Machine, Role
 from girih.solver import plan
 from girih.solver.cost.scratch import scratch_lower_bound, scratch_rooms
 from girih.solver.loop.precheck import check_smallest
 from girih.solver.options import Options, Strategy
+from tests.support import graphs
 from tests.support.graphs import Net
 
 TINY = load_machine("tiny")
@@ -43,9 +44,13 @@ def broadcast_sums(extent: int = 64) -> Graph:
     return replace(graph, ops=(replace(op, buffers=buffers, stages=stages),))
 
 
-def accumulator_of(capacity: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacity) if m.role == "accumulator" else m for m in TINY.memories)
+def memory_of(role: Role, capacity: int) -> Machine:
+    memories = tuple(replace(m, capacity=capacity) if m.role == role else m for m in TINY.memories)
     return replace(TINY, memories=memories)
+
+
+def accumulator_of(capacity: int) -> Machine:
+    return memory_of("accumulator", capacity)
 
 
 def test_rooms_that_take_more_than_what_is_live_refuse_nothing() -> None:
@@ -70,3 +75,27 @@ def test_tiles_are_judged_with_rooms_for_their_own_sizes(strategy: Strategy) -> 
 def test_what_is_live_at_one_stage_must_fit() -> None:
     with pytest.raises(InfeasibleError, match=r"8,2\d\d"):
         check_smallest(broadcast_sums(), accumulator_of(8_192))
+
+
+def product() -> Graph:
+    """Rows of 100 numbers of four bytes: 416 bytes in memories of an alignment of 32."""
+    return graphs.matmul(m=8, k=100, n=8, dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("role", "need", "what"),
+    [
+        ("main", 8 * 100 * 4 + 100 * 8 * 4 + 8 * 4 + 8 * 8 * 4, "constants, inputs and outputs"),
+        ("shared", 416, "operator matmul: the part of x "),
+        ("local", 416 + 32 + 32, "operator matmul: one element of its result and what that reads, most of it x"),
+        ("accumulator", 32, "operator matmul: the smallest tile on MME"),
+        ("weights", 32, "operator matmul: the smallest tile on MME"),
+    ],
+)
+def test_each_memory_must_hold_what_no_plan_can_do_without(role: Role, need: int, what: str) -> None:
+    check_smallest(product(), memory_of(role, need))
+    name = TINY.role(role).name
+    with pytest.raises(
+        InfeasibleError, match=f"{what}.* need(s)? {need:,} bytes of {name}, 1 more than the {need - 1:,} "
+    ):
+        check_smallest(product(), memory_of(role, need - 1))

@@ -9,7 +9,7 @@ from math import prod
 import pytest
 
 from girih.ir.box import Box, full, shape_of
-from girih.ir.graph import Graph
+from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split, Tile
@@ -17,11 +17,12 @@ from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.solver.cost.local_buffers import scratch_bytes, weight_size
 from girih.solver.cost.operator import EngineWork, Weights
 from girih.solver.cost.scratch import ScratchBytes
+from girih.solver.cost.smallest_tile import smallest_tile
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.tiling.candidates import Shape, chains, useful_sizes
 from girih.solver.tiling.model import build
 from girih.solver.tiling.problem import ShapeTable, TilingProblem
-from girih.solver.tiling.solve import Caps, Choice, TileOverflow, Tiler, hint
+from girih.solver.tiling.solve import ATTEMPTS, Caps, Choice, TileOverflow, Tiler, hint
 from tests.support import graphs
 from tests.support.machines import without_fill
 
@@ -206,3 +207,32 @@ def test_sizes_need_not_divide() -> None:
     assert useful_sizes(100, 32) == [100, 64, 32]
     assert (1, 5, 3) in chains([4, 10, 3])
     assert chains([]) == [()]
+
+
+def test_the_smallest_tile_is_tried_at_last(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all that seemed to fit does not in some cell."""
+    graph = graphs.matmul(m=64, k=64, n=64)
+    tiler = Tiler(graph, machine)
+    tried: list[tuple[int, ...]] = []
+
+    def fits(op: Op, tile: Tile, *_: object) -> bool:
+        tried.append(tile.sizes)
+        return tile.sizes == (1, 1)
+
+    monkeypatch.setattr(tiler, "_fits_everywhere", fits)
+    choice = tiler.tile(graph.ops[0], [box_of(graph)], Weights())
+    assert isinstance(choice, Choice)
+    assert choice.tile.sizes == (1, 1) and len(tried) == ATTEMPTS + 1
+
+
+def test_the_smallest_tile_is_that_of_its_engine(machine: Machine) -> None:
+    """The matrix engine has rooms of its own, and one weight at a time."""
+    graph = graphs.matmul(m=16, k=16, n=16)
+    for role, name in (("accumulator", "IM"), ("weights", "L1W")):
+        found = Tiler(graph, small(machine, **{role: 32})).tile(graph.ops[0], [box_of(graph)], Weights())
+        assert isinstance(found, TileOverflow)
+        assert (found.memory, found.capacity) == (name, 32)
+        alignment = machine.role(role).alignment
+        tile = smallest_tile(graph.ops[0], graph, "matrix", box_of(graph))
+        buffers = scratch_bytes(graph, machine, graph.ops[0], tile, [box_of(graph)])
+        assert found.need == (buffers.total(1) if role == "accumulator" else alignment)
