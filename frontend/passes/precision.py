@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isinf
 
 import numpy as np
 
@@ -192,15 +193,18 @@ def _wide_temps(step: NetStep, shared: set[str]) -> set[str]:
 
 
 def narrow(array: np.ndarray) -> np.ndarray:
-    """To float16; what is too large becomes the largest number, because infinity minus infinity is none."""
-    return np.clip(array, -NARROW_MAX, NARROW_MAX).astype(np.float16)
+    """To float16; what is too large becomes the largest number, and infinity, which masks have, stays what it is.
+
+    Were what is too large infinity as well, two of it would have no difference.
+    """
+    return np.where(np.isinf(array), array, np.clip(array, -NARROW_MAX, NARROW_MAX)).astype(np.float16)
 
 
 def _narrow_numbers(loop: Loop, dtypes: Mapping[str, str]) -> Loop:
     """Numbers that float16 cannot hold become the largest that it can, in reads and results of float16."""
 
     def fit(value: float) -> float:
-        return float(np.clip(value, -NARROW_MAX, NARROW_MAX))
+        return value if isinf(value) else float(np.clip(value, -NARROW_MAX, NARROW_MAX))
 
     def change(operand: Operand) -> Operand:
         if not isinstance(operand, Ref):

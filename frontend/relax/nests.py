@@ -115,7 +115,7 @@ class _Lowering:
         """``expr`` as an operand that exists, or as one function of operands."""
         kind = kind_of(expr)
         if kind in ("IntImm", "FloatImm"):
-            return finite(float(expr.value))
+            return number(float(expr.value))
         if kind == "TensorLoad" and expr.source not in self.context.known:
             return self.load(expr)
         if self.domain.is_free(expr):
@@ -170,7 +170,7 @@ class _Lowering:
             a, b = self.operand(expr.a), self.free(expr.b, invert=True)
             return simplify("mul", a, b)
         if func == "eq" and kind_of(expr.b) == "FloatImm" and math.isinf(expr.b.value):
-            # Numbers of records are finite: what is infinite is beyond the largest.
+            # Instructions compare by order; what is infinite is beyond the largest number.
             above = expr.b.value > 0
             return "gt" if above else "lt", (self.operand(expr.a), FLOAT_MAX if above else -FLOAT_MAX)
         a, b = self.operand(expr.a), self.operand(expr.b)
@@ -253,7 +253,7 @@ class _Lowering:
         shape = tuple(int(n) for n in yes.source.ty.shape)
         if not self.domain.keeps_inside(condition, index, shape):
             return None
-        return Ref(self.context.names[yes.source], index, finite(float(no.value)))
+        return Ref(self.context.names[yes.source], index, number(float(no.value)))
 
     # Values that depend on the axes alone ------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class _Lowering:
 
     def tabulate(self, axes: tuple[str, ...], value: np.ndarray) -> Operand:
         if (value == value.flat[0]).all():
-            return finite(float(value.flat[0]))
+            return number(float(value.flat[0]))
         for position in reversed(range(value.ndim)):
             first = value.take([0], axis=position)
             if (value == first).all():
@@ -278,22 +278,29 @@ class _Lowering:
 
 def simplify(func: str, a: Operand, b: Operand) -> Operand | tuple[str, tuple[Operand, ...]]:
     """Drop what changes nothing: ``x+0``, ``x*1``, ``max(x, lowest)``."""
-    neutral = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "max": -FLOAT_MAX, "min": FLOAT_MAX}
-    if func in neutral and b == neutral[func]:
+    if _is_neutral(func, b):
         return a
     if func in ("add", "mul", "max", "min"):
-        if a == neutral[func]:
+        if _is_neutral(func, a):
             return b
         if isinstance(a, float):
             a, b = b, a
     return func, (a, b)
 
 
+def _is_neutral(func: str, value: Operand) -> bool:
+    if not isinstance(value, float):
+        return False
+    if func in ("max", "min"):
+        return value <= -FLOAT_MAX if func == "max" else value >= FLOAT_MAX
+    return func in ("add", "sub", "mul", "div") and value == (0.0 if func in ("add", "sub") else 1.0)
+
+
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
-def finite(value: float) -> float:
-    """Infinities become the largest finite number: records travel as JSON, which has none."""
+def number(value: float) -> float:
+    """``value``, which may be infinite, as masks are."""
     if math.isnan(value):
         raise NotAffine("a constant that is not a number")
-    return min(max(value, -FLOAT_MAX), FLOAT_MAX)
+    return value

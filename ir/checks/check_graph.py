@@ -169,7 +169,7 @@ def _stage(stage: Stage, where: str) -> None:
         _require(not used, f"{where}: a reduced axis is in the start, {stage.start.tensor}")
     numbers = [o for o in stage.operands if not isinstance(o, Access)]
     numbers += [a.fill for a in stage.reads if a.fill is not None]
-    _require(all(math.isfinite(n) for n in numbers), f"{where}: a number that JSON cannot hold")
+    _require(not any(math.isnan(n) for n in numbers), f"{where}: a constant that is not a number")
 
 
 def _spans(stage: Stage, access: Access) -> tuple[Span, ...]:

@@ -58,6 +58,15 @@ def _cast(expr: Expr, have: str, want: str) -> Expr:
     return expr if have == want else tirx.Cast(want, expr)
 
 
+def _would_be_folded(stage: StageSpec) -> bool:
+    """Whether TVM's simplification would find a number for the stage, which NaN and infinity do not allow.
+
+    To it ``x - x`` is 0 and ``x != x`` false.
+    """
+    twice = len(stage.operands) == 2 and stage.operands[0] == stage.operands[1]
+    return twice and (stage.func in COMPARISONS or stage.func in ("sub", "div"))
+
+
 def _compute_dtype(stage: StageSpec, views: tuple[View, ...]) -> str:
     """Stages compute in float32, or in int64 when everything they touch is integral."""
     dtypes = [views[o.view].dtype for o in stage.operands if isinstance(o, ViewRead)]
@@ -136,7 +145,8 @@ class _Builder:
     def _value(self, stage: StageSpec, points: list[Expr]) -> Expr:
         dtype = _compute_dtype(stage, self.spec.views)
         arguments = [self._operand(o, points, dtype) for o in stage.operands]
-        if stage.func in _EXTERN:
+        opaque = stage.func in _EXTERN or _would_be_folded(stage)
+        if opaque:
             value = tirx.call_pure_extern(dtype, f"girih_{stage.func}", *arguments)
         elif stage.func == "div":
             value = tirx.Div(*arguments) if dtype == "float32" else tirx.FloorDiv(*arguments)
@@ -146,7 +156,7 @@ class _Builder:
             value = getattr(tirx, BUILDERS[stage.func])(*arguments)
         else:
             raise UnsupportedError(f"no TIR expression is known for the element function {stage.func!r}")
-        return _cast(value, "bool" if stage.func in COMPARISONS else dtype, self._dtype(stage.write))
+        return _cast(value, "bool" if stage.func in COMPARISONS and not opaque else dtype, self._dtype(stage.write))
 
 
 def _scope(view: View) -> str:

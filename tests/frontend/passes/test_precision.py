@@ -1,10 +1,11 @@
-"""What float16 cannot hold becomes the largest number that it can: infinity minus infinity would be no number."""
+"""A number that float16 cannot hold becomes the largest that it can, as infinity minus infinity would be no number."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from girih.api.compile import compile
 from girih.frontend import import_onnx
 from girih.frontend.passes.precision import narrow
 from girih.ir.graph import Graph
@@ -15,7 +16,7 @@ LARGEST = 65504.0
 
 def test_numbers_are_rounded_or_the_largest() -> None:
     wide = np.array([1e6, -1e6, np.inf, -np.inf, 65519.0, 65520.0, 1.0, 2049.0, 1e-8], np.float32)
-    expected = [LARGEST, -LARGEST, LARGEST, -LARGEST, LARGEST, LARGEST, 1.0, 2048.0, 0.0]
+    expected = [LARGEST, -LARGEST, np.inf, -np.inf, LARGEST, LARGEST, 1.0, 2048.0, 0.0]
     assert narrow(wide).dtype == np.float16
     np.testing.assert_array_equal(narrow(wide), np.array(expected, np.float16))
     assert np.isnan(narrow(np.array([np.nan], np.float32)))[0]
@@ -49,8 +50,25 @@ def numbers(graph: Graph) -> set[float]:
         ("fill", {-1e6}, {-LARGEST}),
         ("1e6", {1e6}, {LARGEST}),
         ("-3.4e38", {float(np.float32(-3.4e38))}, {-LARGEST}),
+        ("-inf", {-np.inf}, {-np.inf}),
     ],
 )
 def test_a_network_of_float16_has_no_larger_number(kind: str, wide: set[float], fitted: set[float]) -> None:
     assert numbers(imported(kind, "as-is")) == wide
     assert numbers(imported(kind, "fp16")) == fitted
+
+
+def test_a_row_that_is_masked_by_infinity_is_seen_as_such() -> None:
+    """As exported attention does it: a row without any key is zero, and not the mean of all values."""
+    m = Model()
+    x = m.input("x", 2, 4)
+    mask = m.constant("mask", np.array([[0, 0, 0, 0], [-np.inf] * 4], np.float32))
+    masked = m.node("Add", x, mask)
+    weights = m.node("Softmax", masked)
+    y = m.node("Where", m.node("IsNaN", weights), m.constant("zero", np.float32(0)), weights)
+    scores = np.array([[1, 2, 3, 4], [1, 2, 3, 4]], np.float32)
+    for precision in ("as-is", "fp16"):
+        compiled = compile(m.build(y), target="stcp920", precision=precision, solver_timeout=1, cache=False)  # type: ignore[arg-type]
+        (result,) = compiled.run({"x": scores}).outputs.values()
+        softmax = np.exp(scores[0] - 4) / np.exp(scores[0] - 4).sum()
+        np.testing.assert_allclose(result, [softmax, np.zeros(4)], atol=2e-3)

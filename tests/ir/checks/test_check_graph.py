@@ -69,9 +69,9 @@ BROKEN: dict[str, tuple[Graph, str]] = {
     ),
     "read out of bounds": (with_stage(1, lambda s: first_read(s, lambda a: moved(a, 0, -1))), r"accessed in \[-1, "),
     "guard lost": (with_stage(0, lambda s: first_read(s, lambda a: replace(a, fill=None))), r"accessed in \[-1, "),
-    "infinite fill": (
-        with_stage(0, lambda s: first_read(s, lambda a: replace(a, fill=-math.inf))),
-        "JSON cannot hold",
+    "fill that is no number": (
+        with_stage(0, lambda s: first_read(s, lambda a: replace(a, fill=math.nan))),
+        "not a number",
     ),
     "holes in the output": (
         with_stage(1, lambda s: replace(s, axes=tuple(replace(a, extent=a.extent // 2) for a in s.axes))),
