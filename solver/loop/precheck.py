@@ -99,10 +99,11 @@ def _of_operator(op: Op, graph: Graph, machine: Machine) -> Iterator[_Need]:
         held.pop(cost.stationary, None)
     for name in replaced(graph, (op,)):
         held.pop(name, None)
-    need = sum(_bytes(graph, machine, "local", name, box) for name, box in held.items())
-    largest = max(held, key=lambda name: volume(held[name]))
-    what = f"operator {op.name}: one element of its result and what that reads, most of it {largest}, need"
-    yield _Need("local", what, need, "split the operator in the model, use a narrower precision")
+    if held:
+        need = sum(_bytes(graph, machine, "local", name, box) for name, box in held.items())
+        largest = max(held, key=lambda name: volume(held[name]))
+        what = f"operator {op.name}: one element of its result and what that reads, most of it {largest}, need"
+        yield _Need("local", what, need, "split the operator in the model, use a narrower precision")
 
 
 def _crossing(op: Op, graph: Graph, machine: Machine, from_outside: frozenset[str] | set[str]) -> Iterator[_Need]:

@@ -99,3 +99,9 @@ def test_each_memory_must_hold_what_no_plan_can_do_without(role: Role, need: int
         InfeasibleError, match=f"{what}.* need(s)? {need:,} bytes of {name}, 1 more than the {need - 1:,} "
     ):
         check_smallest(product(), memory_of(role, need - 1))
+
+
+def test_a_movement_in_place_needs_nothing_that_others_do_not() -> None:
+    net = Net("copy", "float32")
+    net.elementwise("op", "copy", net.input("x", 8, 8))
+    check_smallest(net.graph(), memory_of("local", 32))
