@@ -14,7 +14,7 @@ from girih.frontend.net.net import Extent, Info, Loop, Net, NetStep, Ref
 from girih.frontend.passes.simplify import drop_copies
 
 ROWS, COLUMNS = 3, 4
-I, J, K = (Linear.axis(a) for a in "ijk")
+ROW, COLUMN = (Linear.axis(a) for a in "ij")
 AXES = {"i": Extent(ROWS), "j": Extent(COLUMNS)}
 
 
@@ -64,14 +64,14 @@ def checked(loops: list[Loop], shape: tuple[int, ...], temps: dict[str, Info], d
 
 
 def first(func: str = "add", name: str = "t") -> Loop:
-    return Loop(AXES, Ref(name, (I, J)), func, (Ref("x", (I, J)), 0.3))
+    return Loop(AXES, Ref(name, (ROW, COLUMN)), func, (Ref("x", (ROW, COLUMN)), 0.3))
 
 
 def copy(read: Ref, *write: Linear, tensor: str = "y", rows: int = ROWS, columns: int = COLUMNS) -> Loop:
     return Loop({"i": Extent(rows), "j": Extent(columns)}, Ref(tensor, write), "copy", (read,))
 
 
-T = Ref("t", (I, J))
+T = Ref("t", (ROW, COLUMN))
 FULL = {"t": Info((ROWS, COLUMNS), "float32")}
 
 
@@ -80,44 +80,44 @@ def shifted(index: Linear, by: int) -> Linear:
 
 
 def test_a_copy_in_another_layout_is_dropped() -> None:
-    assert checked([first(), copy(T, J, I)], (COLUMNS, ROWS), dict(FULL)) == 1
+    assert checked([first(), copy(T, COLUMN, ROW)], (COLUMNS, ROWS), dict(FULL)) == 1
     flat = Linear.from_terms({"i": COLUMNS, "j": 1})
     assert checked([first(), copy(T, flat)], (ROWS * COLUMNS,), dict(FULL)) == 1
 
 
 def test_one_copy_after_the_other_is_dropped() -> None:
     temps = {**FULL, "u": Info((COLUMNS, ROWS), "float32")}
-    back = Loop(AXES, Ref("y", (I, J)), "copy", (Ref("u", (J, I)),))
-    assert checked([first(), copy(T, J, I, tensor="u"), back], (ROWS, COLUMNS), temps) == 1
+    back = Loop(AXES, Ref("y", (ROW, COLUMN)), "copy", (Ref("u", (COLUMN, ROW)),))
+    assert checked([first(), copy(T, COLUMN, ROW, tensor="u"), back], (ROWS, COLUMNS), temps) == 1
 
 
 def test_what_is_no_copy_stays() -> None:
-    again = Loop(AXES, Ref("y", (I, J)), "add", (T, 1.0))
+    again = Loop(AXES, Ref("y", (ROW, COLUMN)), "add", (T, 1.0))
     assert checked([first(), again], (ROWS, COLUMNS), dict(FULL)) == 2
-    number = Loop(AXES, Ref("y", (I, J)), "copy", (2.5,))
+    number = Loop(AXES, Ref("y", (ROW, COLUMN)), "copy", (2.5,))
     assert checked([number], (ROWS, COLUMNS), {}) == 1
     # Its start is a copy, but it is a sum.
-    total = Loop({"i": Extent(ROWS), "j": Extent(COLUMNS, True)}, Ref("y", (I,)), "copy", (T,), "sum")
+    total = Loop({"i": Extent(ROWS), "j": Extent(COLUMNS, True)}, Ref("y", (ROW,)), "copy", (T,), "sum")
     assert checked([first(), total], (ROWS,), dict(FULL)) == 2
 
 
 def test_copies_of_what_others_read_or_have_written_stay() -> None:
-    assert checked([copy(Ref("x", (I, J)), I, J)], (ROWS, COLUMNS), {}) == 1
-    both = Loop(AXES, Ref("y", (shifted(I, ROWS), J)), "add", (T, T))
-    assert checked([first(), copy(T, I, J), both], (2 * ROWS, COLUMNS), dict(FULL)) == 3
+    assert checked([copy(Ref("x", (ROW, COLUMN)), ROW, COLUMN)], (ROWS, COLUMNS), {}) == 1
+    both = Loop(AXES, Ref("y", (shifted(ROW, ROWS), COLUMN)), "add", (T, T))
+    assert checked([first(), copy(T, ROW, COLUMN), both], (2 * ROWS, COLUMNS), dict(FULL)) == 3
     halves = [
-        Loop({"i": Extent(n), "j": Extent(COLUMNS)}, Ref("t", (at, J)), "add", (Ref("x", (at, J)), 0.5))
-        for n, at in ((1, I), (ROWS - 1, shifted(I, 1)))
+        Loop({"i": Extent(n), "j": Extent(COLUMNS)}, Ref("t", (at, COLUMN)), "add", (Ref("x", (at, COLUMN)), 0.5))
+        for n, at in ((1, ROW), (ROWS - 1, shifted(ROW, 1)))
     ]
-    assert checked([*halves, copy(T, J, I)], (COLUMNS, ROWS), dict(FULL)) == 3
+    assert checked([*halves, copy(T, COLUMN, ROW)], (COLUMNS, ROWS), dict(FULL)) == 3
 
 
 def test_copies_of_a_part_or_with_a_border_stay() -> None:
-    part = copy(Ref("t", (shifted(I, 1), J)), I, J, rows=ROWS - 1)
+    part = copy(Ref("t", (shifted(ROW, 1), COLUMN)), ROW, COLUMN, rows=ROWS - 1)
     assert checked([first(), part], (ROWS - 1, COLUMNS), dict(FULL)) == 2
-    border = copy(Ref("t", (shifted(I, -1), J), 7.0), I, J, rows=ROWS + 2)
+    border = copy(Ref("t", (shifted(ROW, -1), COLUMN), 7.0), ROW, COLUMN, rows=ROWS + 2)
     assert checked([first(), border], (ROWS + 2, COLUMNS), dict(FULL)) == 2
-    rolled = copy(Ref("t", (shifted(I, -1), J), 7.0), I, J)
+    rolled = copy(Ref("t", (shifted(ROW, -1), COLUMN), 7.0), ROW, COLUMN)
     assert checked([first(), rolled], (ROWS, COLUMNS), dict(FULL)) == 2
 
 
@@ -125,23 +125,25 @@ def test_copies_of_a_part_or_with_a_border_stay() -> None:
 def test_values_are_rounded_as_before(func: str) -> None:
     """A sum is stored in half precision in between, a truth is the same in every dtype; only outputs take it so."""
     temps = {"t": Info((ROWS, COLUMNS), "float16")}
-    assert checked([first(func), copy(T, I, J)], (ROWS, COLUMNS), temps) == (1 if func == "lt" else 2)
+    assert checked([first(func), copy(T, ROW, COLUMN)], (ROWS, COLUMNS), temps) == (1 if func == "lt" else 2)
     temps = {"t": Info((ROWS, COLUMNS), "float16"), "u": Info((ROWS, COLUMNS), "float32")}
-    last = Loop(AXES, Ref("y", (I, J)), "add", (Ref("u", (I, J)), 1.0))
-    assert checked([first(func), copy(T, I, J, tensor="u"), last], (ROWS, COLUMNS), temps) == 3
+    last = Loop(AXES, Ref("y", (ROW, COLUMN)), "add", (Ref("u", (ROW, COLUMN)), 1.0))
+    assert checked([first(func), copy(T, ROW, COLUMN, tensor="u"), last], (ROWS, COLUMNS), temps) == 3
 
 
 def test_a_copy_that_runs_backwards_stays() -> None:
     backwards = Linear.from_terms({"i": -1}, ROWS - 1)
-    assert checked([first(), copy(T, backwards, J)], (ROWS, COLUMNS), dict(FULL)) == 2
-    assert checked([first(), copy(Ref("t", (backwards, J)), I, J)], (ROWS, COLUMNS), dict(FULL)) == 2
+    assert checked([first(), copy(T, backwards, COLUMN)], (ROWS, COLUMNS), dict(FULL)) == 2
+    assert checked([first(), copy(Ref("t", (backwards, COLUMN)), ROW, COLUMN)], (ROWS, COLUMNS), dict(FULL)) == 2
 
 
 def test_sums_stay_contiguous() -> None:
     """A sum over rows goes on in memory, which a transposing copy would end."""
-    total = Loop({"k": Extent(2, True), "i": Extent(ROWS), "j": Extent(COLUMNS)}, T, "copy", (Ref("x", (I, J)),), "sum")
-    assert checked([total, copy(T, J, I)], (COLUMNS, ROWS), dict(FULL)) == 2
-    assert checked([total, copy(T, I, J)], (ROWS, COLUMNS), dict(FULL)) == 1
+    total = Loop(
+        {"k": Extent(2, True), "i": Extent(ROWS), "j": Extent(COLUMNS)}, T, "copy", (Ref("x", (ROW, COLUMN)),), "sum"
+    )
+    assert checked([total, copy(T, COLUMN, ROW)], (COLUMNS, ROWS), dict(FULL)) == 2
+    assert checked([total, copy(T, ROW, COLUMN)], (ROWS, COLUMNS), dict(FULL)) == 1
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -152,12 +154,12 @@ def test_the_order_of_loops_stays(seed: int) -> None:
     temps: dict[str, Info] = {}
     count = rng.randint(1, 4)
     for part in range(count):
-        target = shifted(I, part * ROWS)
+        target = shifted(ROW, part * ROWS)
         if rng.random() < 0.3:
-            loops.append(Loop(AXES, Ref("y", (target, J)), "add", (Ref("x", (I, J)), float(part))))
+            loops.append(Loop(AXES, Ref("y", (target, COLUMN)), "add", (Ref("x", (ROW, COLUMN)), float(part))))
             continue
         name = f"t{part}"
         temps[name] = Info((ROWS, COLUMNS), "float32")
         loops.insert(0, first(name=name))
-        loops.append(copy(Ref(name, (I, J)), target, J))
+        loops.append(copy(Ref(name, (ROW, COLUMN)), target, COLUMN))
     assert checked(loops, (count * ROWS, COLUMNS), temps) == count
