@@ -7,7 +7,8 @@ of that cell holds it. All that this element alone takes is in the memories at t
 - one point of the stationary operand, where the matrix engine multiplies;
 - in local memory, what the element reads of each input that is not streamed, and the element, unless it takes the
   place of an input;
-- in shared memory, each of those boxes that no core can have made, and each output of the graph, one at a time;
+- in shared memory, each of those boxes that no core can have made, one at a time, but together those that no other
+  operator reads, with the element if it is an output of the graph;
 - in main memory, constants, inputs and outputs of the graph, each as a whole.
 
 Which engine multiplies is no decision of a plan: the matrix engine, if it has a rate for both operands.
@@ -109,11 +110,17 @@ def _of_operator(op: Op, graph: Graph, machine: Machine) -> Iterator[_Need]:
 def _crossing(op: Op, graph: Graph, machine: Machine, from_outside: frozenset[str] | set[str]) -> Iterator[_Need]:
     """The shared memory, for what reaches or leaves the chip there."""
     parts = op_boxes(op, graph.tensor, middle_element(op, graph)).tensors
-    for name in dict.fromkeys((*op.inputs, op.output)):
-        if name in parts and (name in from_outside or name in graph.output_tensors):
-            need = _bytes(graph, machine, "shared", name, parts[name])
-            what = f"operator {op.name}: the part of {name} that one element of the result takes needs"
-            yield _Need("shared", what, need, "split the operator in the model, use a narrower precision")
+    need = {
+        name: _bytes(graph, machine, "shared", name, parts[name])
+        for name in dict.fromkeys((*op.inputs, op.output))
+        if name in parts and (name in from_outside or name in graph.output_tensors)
+    }
+    # What nothing else reads comes when the operator runs, which is when its result goes.
+    together = [n for n in need if (n in from_outside and len(graph.consumers[n]) == 1) or n == op.output]
+    for names in dict.fromkeys((tuple(together), *((name,) for name in need))):
+        what = f"operator {op.name}: what one element of its result takes of {' and '.join(names)} needs"
+        size = sum(need[name] for name in names)
+        yield _Need("shared", what, size, "split the operator in the model, use a narrower precision")
 
 
 def _bytes(graph: Graph, machine: Machine, role: Role, name: str, box: Box) -> int:

@@ -161,7 +161,10 @@ def test_a_shared_memory_that_holds_a_few_elements_will_do(strategy: Strategy) -
 def test_a_shared_memory_that_does_not_hold_one_element_is_refused(strategy: Strategy) -> None:
     """Nine positions of the image, with eight channels of four bytes."""
     message = refusal(network(), with_capacity("shared", 256), strategy)
-    assert message.startswith("operator stem: the part of x ") and "288 bytes of LLB, 32 more than the 256" in message
+    assert (
+        message.startswith("operator stem: what one element of its result takes of x ")
+        and "288 bytes of LLB, 32 more than the 256" in message
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -75,7 +75,7 @@ def least(graph: Graph, machine: Machine, op: Op, element: Box) -> dict[str, int
     return {
         "accumulator": max(live, default=0),
         "local": sum(size("local", n, dtype) for n, dtype in data.items()),
-        "shared": max(size("shared", n, dtype) for n, dtype in data.items()),
+        "shared": sum(size("shared", n, dtype) for n, dtype in data.items()),
     }
 
 

@@ -86,7 +86,7 @@ def product() -> Graph:
     ("role", "need", "what"),
     [
         ("main", 8 * 100 * 4 + 100 * 8 * 4 + 8 * 4 + 8 * 8 * 4, "constants, inputs and outputs"),
-        ("shared", 416, "operator matmul: the part of x "),
+        ("shared", 416 + 32, "operator matmul: what one element of its result takes of x and matmul"),
         ("local", 416 + 32 + 32, "operator matmul: one element of its result and what that reads, most of it x"),
         ("accumulator", 32, "operator matmul: the smallest tile on MME"),
         ("weights", 32, "operator matmul: the smallest tile on MME"),
