@@ -76,6 +76,23 @@ def gap(objective: float | None, bound: float | None) -> float | None:
     return 0.0 if objective == bound else abs(objective - bound) / max(abs(objective), 1e-9)
 
 
+def gained(plan: Plan, log: Log) -> str:
+    """How many cycles the search took off the first plan, and when it had the best; empty if no plan was searched for.
+
+    The first plan may have been predicted and the best simulated: then the best can take longer.
+    """
+    plans = [run for run in log.runs if run.model == WHOLE_PLAN and run.objective]
+    if not plans or not plans[0].objective:
+        return ""
+    first, best = round(plans[0].objective), plan.cycles_predicted
+    found = next((run.seconds for run in plans if run.objective == best), None)
+    after = "" if found is None else f", after {found:.1f} s"
+    if best == first:
+        return f"the first plan is the best{after}"
+    change = f"{abs(first - best) / first:.1%} {'fewer' if best < first else 'more'}"
+    return f"{first:,} cycles of the first plan became {best:,}, {change}{after}"
+
+
 def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:
     """One row for each model: first those whose answers are in the plan, then those that only ran."""
     answers = {s.model: (s.status, s.objective, s.bound, s.unit) for s in plan.solved}

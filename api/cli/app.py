@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from ...explain.units import printable
 from ...ir.errors import GirihError
 from .cache_command import cache_command
 from .compile_command import compile_command
@@ -114,7 +115,8 @@ def _main(args: Sequence[str] | None) -> NoReturn:
         _interrupted(words, received)
     except GirihError as error:
         _debug()
-        click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {error}", err=True)
+        # Names in a message are those of files, and may hold whatever moves the cursor.
+        click.echo(printable(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {error}"), err=True)
         _fail(words, error.exit_code, str(error))
     except Exception as error:
         _debug()

@@ -189,7 +189,10 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
 
 
 def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
+    from ...explain.model_answers import gained
+
     plan = compiled.plan
+    gain = gained(plan, compiled.log)
     ratio = plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
     stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
     hosts = sum(1 for op in compiled.graph.ops if op.host)
@@ -203,6 +206,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
         f"search: {compiled.log.status}{kept}, {compiled.log.reason}",
+        *([f"gained: {gain}"] if gain else []),
         f"seconds: {stages}",
         *(f"warning: {warning}" for warning in compiled.warnings),
         f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "

@@ -114,6 +114,8 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
             raise UsageError(f"there is no queue {queue!r}; the queues are {known}")
         queues, streams = program.queues, program.streams
         program = replace(program, queues=tuple(queues[i] for i in chosen), streams=tuple(streams[i] for i in chosen))
+    # Names of operators are the network's: one with a line break would look like an instruction.
+    program = replace(program, ops=tuple(replace(op, name=printable(op.name)) for op in program.ops))
     text = disassemble(program, tuple(m.name for m in package.machine.memories))
     queues = plural(len(program.queues), "queue")
     summary = f"{plural(program.instructions, 'instruction')} in {queues} for {program.machine}"

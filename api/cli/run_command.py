@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...explain.units import printable
 from ..check import nan_counts
 from .output import JSON_OPTION, emit, reserved_stdout
 
@@ -105,7 +106,7 @@ def run_command(
         result.verify()
     except CheckError as error:
         emit(as_json, {**data, "error": str(error)}, _text(package, result, seconds))
-        click.echo(f"girih: check failed: {error}", err=True)
+        click.echo(printable(f"girih: check failed: {error}"), err=True)
         ctx.exit(error.exit_code)
     emit(as_json, data, _text(package, result, seconds))
 
@@ -155,7 +156,7 @@ def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
     run, check = result.trace.summary, result.check
     share = run.npu
     lines = [f"engines ran {share.macs:.1%} of MACs and {share.elements:.1%} of element operations"]
-    lines += [f"violation: {v}" for v in run.violations[:_VIOLATIONS_SHOWN]]
+    lines += [printable(f"violation: {v}") for v in run.violations[:_VIOLATIONS_SHOWN]]
     for name, count in nan_counts(result.outputs).items():
         lines.append(f"output {name!r}: {count:,} of {result.outputs[name].size:,} elements are NaN")
     if check:
@@ -167,7 +168,7 @@ def _text(compiled: Compiled, result: Result, seconds: dict[str, float]) -> str:
     rate = f", {run.items_per_second:,.1f} items/s" if run.items_per_second else ""
     verdict = "" if check is None and result.passed else " passed;" if result.passed else " FAILED;"
     lines.append(
-        f"{compiled.graph.name} on {run.machine}:{verdict} {run.cycles:,} cycles{ratio}, "
+        f"{printable(compiled.graph.name)} on {run.machine}:{verdict} {run.cycles:,} cycles{ratio}, "
         f"{run.seconds * 1e3:.3f} ms{rate}, {run.violation_count} violations, simulated in {seconds['total']:.1f} s"
     )
     return "\n".join(lines)

@@ -16,7 +16,7 @@ from girih.api.compile import Compiled
 from girih.explain import explain
 from girih.explain.cycles.engine_loads import engine_loads
 from girih.explain.memory_use import memory_rows, peak_of, traffic_rows
-from girih.explain.model_answers import gap, model_rows
+from girih.explain.model_answers import gained, gap, model_rows
 from girih.explain.report import Report
 from girih.explain.text import short, table
 from girih.ir.errors import UsageError
@@ -25,6 +25,7 @@ from girih.ir.plan import Plan, Prediction, Solved
 from girih.ir.program import Program
 from girih.ir.trace import Trace
 from girih.simulator import simulate
+from girih.solver.options import ModelRun
 from tests.support.compiled import LOG, compiled_residual
 
 
@@ -275,3 +276,22 @@ def test_short_keeps_both_ends() -> None:
     assert len(short("x" * 100)) == 48
     assert short("begin" + "x" * 100 + "end").startswith("begin")
     assert short("begin" + "x" * 100 + "end").endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("plans", "best", "text"),
+    [
+        ([], 100, ""),
+        ([(100.0, 0.5)], 100, "the first plan is the best, after 0.5 s"),
+        (
+            [(1000.0, 0.5), (900.0, 1.25), (950.0, 2.0)],
+            900,
+            "1,000 cycles of the first plan became 900, 10.0% fewer, after 1.2 s",
+        ),
+        ([(1000.0, None), (1100.0, None)], 1100, "1,000 cycles of the first plan became 1,100, 10.0% more"),
+    ],
+)
+def test_what_a_search_gained(plans: list[tuple[float, float | None]], best: int, text: str) -> None:
+    runs = tuple(ModelRun("plan", "feasible", cycles, 1.0, seconds, 0.0, "cycles") for cycles, seconds in plans)
+    compiled = compiled_residual()
+    assert gained(replace(compiled.plan, cycles_predicted=best), replace(LOG, runs=runs)) == text

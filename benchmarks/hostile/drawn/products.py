@@ -110,6 +110,8 @@ def pool(draft: Draft) -> object:
         return draft.node(rng.choice(("GlobalAveragePool", "GlobalMaxPool")), [value])
     window = _window(rng, value.shape[2:])
     ceil = int(rng.random() < 0.3) if "auto_pad" not in window else None
+    if "auto_pad" in window:
+        window.pop("dilations", None)  # ONNX Runtime pads as if there were none.
     if rng.random() < 0.5:
         return draft.node("MaxPool", [value], ceil_mode=ceil, **window)
     window.pop("dilations", None)
