@@ -98,7 +98,7 @@ def inline(
                     onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
                 )
             work = inliner.inline_selected_functions(typed, functions, exclude=False, inline_schema_functions=True)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError, shape_inference.InferenceError) as error:
             raise UnsupportedError(f"{', '.join(o for _, o in functions)}: cannot be expanded ({error})") from error
         del work.graph.value_info[:]
         if [id_of(n) for n in work.graph.node] == [id_of(n) for n in before]:

@@ -161,6 +161,9 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
         model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError as error:
         raise UsageError(f"the model is inconsistent: {str(error).strip().splitlines()[-1]}") from error
+    except MemoryError as error:
+        # ONNX holds the values of what it takes for a shape, however long it is.
+        raise UsageError("the model has a value that is too large for its shapes to be inferred") from error
     infos: dict[str, Info] = {}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         info = info_of(value.type)

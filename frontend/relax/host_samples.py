@@ -125,7 +125,7 @@ def _spread(nest: _Nest, dims: dict[Any, int]) -> bool:
         return False
     batch = nest.batch_loop(loads[0].source, loads[0].indices, dims[loads[0].source])
     for store in new:
-        places = [d for d, index in enumerate(store.indices) if nest.loop_of.get(index, index) == batch]
+        places = [d for d, index in enumerate(store.indices) if nest.loop_of.get(index, index).same_as(batch)]
         if len(places) != 1:
             raise _Unproven
         dims[store.buffer] = places[0]

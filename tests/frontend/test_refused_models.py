@@ -11,6 +11,7 @@ import pytest
 from onnx import external_data_helper, helper
 
 from girih.frontend import import_onnx
+from girih.frontend.onnx import prepare
 from girih.frontend.onnx.dims import bind
 from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model
@@ -167,6 +168,24 @@ def test_tensors_without_elements() -> None:
     )
     with pytest.raises(UnsupportedError, match="node 'none': Slice of tensors without elements"):
         import_onnx(m.build(m.node("Relu", x)))
+
+
+def test_a_function_among_nodes_of_a_domain_that_is_not_imported() -> None:
+    model = three_nodes()
+    model.graph.node[0].domain = "com.microsoft"
+    model.graph.node[2].op_type = "Celu"
+    with pytest.raises((UsageError, UnsupportedError), match=r"com\.microsoft"):
+        import_onnx(model)
+
+
+def test_values_that_are_too_large_for_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object, **__: object) -> onnx.ModelProto:
+        raise MemoryError
+
+    model = simple()
+    monkeypatch.setattr(prepare.shape_inference, "infer_shapes", exhausted)
+    with pytest.raises(UsageError, match="a value that is too large for its shapes to be inferred"):
+        import_onnx(model)
 
 
 def test_names_that_clash_are_kept_apart() -> None:

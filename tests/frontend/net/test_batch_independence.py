@@ -56,6 +56,13 @@ def test_what_host_kernels_say_of_samples(nodes: str) -> None:
     assert import_onnx(model, batch=8, clusters=4).replicas == ON_THE_HOST[nodes]
 
 
+def test_a_host_kernel_that_writes_at_a_constant_index() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 1] x) => (y) {
+        k = Constant <value = int64 {1}> () y = CumSum (x, k) }"""
+    graph = import_onnx(onnx.parser.parse_model(text), batch=8, clusters=4)
+    assert graph.outputs[0].shape == (8, 1)
+
+
 THE_SIZE_COUNTS = {
     "a number": "f = Cast <to = 1> (n) y = Div (x, f)",
     "which sample it is": "r = Range (zero, n, one) f = Cast <to = 1> (r) u = Unsqueeze (f, at) y = Add (x, u)",
