@@ -8,9 +8,10 @@ Durations of single instructions are those of :mod:`girih.ir.isa.timing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import NamedTuple
 
 from ...ir.box import Box, full, is_empty, shape_of, volume
 from ...ir.graph import DTYPES, Access, Stage
@@ -31,7 +32,8 @@ class EngineTime:
     """What instructions take of one engine: ``busy`` cycles in all; the last result is visible ``latency`` later.
 
     ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
-    that the memory of a matrix engine's results takes to write them once.
+    that the memory of a matrix engine's results takes to write them once. ``traffic``: of each operand, its tensor and
+    the bytes that its memory serves.
     """
 
     instructions: int
@@ -39,6 +41,7 @@ class EngineTime:
     latency: int
     fill: int = 0
     sums: int = 0
+    traffic: tuple[tuple[str, float], ...] = ()
 
 
 def element_strides(box: Box) -> tuple[int, ...]:
@@ -82,6 +85,11 @@ class _Nest:
         """Whether some elements of what is written are not, so that they must be set before."""
         return not self.covered or bool(self.guarded)
 
+    def elements(self, operand: int, form: VectorForm) -> int:
+        """How many elements instructions take of an operand: one that stays where it is, once in each of them."""
+        moving = self.strides[operand]
+        return prod(e for a, e in enumerate(self.extents) if moving[a] or a not in form.loops)
+
 
 def _dimensions(access: Access, points: Box, layout: StageBuffers) -> tuple[Dimension, ...]:
     """All dimensions of an operand, over loops that count from the first of ``points``."""
@@ -124,18 +132,21 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) 
     steps = prod(nest.extents)
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, special=special)
-        demands = [_demand(access, points, layout, steps) for access in (stage.write, *reads)]
+        operands = enumerate((stage.write, *reads))
+        demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
         return _limited(engine, _sum(form, fill if nest.partial else None), demands)
     started = stage.start is not None
-    sources = [_demand(access, points, layout, steps) for access in reads]
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
         first = elementwise_form(engine, nest.extents, "float32", special=special)
         form = _reduction(engine, nest, dtype, "float32")
+        sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, fill if nest.partial else None)
         return _limited(engine, (instructions + form.instructions, busy + form.busy), sources)
     form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
     window = _window(engine, stage, nest, dtypes, fill, form.busy)
+    visited = [steps if window is not None else nest.elements(o + 1, form) for o in range(len(reads))]
+    sources = [_demand(read, points, layout, elements) for read, elements in zip(reads, visited, strict=True)]
     if window is not None or form.folds:
         return _limited(engine, window or _sum(form, fill if started or nest.partial else None), sources)
     # One instruction for each point of the reduction reads and writes all sums.
@@ -143,11 +154,12 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) 
     return _limited(engine, _sum(form, fill if started or nest.partial else None), [*sources, sums])
 
 
-def _limited(engine: Engine, form: tuple[int, int], demands: Sequence[tuple[Memory, float, int]]) -> EngineTime:
+def _limited(engine: Engine, form: tuple[int, int], demands: Sequence[_Demand]) -> EngineTime:
     """(instructions, busy cycles) at the pace of the banks that serve them."""
     instructions, busy = form
     issue = instructions * engine.issue
-    return EngineTime(instructions, issue + max(busy - issue, ceil(bank_cycles(demands))), engine.latency)
+    busy = issue + max(busy - issue, ceil(_bank_cycles(demands)))
+    return EngineTime(instructions, busy, engine.latency, traffic=_traffic(demands))
 
 
 def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
@@ -218,21 +230,39 @@ def matrix_run(
     issue = form.instructions * engine.issue
     return EngineTime(
         form.instructions,
-        issue + max(form.busy - issue, ceil(bank_cycles(demands))),
+        issue + max(form.busy - issue, ceil(_bank_cycles(demands))),
         engine.latency,
         form.instructions * matrix_fill(engine, *form.shape),
-        ceil(bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
+        ceil(_bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
+        _traffic(demands),
     )
 
 
-def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) -> tuple[Memory, float, int]:
-    """The memory of an operand, the bytes of so many ``elements``, and the bytes from the first to the last of them."""
+class _Demand(NamedTuple):
+    """Of an operand: its tensor, the memory, the bytes that it serves, and those from the first to the last of them."""
+
+    tensor: str
+    memory: Memory
+    served: float
+    covered: int
+
+
+def _bank_cycles(demands: Iterable[_Demand]) -> float:
+    return bank_cycles((d.memory, d.served, d.covered) for d in demands)
+
+
+def _traffic(demands: Iterable[_Demand]) -> tuple[tuple[str, float], ...]:
+    return tuple((d.tensor, d.served) for d in demands)
+
+
+def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) -> _Demand:
+    """What an operand of so many ``elements`` asks of its memory."""
     box, dtype, memory = layout[access.tensor]
     first_to_last = 1
     for index, span, step in zip(access.index, box, element_strides(box), strict=True):
         covered = index.over(points)
         first_to_last += max(0, min(covered.hi, span.hi) - max(covered.lo, span.lo) - 1) * step
-    return memory, float(elements * DTYPES[dtype]), first_to_last * DTYPES[dtype]
+    return _Demand(access.tensor, memory, float(elements * DTYPES[dtype]), first_to_last * DTYPES[dtype])
 
 
 @dataclass(frozen=True)

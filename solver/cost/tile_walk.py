@@ -25,17 +25,35 @@ from .transfers import Copies
 
 
 @dataclass(frozen=True)
+class Work:
+    """Instructions for a stage of a tile: busy cycles of the engine, and bytes that memories serve for each operand.
+
+    An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`.
+    """
+
+    busy: int
+    traffic: tuple[tuple[int, float], ...]
+
+    @staticmethod
+    def of(run: EngineTime, op: Op) -> Work:
+        position = {name: number for number, name in enumerate(tensor_names(op))}
+        return Work(run.busy, tuple((position[tensor], served) for tensor, served in run.traffic))
+
+
+@dataclass(frozen=True)
 class TileTiming:
     """Busy cycles for one tile: vector stages before the contraction, each reduce tile, vector stages after it.
 
     Those after it fall into ``drain``, up to the last that reads the contraction's result, and ``finish``. Without a
-    matrix engine all is ``finish``.
+    matrix engine all is ``finish``. ``products`` and ``stages`` are what the engines do for it.
     """
 
     before: int
     matrix: tuple[int, ...]
     drain: int
     finish: int
+    products: tuple[Work, ...]
+    stages: tuple[Work, ...]
 
     @property
     def vector(self) -> int:
@@ -197,6 +215,7 @@ class TileWalks:
         before = drain = finish = 0
         result = op.stages[op.contraction].write.tensor if tile is not None and op.contraction is not None else ""
         matrix: list[EngineTime] = []
+        stages: list[Work] = []
         for position, stage in enumerate(op.stages):
             stage_points = points[position].box(index)
             if is_empty(stage_points):
@@ -205,13 +224,15 @@ class TileWalks:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
             run = vector_run(vector, stage, stage_points, layout)
+            stages.append(Work.of(run, op))
             if tile is not None and not matrix:
                 before += run.busy
                 continue
             finish += run.busy
             if any(read.tensor == result for read in stage.reads):
                 drain, finish = drain + finish, 0
-        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish)
+        products = tuple(Work.of(run, op) for run in matrix)
+        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish, products, tuple(stages))
 
     def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""

@@ -10,13 +10,15 @@ target is free:
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
-they issue broadcasts in turn. An instruction or a copy goes at the pace of the banks that serve it, and the matrix
-engine waits for loads into the banks that it reads weights from; other conflicts are not predicted.
+they issue broadcasts in turn. An instruction goes at the pace of the banks that hold its operands, and so do the matrix
+and the vector engine that meet on them (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that
+it reads weights from. Other conflicts with copies are not predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.box import Box, Span
+from ...ir.equivalence import tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
@@ -31,6 +34,7 @@ from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
+from .bank_conflicts import BankConflicts, BankDemand, OperatorBanks, Place
 from .data_movement import Movement
 from .link_sharing import Area
 from .weight_buffer import Arrivals, WeightBuffer
@@ -48,6 +52,23 @@ class PredictedTimeline:
 def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
     return _Simulation(graph, cells, machine, plan, walks).run()
+
+
+_EngineWork = tuple[float, float, BankDemand]
+"""A span of an engine's work: since when, until when, and what it asked of banks."""
+MOST_MEETINGS = 16
+"""Spans of work of one engine that the other can meet; chosen, not measured."""
+
+
+def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
+    """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core."""
+    places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
+    for b in plan.local:
+        if machine.memory[b.memory].role != "weights":
+            size = b.bytes // b.depth
+            versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
+            places[b.segment, "" if b.use == "data" else b.op, b.name] = versions
+    return places
 
 
 @dataclass
@@ -79,6 +100,11 @@ class _Simulation:
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
+        self.conflicts = BankConflicts(machine)
+        self._matrix_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
+        self._vector_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
+        self._places = _places(machine, plan)
+        self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
     def run(self) -> PredictedTimeline:
         predictions: list[Prediction] = []
@@ -203,16 +229,22 @@ class _Simulation:
         matrix_latency = self.machine.engine_for("matrix").latency
         vector_latency = self.machine.engine_for("vector").latency
         matrix, vector = self.matrix, self.vector
+        banks = self._operator_banks(step, op, walk)
+        versions_of_banks = len(banks.slower)
         done: list[float] = []
         first: float | None = None
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
+            own = index % versions_of_banks
+            matrix_slower, vector_slower = banks.slower[own][number]
             result = 0.0
             if kind.before:
                 vector = max(vector, vector_ready[index], target, free[version])
                 first = vector if first is None else first
-                vector += kind.before
+                begun = vector
+                vector += kind.before * (1.0 + vector_slower)
+                vector, matrix = self._on_vector(begun, vector, matrix, banks.vector[own])
                 result = vector + vector_latency
             if weights is not None and kind.matrix:
                 ready = max(result, matrix_ready[index], free[version])
@@ -223,17 +255,21 @@ class _Simulation:
                 for part, busy in enumerate(kind.matrix):
                     matrix = max(matrix, ready, weights.claim(index, part))
                     first = matrix if first is None else first
-                    matrix = weights.multiply(matrix, busy)
+                    begun = matrix
+                    matrix = weights.multiply(matrix, busy * (1.0 + matrix_slower))
+                    matrix, vector = self._on_matrix(begun, matrix, vector, banks.matrix[own])
                     weights.release(matrix + matrix_latency)
                 result = matrix + matrix_latency
                 free[version] = result
             if kind.drain or kind.finish:
                 vector = max(vector, vector_ready[index], target, result)
                 first = vector if first is None else first
-                vector += kind.drain
+                begun = vector
+                vector += kind.drain * (1.0 + vector_slower)
                 if kind.drain:
                     free[version] = vector + vector_latency
-                vector += kind.finish
+                vector += kind.finish * (1.0 + vector_slower)
+                vector, matrix = self._on_vector(begun, vector, matrix, banks.vector[own])
                 result = vector + vector_latency
             if not kind.matrix and not kind.vector:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
@@ -247,6 +283,40 @@ class _Simulation:
         for area in (*used, *(area for versions in scratch for area in versions)):
             area.use(stop)
         return stop if first is None else first, stop
+
+    def _on_matrix(self, start: float, stop: float, vector: float, demand: BankDemand) -> tuple[float, float]:
+        """The ends of both engines if the matrix engine works in this time."""
+        lost = self._lost(start, stop, demand, reversed(self._vector_work))
+        self._matrix_work.append((start, stop + lost, demand))
+        return stop + lost, vector + lost
+
+    def _on_vector(self, start: float, stop: float, matrix: float, demand: BankDemand) -> tuple[float, float]:
+        """The ends of both engines if the vector engine works in this time."""
+        lost = self._lost(start, stop, demand, reversed(self._matrix_work))
+        self._vector_work.append((start, stop + lost, demand))
+        return stop + lost, matrix + lost
+
+    def _lost(self, start: float, stop: float, demand: BankDemand, others: Iterable[_EngineWork]) -> float:
+        """Cycles that each of two engines loses while both work, since they meet on banks."""
+        lost = 0.0
+        for begun, ended, asked in others:
+            if ended <= start:
+                break
+            both = min(stop, ended) - max(start, begun)
+            if both > 0.0:
+                lost += both * self.conflicts.lost(demand, asked)
+        return lost
+
+    def _operator_banks(self, step: _Step, op: Op, walk: TileWalk) -> OperatorBanks:
+        key = (step.segment, op.name, id(walk))
+        if key not in self._banks:
+            whole = {name: parent for parent, names in self._inside(step.segment).items() for name in names}
+            places: list[tuple[Place, ...]] = []
+            for name in tensor_names(op):
+                data = self._places.get((step.segment, "", whole.get(name, name)))
+                places.append(data or self._places.get((step.segment, op.name, name), ()))
+            self._banks[key] = self.conflicts.operator(walk, places)
+        return self._banks[key]
 
     def _producers(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
         """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""

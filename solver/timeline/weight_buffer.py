@@ -78,7 +78,7 @@ class WeightBuffer:
         area.use(area.ready)
         return area.ready
 
-    def multiply(self, start: float, busy: int) -> float:
+    def multiply(self, start: float, busy: float) -> float:
         """When the matrix engine, ``busy`` for so long alone, is done with what was claimed last."""
         stop = start + busy + self._delay
         self._delay = 0.0

@@ -1,0 +1,73 @@
+"""What operands and engines that meet on banks cost in the predicted timeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan
+from girih.ir.semantics.cell import Cells
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.timeline.bank_conflicts import BankConflicts, BankDemand
+from girih.solver.timeline.predict import predict
+from tests.support import graphs
+from tests.support.plans.plain_plans import plain_plan
+
+
+def with_local(machine: Machine, **changes: int) -> Machine:
+    """The machine with another local memory."""
+    memories = tuple(replace(m, **changes) if m.role == "local" else m for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+def added(machine: Machine, apart: bool) -> tuple[int, int, Plan]:
+    """Predicted and simulated cycles of a sum of two tensors, in banks of their own or as they are placed."""
+    net = graphs.Net("sum", "float32")
+    net.elementwise("y", "add", net.input("a", 8, 128), net.input("b", 8, 128))
+    graph = net.graph()
+    plan = plain_plan(graph, machine)
+    if apart:
+        bank = machine.role("local").capacity // machine.role("local").banks
+        plan = replace(plan, local=tuple(replace(b, address=n * bank) for n, b in enumerate(plan.local)))
+    predicted = predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine)).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    return predicted, simulated, plan
+
+
+@pytest.mark.parametrize(("apart", "slower"), [(True, 1), (False, 3)])
+def test_operands_of_one_instruction_slow_it_if_they_are_in_one_bank(apart: bool, slower: int) -> None:
+    # 8 lanes of 4 bytes take what a bank serves; three operands in one bank take it three times.
+    machine = with_local(load_machine("tiny"), bytes_per_cycle=32)
+    predicted, simulated, plan = added(machine, apart)
+    fast = added(with_local(load_machine("tiny"), bytes_per_cycle=1024), apart)[1]
+    body = 8 * 128 // machine.cores // 8
+    assert simulated == fast + (slower - 1) * body, plan.local
+    assert abs(predicted - simulated) <= 4
+
+
+def test_engines_that_meet_on_a_bank_share_what_it_serves() -> None:
+    machine = with_local(load_machine("tiny"), bytes_per_cycle=32)
+    conflicts = BankConflicts(machine)
+    matrix, vector = BankDemand({("L1", 0): 24.0}), BankDemand({("L1", 0): 24.0, ("L1", 1): 32.0})
+    assert conflicts.lost(matrix, vector) == pytest.approx(1 - 32 / 48)
+    assert conflicts.lost(matrix, BankDemand({("L1", 1): 32.0})) == 0.0
+    assert conflicts.lost(matrix, BankDemand({("L1", 0): 8.0})) == 0.0
+
+
+def test_an_operand_that_stays_where_it_is_is_read_once_by_an_instruction() -> None:
+    # A softmax subtracts the maximum of a row from each of its elements, and divides by one sum.
+    machine = load_machine("tiny")
+    memories = (replace(m, banks=1, bytes_per_cycle=32) if m.scope == "core" else m for m in machine.memories)
+    machine = replace(machine, memories=tuple(memories))
+    net = graphs.Net("softmax", "float32")
+    net.softmax("y", net.input("x", 256, 64))
+    graph = net.graph()
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    predicted = predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine)).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.02 * simulated, (predicted, simulated)
