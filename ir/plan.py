@@ -133,9 +133,9 @@ class SharedBuffer:
 
     ``ring_position`` is for constants that do not fit at once and pass through a circular buffer: all their buffers
     live in the one slot that uses them, and are fetched in the order of the list, each when the first tile needs the
-    position ``ring_lead`` before its own, or when the slot begins if there is none. Two of them whose positions differ
-    by more than the lead of the later may share addresses: the later is fetched after the last tile that uses the
-    earlier.
+    position ``ring_lead`` before its own, or when the slot begins if there is none; in the list, neither positions nor
+    those that fetch them go back. Two of them whose positions differ by more than the lead of the later may share
+    addresses: the later is fetched after the last tile that uses the earlier.
     """
 
     tensor: str
@@ -162,9 +162,9 @@ class Transfer:
     A box is moved in portions, one copy for each, in row-major order; ``portion`` is the extent of one in each
     dimension (the last of a dimension can be smaller). Portions of several tensors that one slot loads come evenly
     interleaved, and what several cores load alike is one broadcast (see :mod:`girih.ir.semantics.portions`).
-    ``issuers`` says which of its receivers issues each broadcast of the tensor: the n-th of the segment, over all of
-    its steps, is issued by receiver ``issuers[n % len(issuers)]``, counted modulo their number. A result has none: each
-    core stores its own.
+    ``issuers`` says which of its receivers issues each broadcast of the tensor: the n-th to the same receivers, over
+    all steps of the segment, is issued by receiver ``issuers[n % len(issuers)]``, counted modulo their number. A result
+    has none: each core stores its own.
     """
 
     segment: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -91,6 +92,11 @@ def _check_alone(buffers: list[SharedBuffer]) -> None:
 def _take_turns(a: SharedBuffer, b: SharedBuffer) -> bool:
     early, late = sorted((a, b), key=lambda buffer: buffer.ring_position)
     return a.tensor == b.tensor and a.live == b.live and early.ring_position < late.ring_position - late.ring_lead
+
+
+def _fetched_at(buffer: SharedBuffer) -> int:
+    """The ring position that fetches it."""
+    return max(0, buffer.ring_position - buffer.ring_lead)
 
 
 class _Contents:
@@ -209,6 +215,11 @@ class _Contents:
         """What a core loads is in the buffer: fetched, or written there by those who made it."""
         slot, core = read.slot, read.core
         for buffer, part in self._holding(name, read.box, read.step, slot, f"core {core} reads"):
+            if not buffer.opens_with_slot:
+                _fail(
+                    f"core {core} loads {name} in slot {slot} from {_name(buffer)}, whose ring position "
+                    f"{buffer.ring_position} waits for tiles of weights"
+                )
             if buffer.fetch:
                 continue
             written = self._written(buffer, part, slot)
@@ -249,9 +260,15 @@ class _Contents:
         """Where positions take turns, no core needs one whose place another has taken."""
         for slot in dict.fromkeys(s.slot for s in streams):
             rings = [b for b in self.on_chip.get(name, ()) if b.live == (slot, slot + 1)]
-            late = {b.ring_position: b.ring_lead for b in rings if not b.opens_with_slot}
+            late = {(b.ring_position, b.ring_lead) for b in rings if not b.opens_with_slot}
             if not late:
                 continue
+            for a, b in pairwise(rings):
+                if b.ring_position < a.ring_position or _fetched_at(b) < _fetched_at(a):
+                    _fail(
+                        f"{_name(b)} with ring position {b.ring_position} and lead {b.ring_lead} comes in the list "
+                        f"after one with {a.ring_position} and {a.ring_lead}, and neither may go back"
+                    )
             begins: dict[int, int] = {}
             ends: dict[int, int] = {}
             for stream in (s for s in streams if s.slot == slot):
@@ -263,7 +280,7 @@ class _Contents:
                 for position, when in zip(positions.tolist(), stream.when.tolist(), strict=True):
                     begins[position] = min(begins.get(position, when), when)
                     ends[position] = max(ends.get(position, when), when)
-            for position, lead in sorted(late.items()):
+            for position, lead in sorted(late):
                 # Reaching the position that leads to it, or any later one, fetches it into the place of an older one.
                 fetched = min((t for p, t in begins.items() if p >= position - lead), default=None)
                 needed = max((t for p, t in ends.items() if p < position - lead), default=-1)

@@ -45,16 +45,14 @@ def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class BroadcastTurns:
-    """Who issues the broadcasts of one operand in a segment, one after the other."""
+    """Who issues the broadcasts of one operand in a segment, one after the other; each group of receivers has turns."""
 
     def __init__(self, issuers: Sequence[int]) -> None:
         self._issuers = issuers
-        self._count = 0
+        self._counts: dict[tuple[int, ...], int] = {}
 
     def issuer(self, cores: Sequence[int]) -> int:
-        """The core that issues the next copy to these ``cores``; to one core alone it is that core, and no turn."""
-        if len(cores) == 1:
-            return cores[0]
-        turn = self._issuers[self._count % len(self._issuers)]
-        self._count += 1
-        return cores[turn % len(cores)]
+        """The core that issues the next copy to these ``cores``; to one core alone it is that core."""
+        count = self._counts.get(tuple(cores), 0)
+        self._counts[tuple(cores)] = count + 1
+        return cores[self._issuers[count % len(self._issuers)] % len(cores)]

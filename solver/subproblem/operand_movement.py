@@ -55,10 +55,7 @@ def portion_extents(box: Box, itemsize: int) -> tuple[int, ...]:
 
 
 def _rotations(cores: int) -> Iterator[tuple[int, ...]]:
-    """Issuers of one operand after the other: each core in its turn, beginning with the next one each time.
-
-    So the queues of all cores stay equally long.
-    """
+    """Issuers of one operand after the other: each receiver in its turn, beginning with the next one each time."""
     while True:
         yield from (tuple((first + rank) % cores for rank in range(cores)) for first in range(cores))
 

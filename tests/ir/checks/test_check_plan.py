@@ -449,10 +449,26 @@ def test_rings() -> None:
     third = next(i for i, b in enumerate(plan.shared) if b.ring_position == 2)
     refused(with_shared(plan, third, lambda b: replace(b, ring_position=1)), "share", made)
     refused(with_shared(plan, third, lambda b: replace(b, ring_position=last + 2)), "ring position", made)
+    # What is fetched on the way is fetched in the order of the list.
+    reading = [i for i, b in enumerate(plan.shared) if b.tensor == "fc.w" and b.fetch]
+    backwards = list(plan.shared)
+    backwards[reading[-1]], backwards[reading[-3]] = backwards[reading[-3]], backwards[reading[-1]]
+    refused(replace(plan, shared=tuple(backwards)), "comes in the list after one with", made)
+    # Of two buffers with one position, each is judged by its own lead.
+    twins = [i for i, b in enumerate(plan.shared) if b.ring_position == 2]
+    assert len(twins) == 2
+    for twin in twins:
+        refused(with_shared(plan, twin, lambda b: replace(b, ring_lead=2)), "share|still needed|neither may", made)
     # Walking the columns inside of another loop would need each chunk again.
     tile = replace(plan.segments[0].tiles[0], sizes=(2, 16), order=(0, 1))
     inner = with_tile(plan, "fc", lambda _: tile)
     refused(inner, "is still needed at step", made)
+
+
+def test_data_does_not_wait_for_tiles_of_weights() -> None:
+    plan = valid()
+    number = next(i for i, b in enumerate(plan.shared) if b.fetch and b.live[1] - b.live[0] == 1 and b.tensor == "x")
+    refused(with_shared(plan, number, lambda b: replace(b, ring_position=1)), "waits for tiles of weights")
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,19 @@ def test_cells_run_where_the_plan_says() -> None:
 
 def test_receivers_issue_broadcasts_in_turn() -> None:
     turns = BroadcastTurns((0, 2, 1))
-    # What goes to one core takes no turn; a group of two has no third receiver, so that 2 is its first.
-    assert [turns.issuer(cores) for cores in ([4, 5, 6], [7], [4, 5], [1, 2, 3], [0, 1])] == [4, 7, 4, 2, 0]
+    first, second, pair = [4, 5, 6], [1, 2, 3], [4, 5]
+    # Each group of receivers has its own turns; one of two has no third receiver, so that 2 is its first.
+    groups = (first, second, [7], first, second, pair, first, pair, [7], first)
+    assert [turns.issuer(cores) for cores in groups] == [4, 1, 7, 6, 3, 4, 5, 4, 7, 4]
+
+
+@given(st.integers(1, 8), st.integers(1, 5))
+def test_a_rotation_lets_all_receivers_issue_as_many(cores: int, rounds: int) -> None:
+    turns = BroadcastTurns(tuple(range(cores)))
+    for group in ([*range(cores)], [*range(cores // 2)], [*range(cores // 2, cores)]):
+        if group and cores % len(group) == 0:
+            issued = [turns.issuer(group) for _ in range(rounds * len(group))]
+            assert all(issued.count(core) == rounds for core in group)
 
 
 def test_cores_that_want_the_same_receive_one_copy() -> None:
