@@ -188,6 +188,14 @@ def test_values_that_are_too_large_for_inference(monkeypatch: pytest.MonkeyPatch
         import_onnx(model)
 
 
+def test_a_bias_that_does_not_fit_its_filters() -> None:
+    m = Model()
+    x = m.node("Conv", m.input("x", 1, 3, 6, 6), m.weight("w", 8, 3, 3, 3), m.weight("bias", 5), name="conv")
+    model = m.build(m.node("Mul", x, m.weight("scale", 8, 1, 1)))
+    with pytest.raises(UsageError, match=r"node 'conv': the bias 'bias' has shape \[5\], but the filters give \[8\]"):
+        import_onnx(model)
+
+
 def test_names_that_clash_are_kept_apart() -> None:
     m = Model()
     x = m.node("Relu", m.input("x", 3), name="a/b")
