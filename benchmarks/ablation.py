@@ -6,8 +6,8 @@
 The ten published configurations and ten other networks are planned for two machines: once with all refinements of
 solver/switches.py, and once without each of them. Networks are imported and planned, neither lowered nor simulated. The
 gain of a refinement is the cycles without it over those with it, less one; it stays if it gains at least 1 % in the
-geometric mean or 3 % anywhere. "dma-chunks" is how local loads and stores are cut into copies: that is part of what a
-plan means and no switch, so here it is measured by leaving it out of the meaning.
+geometric mean or 3 % anywhere. "portions" is that loads and stores are cut into several copies: it is no switch, and
+is left out by a patch of the rule that decides it.
 
 The solver's deterministic limits end the search, and its wall clock only far later than otherwise, so that a busy
 machine measures the same; a plan that the wall clock ended all the same is not counted, and planned again next time.
@@ -48,10 +48,10 @@ from girih.solver.options import Options
 from girih.solver.subproblem import operand_movement, time_budget
 from girih.solver.switches import SWITCHES, checked
 
-CHUNKS = "dma-chunks"
+PORTIONS = "portions"
 REFINEMENTS: Mapping[str, str] = {
     **SWITCHES,
-    CHUNKS: "Loads and stores are cut into copies, so that tiles begin early.",
+    PORTIONS: "Loads and stores are cut into copies, so that tiles begin early.",
 }
 MEAN, ANYWHERE = 0.01, 0.03
 """Gains from which on a refinement stays: in the geometric mean, or of one network on one machine."""
@@ -144,9 +144,9 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
     began = time.perf_counter()
-    left_out = [case.without] if case.without not in (None, CHUNKS) else []
+    left_out = [case.without] if case.without not in (None, PORTIONS) else []
     options = Options(case.timeout, disabled=checked(left_out))
-    most = 1 if case.without == CHUNKS else operand_movement.MOST_PORTIONS
+    most = 1 if case.without == PORTIONS else operand_movement.MOST_PORTIONS
     try:
         with patch.object(operand_movement, "MOST_PORTIONS", most):
             planned = plan(divide(graph(case.network), machine), machine, options)

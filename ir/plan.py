@@ -49,14 +49,6 @@ class Tile:
     depth: int = 1
     weight_depth: int = 1
 
-    def __str__(self) -> str:
-        reduced = f", {'x'.join(map(str, self.reduce))} of the reduction" if self.reduce else ""
-        buffers = f", buffers {self.depth} times" + (f", weights {self.weight_depth}" if self.reduce else "")
-        return (
-            f"{self.op}: tiles of {'x'.join(map(str, self.sizes)) or '1'}{reduced} on the {self.engine} engine, loops "
-            f"{' '.join(map(str, self.order))}{buffers if self.engine == 'matrix' else ''}"
-        )
-
     @property
     def cut(self) -> TileCut:
         """What decides the part of each tile, whatever runs it and however often it is held."""
@@ -256,39 +248,7 @@ class Plan:
         return tuple((s, op) for s, step in enumerate(self.steps) for op in self.segments[step.segment].ops)
 
     def __str__(self) -> str:
-        head = (
+        return (
             f"plan ({self.strategy}) for {self.machine}: {len(self.segments)} segments, {len(self.steps)} steps, "
             f"{self.cycles_predicted:,} cycles predicted, at least {self.lower_bound_cycles:,}"
         )
-        return "\n".join([head, *(line for i in range(len(self.segments)) for line in self._segment_lines(i))])
-
-    def _segment_lines(self, number: int) -> list[str]:
-        """A segment, and below it how its operands move."""
-        segment = self.segments[number]
-        cut = (
-            f"  {number}: {segment.ops[0]} .. {segment.ops[-1]} ({len(segment.ops)}), "
-            f"instances {'x'.join(f'{p.parts}@{p.dim}' for p in segment.instances) or '1'}, "
-            f"cores {'x'.join(f'{p.parts}@{p.dim}' for p in segment.cores) or '1'}"
-        )
-        lines = [f"{cut} on {_numbers(self.cell_cores[number])}" if self.cell_cores[number] else cut]
-        lines += [f"    {tile}" for tile in segment.tiles]
-        for move in (t for t in self.transfers if t.segment == number):
-            portion = "x".join(map(str, move.portion)) or "1"
-            way = f"load in portions of {portion}, broadcast by receivers {_numbers(move.issuers)}"
-            lines.append(f"    {move.tensor}: {way if move.issuers else f'store in portions of {portion}'}")
-        for stream in (w for w in self.weight_streams if w.segment == number):
-            shared = f", {stream.prefetch} prefetched, broadcast by receivers {_numbers(stream.issuers)}"
-            way = shared if stream.issuers else ", from local memory"
-            lines.append(f"    {stream.op}: weights to versions {_numbers(stream.versions)}{way}")
-        return lines
-
-
-def _numbers(values: tuple[int, ...]) -> str:
-    """Numbers in order, a run of consecutive ones as ``0-7``."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)

@@ -64,21 +64,23 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
 def plan_command(compiled: Path, output: Path | None, as_json: bool) -> None:
     """Print the decisions that FILE.girih was lowered from, segment by segment.
 
-    How the segment is cut and on which cores it runs; the tiles of each operator; in which portions each tensor is
-    loaded or stored, and which of the cores that receive it issue a broadcast; which versions tiles of weights are
-    brought to. With --json all of the plan, with the address of every buffer.
+    The order of the steps; how each segment is cut and on which cores it runs; the tiles of each operator; in which
+    portions each tensor is loaded or stored, and which of the cores that receive it issue a broadcast; which versions
+    tiles of weights are brought to, and how far ahead circular buffers are fetched. With --json all of the plan, with
+    the address of every buffer.
 
     \b
     Examples:
       girih plan tiny.girih
       girih plan resnet50.girih --json | jq '.weight_streams[] | select(.prefetch > 0)'
     """
+    from ...explain.plan_text import plan_text
     from ...ir.codec import to_json
     from ...ir.files import check_places, write_text
 
     check_places([output], [compiled])
     plan = _load(compiled).plan
-    text = to_json(plan).decode() if as_json else "\n".join(printable(line) for line in str(plan).splitlines())
+    text = to_json(plan).decode() if as_json else plan_text(plan)
     if output is None:
         click.echo(text)
         return

@@ -1,1 +1,1 @@
-"""What a plan's decisions mean for the elements of tensors: boxes, cells, aliases, chunks."""
+"""What a plan's decisions mean for the elements of tensors: boxes, cells, aliases, portions."""

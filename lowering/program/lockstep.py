@@ -170,13 +170,13 @@ class OpWalk:
                     own_buffer = TensorBuffer(memory, (area,), target.address, box, strides)
                     self._build.copy("copy", self._number, name, box, r.core, source, own_buffer)
                 continue
-            source = self._build.resident(self._chunk(name, box))
+            source = self._build.resident(self._weights_buffer(name, box))
             cores = [r.core for r in members]
             kind = "broadcast" if len(cores) > 1 else "copy"
             issuer = self._build.turns(stream).issuer(cores)
             self._build.copy(kind, self._number, name, box, issuer, source, target, sum(1 << c for c in cores))
 
-    def _chunk(self, name: str, box: Box) -> SharedBuffer:
+    def _weights_buffer(self, name: str, box: Box) -> SharedBuffer:
         """The shared buffer with ``box``; reaching a position of a ring fetches those that it leads to."""
         held, _ = self._build.layout.holding(name, box, self._slot)[0]
         for buffer in self._build.layout.shared[name]:

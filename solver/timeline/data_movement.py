@@ -58,7 +58,6 @@ class Movement:
         self.copy_out = self.dma_in = self.dma_out = 0.0
         self.end = 0.0
         """When everything so far is done."""
-        self.busy = dict.fromkeys(("copy in", "copy out", "dma in", "dma out"), 0.0)
         self._plan = plan
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[Area] = deque(maxlen=MOST_DELAYED)
@@ -123,7 +122,6 @@ class Movement:
         move = self.transfers.transfer(("main", "shared"), buffer.box, boxes, dtype)
         start = max(self.dma_in, shared.area.floor, self.stored(buffer.tensor, buffer.box))
         self.dma_in = self.links.body(start + move.issue, move, queue="dma in")
-        self.busy["dma in"] += self.dma_in - start
         shared.area.ready = self.over(self.dma_in + move.latency)
         shared.area.use(shared.area.ready)
         self._fetched.append(shared.area)
@@ -158,7 +156,6 @@ class Movement:
         move = self.transfers.transfer(("shared", "main"), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype)
         start = max(self.dma_out, ready)
         self.dma_out = self.links.body(start + move.issue, move, queue="dma out")
-        self.busy["dma out"] += self.dma_out - start
         stop = self.over(self.dma_out + move.latency)
         shared.area.use(stop)
         self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop))
@@ -171,7 +168,7 @@ class Movement:
         assert parts is not None
         return parts
 
-    def chunk(self, tensor: str, slot: int, box: Box) -> Shared:
+    def weights_buffer(self, tensor: str, slot: int, box: Box) -> Shared:
         """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches what it leads to."""
         waiting = self._phased.get((tensor, slot), [])
         while True:
@@ -190,8 +187,6 @@ class Movement:
         issuer = turns.issuer(cores)
         start = max(self.copy_in[issuer], ready)
         self.copy_in[issuer] = self.links.body(start + move.issue, move)
-        if issuer == 0:
-            self.busy["copy in"] += self.copy_in[issuer] - start
         return self.over(self.copy_in[issuer] + move.latency)
 
     def load(self, segment: int, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
@@ -264,7 +259,6 @@ class Movement:
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
             start = max(self.copy_out, begin)
             self.copy_out = self.links.body(start + move.issue, move, copies, min(copies, together))
-            self.busy["copy out"] += self.copy_out - start
             stop = self.over(self.copy_out + move.latency)
         return stop
 

@@ -18,7 +18,7 @@ it reads weights from. Other conflicts with copies are not predicted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -42,11 +42,10 @@ from .weight_buffer import Arrivals, WeightBuffer
 
 @dataclass(frozen=True)
 class PredictedTimeline:
-    """``cycles`` until everything is done; ``busy`` cycles by queue, of the representative core."""
+    """``cycles`` until everything is done, and when each slot computes."""
 
     cycles: int
     predictions: tuple[Prediction, ...]
-    busy: Mapping[str, int]
 
 
 def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
@@ -95,7 +94,6 @@ class _Simulation:
         self.walks = walks
         self.movement = Movement(graph, machine, plan, walks.copies)
         self.matrix = self.vector = self.host = 0.0
-        self.busy = {"matrix": 0, "vector": 0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
@@ -124,8 +122,7 @@ class _Simulation:
                 predictions.append(Prediction(number, name, int(start), int(stop)))
                 self.movement.end_slot(slot)
                 slot += 1
-        busy = self.busy | {queue: round(cycles) for queue, cycles in self.movement.busy.items()}
-        return PredictedTimeline(round(self.movement.end), tuple(predictions), busy)
+        return PredictedTimeline(round(self.movement.end), tuple(predictions))
 
     def _barrier(self) -> None:
         self.movement.barrier()
@@ -275,8 +272,6 @@ class _Simulation:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
             done.append(result if not done else max(result, done[-1]))
         self.matrix, self.vector = matrix, vector
-        self.busy["matrix"] += walk.matrix_cycles
-        self.busy["vector"] += walk.vector_cycles
         stop = self.movement.over(done[-1] if done else 0.0)
         step.computed[op.output] = (walk, done or [0.0])
         used = [step.local[name] for name in (*op.inputs, op.output) if name in step.local]

@@ -40,6 +40,7 @@ class WeightBuffer:
         self._stream = stream
         self._turns = movement.turns(stream)
         self._versions = versions
+        self._used = sorted(set(stream.versions))
         self._held: list[int | None] = [None] * len(versions)
         self._next = 0
         self._claimed: Area | None = None
@@ -70,7 +71,7 @@ class WeightBuffer:
         self._next += 1
         self._held[version] = key
         area = self._claimed = self._versions[version]
-        if len(self._versions) > 1 and _shares_bank(self._movement.machine, area, self._versions):
+        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [self._versions[v] for v in self._used]):
             self._delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
         free = max(area.floor, area.last)
         move = self._walk.loads[key]
@@ -96,7 +97,7 @@ class WeightBuffer:
             box = intersect(tile, wanted)
             if is_empty(box):
                 continue
-            shared = self._movement.chunk(self._name, self._slot, box)
+            shared = self._movement.weights_buffer(self._name, self._slot, box)
             stop = self._movement.copy(cores, max(free, shared.ready(box)), move, self._turns)
             shared.area.use(stop)
             arrived = max(arrived, stop)
@@ -110,7 +111,6 @@ class WeightBuffer:
         for cores, _, _ in self._groups:
             for core in cores:
                 queues[core] = stop
-        self._movement.busy["copy in"] += stop - start
         local.use(stop + move.latency)
         return self._movement.over(stop + move.latency)
 

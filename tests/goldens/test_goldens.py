@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import girih
+from girih.explain.plan_text import plan_text
 from girih.ir.program import disassemble
 from girih.models import build
 from tests.support.cpsat import unhurried
@@ -29,7 +30,7 @@ def compiled(network: str) -> girih.Compiled:
 def text(network: str, noun: str) -> str:
     found = compiled(network)
     if noun == "plan":
-        return str(found.plan)
+        return plan_text(found.plan)
     if noun == "program":
         return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
     return str(found.explain())

@@ -23,6 +23,7 @@ from girih.api.cli.compile_command import parse_assignments
 from girih.api.cli.operators import REFUSED, operators
 from girih.api.compile import Compiled
 from girih.api.run import Result
+from girih.explain.plan_text import plan_text
 from girih.ir import load_machine
 from girih.ir.codec import from_json
 from girih.ir.counters import Counters
@@ -413,12 +414,12 @@ def test_plan(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path)
     plan = compiled_residual().plan
     code, out, _ = girih(capfd, "plan", compiled)
     assert code == 0
-    assert out == f"{plan}\n"
+    assert out == f"{plan_text(plan)}\n"
     assert "load in portions of" in out and "store in portions of" in out and "weights to versions" in out
     code, out, _ = girih(capfd, "plan", compiled, "--json")
     assert code == 0 and from_json(out.encode(), Plan) == plan
     code, out, _ = girih(capfd, "plan", compiled, "-o", tmp_path / "plan.txt")
-    assert code == 0 and (tmp_path / "plan.txt").read_text() == f"{plan}\n"
+    assert code == 0 and (tmp_path / "plan.txt").read_text() == f"{plan_text(plan)}\n"
 
 
 def test_disasm(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
