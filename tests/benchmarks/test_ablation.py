@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.ablation import (
-    CHUNKS,
     MACHINES,
     NETWORKS,
+    PORTIONS,
     REFINEMENTS,
     Case,
     Network,
@@ -47,10 +47,10 @@ def test_there_are_twenty_networks_on_two_machines() -> None:
     full, half = (target(name) for name in MACHINES)
     assert half.role("shared").capacity * 2 == full.role("shared").capacity
     assert [ln.bytes_per_cycle for ln in half.links] != [ln.bytes_per_cycle for ln in full.links]
-    assert set(REFINEMENTS) == {*SWITCHES, CHUNKS}
+    assert set(REFINEMENTS) == {*SWITCHES, PORTIONS}
 
 
-@pytest.mark.parametrize("without", [None, "multi-buffering", CHUNKS])
+@pytest.mark.parametrize("without", [None, "multi-buffering", PORTIONS])
 def test_a_plan_without_a_refinement(without: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NETWORKS, "tiny", Network("tiny", "tiny-cnn", 4))
     graph.cache_clear()
