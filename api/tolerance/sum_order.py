@@ -31,18 +31,45 @@ def order_tolerances(
 ) -> dict[str, float]:
     """By output, the largest ``|y - r| / |r|`` of a right program's ``y`` against the graph's ``r``.
 
-    ``in_parts`` are the operators whose sums take several instructions; what does not depend on them gets 0.
+    ``in_parts`` are the operators whose sums take several instructions; what does not depend on them gets 0, and what
+    does at least the rounding of its largest element.
     """
     rng = np.random.default_rng(0)
     squares = {port.name: np.zeros(2) for port in graph.outputs}
+    step = dict.fromkeys(squares, 0.0)
+    depends = _depending(graph, in_parts)
+    draws = draws_for(graph)
     for replica in range(graph.replicas):
         given = replica_inputs(graph, inputs, replica)
         right = _evaluate(graph, given, host, cuts, (), rng)
-        for _ in range(draws_for(graph)):
+        for port in graph.outputs:
+            if port.tensor in depends:
+                step[port.name] = max(step[port.name], _largest_step(right[port.tensor]))
+        for _ in range(draws):
             drawn = _evaluate(graph, given, host, cuts, in_parts, rng)
             for port in graph.outputs:
                 squares[port.name] += squared_distance(drawn[port.tensor], right[port.tensor])
-    return {name: SAFETY * math.sqrt(apart / norm) if norm else 0.0 for name, (apart, norm) in squares.items()}
+    # Few draws may all miss the rounding of the one element that a program rounds the other way.
+    return {
+        name: SAFETY * math.sqrt(max(apart, draws * step[name] ** 2) / norm) if norm else 0.0
+        for name, (apart, norm) in squares.items()
+    }
+
+
+def _depending(graph: Graph, ops: Collection[str]) -> set[str]:
+    """The tensors that depend on the results of these operators."""
+    tensors: set[str] = set()
+    for op in graph.ops:
+        if op.name in ops or not tensors.isdisjoint(op.inputs):
+            tensors.update(op.outputs)
+    return tensors
+
+
+def _largest_step(array: np.ndarray) -> float:
+    """From the largest finite number to the next one of its type."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    return float(np.spacing(np.abs(array[np.isfinite(array)]).max(initial=0.0)))
 
 
 def _evaluate(

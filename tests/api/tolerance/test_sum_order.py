@@ -98,3 +98,20 @@ def test_cancelling_sums() -> None:
     allowed = order_tolerances(graph, inputs, None, {}, (contraction,))
     verdict = check(graph, {port.name: one_by_one}, evaluate_graph(graph, inputs), None, allowed)
     assert verdict.passed and 1e-6 < verdict.rel_err < verdict.tolerance < 1e-2
+
+
+def test_one_element_may_be_rounded_the_other_way() -> None:
+    """In half precision a draw rarely meets such an element, and a right program may."""
+    m = Model()
+    x = m.input("x", 1, 40)
+    y = m.node("Relu", m.node("MatMul", x, m.weight("w", 40, 30)))
+    graph = import_onnx(m.build(y), precision="fp16")
+    inputs = random_inputs(graph.inputs, 0)
+    (in_parts,) = (op.name for op in graph.ops)
+    allowed = order_tolerances(graph, inputs, None, {}, [in_parts])
+    reference = evaluate_graph(graph, inputs)
+    (name, right), largest = next(iter(reference.items())), int(np.abs(next(iter(reference.values()))).argmax())
+    for steps, passes in ((1, True), (40, False)):
+        moved = right.copy()
+        moved.flat[largest] += steps * np.spacing(np.float16(np.abs(moved.flat[largest])))
+        assert check(graph, {name: moved}, reference, None, allowed).passed == passes
