@@ -1,0 +1,42 @@
+"""The walks of cells that are alike are one; what is remembered is what would be computed."""
+
+from __future__ import annotations
+
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Segment, Split, Tile
+from girih.ir.semantics.cell import Cells
+from girih.solver.cost.tile_walk import TileWalk, TileWalks
+from tests.support import graphs
+
+STCP = load_machine("stcp920")
+
+
+def test_instances_in_the_middle_share_their_walks() -> None:
+    """They read the halo of a convolution from the same place in what they hold; the first and the last do not."""
+    net = graphs.Net("halo")
+    x = net.elementwise("x1", "exp", net.input("x", 1, 30, 8, 16))
+    wide = net.conv("wide", x, 16, kernel=5)
+    net.elementwise("sum", "add", net.conv("narrow", x, 16, kernel=3), wide)
+    graph = net.graph()
+    cells, remembered = Cells(graph), TileWalks(graph, STCP)
+    segment = Segment(tuple(op.name for op in graph.ops), (Split(1, 6),), (), ())
+    for op in graph.ops:
+        tile = Tile(op.name, (1, 2, 8, 16), (0, 1, 2, 3), (3, 3, 16) if op.contraction is not None else ())
+        walks: list[TileWalk] = []
+        for instance in range(6):
+            cell = cells.cell(segment, instance, 0)
+            walks.append(remembered.walk(op, tile, cell))
+            assert_equal(walks[-1], TileWalks(graph, STCP).walk(op, tile, cell))
+        assert all(walk is walks[2] for walk in walks[2:4])
+
+
+def assert_equal(walk: TileWalk, other: TileWalk) -> None:
+    assert (walk.box, walk.timings, walk.timing, walk.weights) == (
+        other.box,
+        other.timings,
+        other.timing,
+        other.weights,
+    )
+    assert (walk.loads, walk.boxes) == (other.loads, other.boxes)
+    for name, boxes in walk.reads.items():
+        assert (boxes.spans == other.reads[name].spans).all() and (boxes.present == other.reads[name].present).all()
