@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from girih.ir.box import Span, full, volume
 from girih.ir.semantics.portions import portions
-from girih.solver.subproblem.operand_movement import LEAST_PORTION_BYTES, MOST_PORTIONS, portion_extents
+from girih.solver.subproblem.operand_movement import (
+    LEAST_PORTION_BYTES,
+    MOST_PORTIONS,
+    _portion,  # pyright: ignore[reportPrivateUsage]
+    portion_extents,
+)
+from tests.support import graphs
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
@@ -30,3 +36,18 @@ def test_large_boxes_come_in_portions() -> None:
     assert portion_extents(full((512, 768)), 2) == (64, 768)
     assert portion_extents(full((2, 512, 768)), 2) == (1, 128, 768)
     assert portion_extents(full((1, 8, 8)), 2) == (1, 8, 8)
+
+
+def test_portions_are_counted_in_bytes() -> None:
+    assert portion_extents(full((64, 512)), 2) == portion_extents(full((64, 512)), 4) == (8, 512)
+    assert portion_extents(full((64, 512)), 1) == (16, 512)
+
+
+def test_portions_are_of_the_largest_box() -> None:
+    """So that no core has more of them than it may."""
+    net = graphs.Net("rows", "float32")
+    graph = net.graph(net.elementwise("y", "exp", net.input("x", 72, 512)))
+    small, large = (Span(0, 8), Span(0, 512)), (Span(8, 72), Span(0, 512))
+    for boxes in ([small, None, large], [large, small]):
+        assert _portion(graph, "x", boxes) == (8, 512)
+    assert _portion(graph, "x", [None]) == (72, 512)
