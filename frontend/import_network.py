@@ -184,7 +184,9 @@ def read(
             pass  # The model insists on some batch; whatever else is wrong shows below.
         else:
             # A batch of one may vanish as a whole, where dimensions of one are squeezed.
-            vanished = any(net.tensors[o].shape != (share, *probe.tensors[o].shape[1:]) for o in probe.outputs)
+            vanished = any(o not in net.tensors for o in probe.outputs) or any(
+                net.tensors[o].shape != (share, *probe.tensors[o].shape[1:]) for o in probe.outputs
+            )
             if (
                 not vanished
                 and is_alike(probe, larger)

@@ -265,6 +265,8 @@ class _Lowering:
         return self.tabulate(axes, value)
 
     def tabulate(self, axes: tuple[str, ...], value: np.ndarray) -> Operand:
+        if not value.size:
+            raise NotAffine("a loop without iterations")
         if (value == value.flat[0]).all():
             return number(float(value.flat[0]))
         for position in reversed(range(value.ndim)):
