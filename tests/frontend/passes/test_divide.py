@@ -167,6 +167,23 @@ def test_columns_that_no_axis_walks_alone_are_not_divided() -> None:
     assert divide(graph, MACHINE) is graph
 
 
+def test_columns_of_what_is_no_constant_are_not_divided() -> None:
+    """A bias that is an input cannot be cut when the graph is made."""
+    plain = form("plain")
+    start = plain.ops[0].stages[0].start
+    assert start is not None
+    bias = plain.tensor[start.tensor]
+    port = replace(plain.inputs[0], name=bias.name, tensor=bias.name, shape=bias.shape, dtype=bias.dtype)
+    graph = replace(
+        plain,
+        inputs=(*plain.inputs, port),
+        constants=tuple(c for c in plain.constants if c.tensor != bias.name),
+        data={name: array for name, array in plain.data.items() if name != bias.name},
+    )
+    check_graph(graph)
+    assert divide(graph, MACHINE) is graph
+
+
 def beside(graph: Graph, other: Graph) -> Graph:
     """Both graphs in one, with the constants of the first; what is the second's own is called so."""
     own = {t: f"other.{t}" for t in other.tensor if t not in other.constant_names}
