@@ -39,13 +39,16 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Code:
-    """What of the compiler an answer depends on: folders of the package, and installed distributions."""
+    """What of the compiler an answer depends on: folders and modules of the package, and installed distributions."""
 
-    folders: tuple[str, ...]
+    sources: tuple[str, ...]
     distributions: tuple[str, ...]
 
 
-SOLVER = Code(("ir", "lowering", "simulator", "solver"), ("apache-tvm", "apache-tvm-ffi", "girih", "numpy", "ortools"))
+SOLVER = Code(
+    ("api/judge.py", "ir", "lowering", "simulator", "solver"),
+    ("apache-tvm", "apache-tvm-ffi", "girih", "numpy", "ortools"),
+)
 """Of plans: what judges them is a part of it."""
 LOWERING = Code(("ir", "lowering"), ("apache-tvm", "apache-tvm-ffi", "girih", "numpy"))
 
@@ -144,10 +147,10 @@ def default_folder() -> Path | None:
 
 @cache
 def code_sha256(code: Code) -> str:
-    """Of the sources of the folders, and of the versions of the distributions."""
+    """Of the sources in order, and of the versions of the distributions."""
     digest = hashlib.sha256()
-    for folder in code.folders:
-        for source in sorted((_ROOT / folder).rglob("*.py")):
+    for place in (_ROOT / name for name in code.sources):
+        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             content = source.read_bytes()
             digest.update(f"{source.relative_to(_ROOT).as_posix()} {len(content)}\n".encode() + content)
     for name in code.distributions:

@@ -208,6 +208,7 @@ def test_other_code_makes_other_entries(tmp_path: Path, monkeypatch: pytest.Monk
     for folder in ("ir", "solver", "lowering", "simulator", "api"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.py").write_text("x = 1\n")
+    (tmp_path / "api" / "judge.py").write_text("x = 1\n")
     monkeypatch.setattr(cache, "_ROOT", tmp_path)
 
     def digests() -> tuple[str, str]:
@@ -216,13 +217,14 @@ def test_other_code_makes_other_entries(tmp_path: Path, monkeypatch: pytest.Monk
 
     try:
         seen = [digests()]
-        for change in ("ir/a.py", "solver/b.py", "lowering/deep/c.py", "simulator/d.py", "api/a.py"):
+        changes = ("ir/a.py", "solver/b.py", "lowering/deep/c.py", "simulator/d.py", "api/a.py", "api/judge.py")
+        for change in changes:
             (tmp_path / change).parent.mkdir(exist_ok=True)
             (tmp_path / change).write_text("x = 2\n")
             seen.append(digests())
         solvers, lowerings = zip(*seen, strict=True)
-        assert [a != b for a, b in pairwise(solvers)] == [True, True, True, True, False]
-        assert [a != b for a, b in pairwise(lowerings)] == [True, False, True, False, False]
+        assert [a != b for a, b in pairwise(solvers)] == [True, True, True, True, False, True]
+        assert [a != b for a, b in pairwise(lowerings)] == [True, False, True, False, False, False]
         monkeypatch.setattr(cache, "version", lambda name: "another" if name == "ortools" else "1")
         assert digests()[0] != solvers[-1]
     finally:
