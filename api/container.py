@@ -72,7 +72,7 @@ class Package:
     model: bytes = field(repr=False)
 
     def __str__(self) -> str:
-        return f"{self.graph.name} on {self.machine.name}: {self.plan.cycles_predicted:,} cycles predicted"
+        return f"{self.graph.name} on {self.machine.name}: {self.plan.cycles_text}"
 
     @cached_property
     def program_bytes(self) -> bytes:

@@ -33,6 +33,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         host_operators=sum(1 for op in graph.ops if op.host),
         instructions=program.instructions,
         cycles_predicted=plan.cycles_predicted,
+        cycles_simulated=plan.cycles_simulated,
         cycles_waiting=sum(waiting(plan).values()),
         cycles_ending=ending(plan),
         cycles=trace.cycles,
@@ -44,7 +45,7 @@ def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, l
         solver_status=log.status,
         solver_reason=log.reason,
         more_time_helps=log.more_time_helps,
-        gap=gap(plan.cycles_predicted, plan.lower_bound_cycles),
+        gap=gap(plan.cycles, plan.lower_bound_cycles),
         solver_seconds=log.seconds,
     )
     return Report(

@@ -84,7 +84,7 @@ def gained(plan: Plan, log: Log) -> str:
     plans = [run for run in log.runs if run.model == WHOLE_PLAN and run.objective]
     if not plans or not plans[0].objective:
         return ""
-    first, best = round(plans[0].objective), plan.cycles_predicted
+    first, best = round(plans[0].objective), plan.cycles
     found = next((run.seconds for run in plans if run.objective == best), None)
     after = "" if found is None else f", after {found:.1f} s"
     if best == first:

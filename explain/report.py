@@ -25,8 +25,9 @@ class ReportSummary:
     Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
     results are stored). ``cycles`` and ``seconds_at_clock`` are of the run. ``solver_status`` is what ended the search
     (``solver/options.py`` has the values), and ``solver_reason`` says so as a sentence; ``gap`` is the distance from
-    the predicted cycles to the lower bound as a share of the former. ``solver_seconds`` is wall time, ``None`` where
-    the log is from a file; ``plans`` is the number of complete plans.
+    the cycles of the plan to the lower bound as a share of the former: of ``cycles_simulated``, where the search had
+    the plan simulated, or else the predicted ones. ``solver_seconds`` is wall time, ``None`` where the log is from a
+    file; ``plans`` is the number of complete plans.
     """
 
     network: str
@@ -40,6 +41,7 @@ class ReportSummary:
     host_operators: int
     instructions: int
     cycles_predicted: int
+    cycles_simulated: int | None
     cycles_waiting: int
     cycles_ending: int
     cycles: int

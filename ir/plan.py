@@ -231,6 +231,19 @@ class Plan:
     lower_bound_reason: str
     predictions: tuple[Prediction, ...]
     solved: tuple[Solved, ...]
+    cycles_simulated: int | None = None
+    """What a simulation of the plan took, if the search had it simulated."""
+
+    @property
+    def cycles(self) -> int:
+        """What the plan is known to take: by its simulation, or else by prediction."""
+        return self.cycles_predicted if self.cycles_simulated is None else self.cycles_simulated
+
+    @property
+    def cycles_text(self) -> str:
+        """The predicted cycles, and the simulated ones if there are any."""
+        simulated = "" if self.cycles_simulated is None else f", {self.cycles_simulated:,} simulated"
+        return f"{self.cycles_predicted:,} cycles predicted{simulated}"
 
     @cached_property
     def transfer(self) -> dict[tuple[int, str], Transfer]:
@@ -250,5 +263,5 @@ class Plan:
     def __str__(self) -> str:
         return (
             f"plan ({self.strategy}) for {self.machine}: {len(self.segments)} segments, {len(self.steps)} steps, "
-            f"{self.cycles_predicted:,} cycles predicted, at least {self.lower_bound_cycles:,}"
+            f"{self.cycles_text}, at least {self.lower_bound_cycles:,}"
         )

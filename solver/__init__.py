@@ -15,8 +15,9 @@ def plan(
 ) -> Planned:
     """The best plan found within ``options.timeout``; ``progress`` hears of each model.
 
-    ``judge`` is asked about a plan that is predicted to take no longer than the lower bound, a few times at most;
-    without one, predictions are believed.
+    ``judge`` is asked a few times at most: about a plan that is predicted to take no longer than the lower bound, about
+    one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction. Without
+    a judge, predictions are believed.
 
     Raises :class:`~girih.ir.errors.InfeasibleError` if there is none at all, and ``KeyboardInterrupt`` if the user
     interrupts before the first one is found; later interrupts only end the search.

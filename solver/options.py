@@ -103,10 +103,10 @@ Ending = Literal["optimal", "exhausted", "budget", "fixed", "timeout", "interrup
 """What ended a search.
 
 optimal: the plan takes no longer than the lower bound (up to :data:`TOLERANCE`), by a simulation if there is a judge.
-exhausted: all iterations that this version tries were used, and no search had a limit that a longer timeout moves;
-better plans may exist. budget: what the timeout pays for was used up, in work and not by the clock. fixed: the strategy
-decides without a search. timeout: the wall clock ended the search, or one of a model, so that another run may find
-something else. interrupted: the user did. With the last two, the plan is the best so far.
+exhausted: all iterations that this version tries were used, or all simulations, and no search had a limit that a longer
+timeout moves; better plans may exist. budget: what the timeout pays for was used up, in work and not by the clock.
+fixed: the strategy decides without a search. timeout: the wall clock ended the search, or one of a model, so that
+another run may find something else. interrupted: the user did. With the last two, the plan is the best so far.
 """
 
 
@@ -144,7 +144,7 @@ class SolveLog:
         """What ended the search, and whether more time can help, as a sentence."""
         return {
             "optimal": f"the plan takes no longer than the lower bound (up to {TOLERANCE:.2%}), so that none is better",
-            "exhausted": "all iterations that this version tries were used; more time cannot help",
+            "exhausted": "all iterations that this version tries were used, or all simulations; more time cannot help",
             "budget": f"the timeout is used up; a longer one pays for {' and '.join(self.unpaid)}",
             "fixed": "the strategy decides without a search; more time cannot help",
             "timeout": "the wall clock ended it; a longer timeout or an idle machine may help",

@@ -101,14 +101,15 @@ def compile_command(
     Keys of the JSON object:
       status              ok; else usage_error, unsupported, infeasible, ... with the key error
       cycles_predicted, lower_bound_cycles, lower_bound_reason
+      cycles_simulated    of a plan that the search had simulated, else null
       warnings            sentences: what of the machine stays unused, and what to change
       models              for each constraint model: status, objective, bound, gap, unit, runs, seconds
       cached              plan, lower: whether it is from the cache; models and their seconds are then those
                           of the compilation that wrote it
       solver_status       what ended the search: optimal, exhausted, budget, fixed, timeout or interrupted
                           (with the last two, the plan is the best so far)
-      search              reason (solver_status as a sentence), gap (of cycles_predicted to the lower bound,
-                          as a share), more_time_helps
+      search              reason (solver_status as a sentence), gap (of cycles_simulated, or else cycles_predicted,
+                          to the lower bound, as a share), more_time_helps
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
       segments, steps, operators, host_operators, instructions
@@ -154,6 +155,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
     return {
         "status": "ok",
         "cycles_predicted": plan.cycles_predicted,
+        "cycles_simulated": plan.cycles_simulated,
         "lower_bound_cycles": plan.lower_bound_cycles,
         "lower_bound_reason": plan.lower_bound_reason,
         "warnings": compiled.warnings,
@@ -162,7 +164,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "solver_status": compiled.log.status,
         "search": {
             "reason": compiled.log.reason,
-            "gap": gap(plan.cycles_predicted, plan.lower_bound_cycles),
+            "gap": gap(plan.cycles, plan.lower_bound_cycles),
             "more_time_helps": compiled.log.more_time_helps,
         },
         "plan_sha256": compiled.plan_sha256,
@@ -193,7 +195,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
 
     plan = compiled.plan
     gain = gained(plan, compiled.log)
-    ratio = plan.cycles_predicted / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
+    ratio = plan.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
     stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
     hosts = sum(1 for op in compiled.graph.ops if op.host)
     kept = " (from the cache)" if compiled.cached.get("plan") else ""
@@ -209,7 +211,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
         *([f"gained: {gain}"] if gain else []),
         f"seconds: {stages}",
         *(f"warning: {warning}" for warning in compiled.warnings),
-        f"{output}: {plan.cycles_predicted:,} cycles predicted on {compiled.machine.name}, "
+        f"{output}: {plan.cycles_text} on {compiled.machine.name}, "
         f"{ratio:.2f} x the lower bound, compiled in {seconds['total']:.1f} s",
     ]
     return "\n".join(lines)

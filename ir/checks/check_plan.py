@@ -226,6 +226,11 @@ def _check_predictions(plan: Plan) -> None:
             f"it predicts {plan.cycles_predicted} cycles, {plan.lower_bound_cycles - plan.cycles_predicted} fewer than "
             f"its lower bound of {plan.lower_bound_cycles} ({plan.lower_bound_reason})"
         )
+    if plan.cycles_simulated is not None and plan.cycles_simulated < plan.lower_bound_cycles:
+        fail(
+            f"its simulation took {plan.cycles_simulated} cycles, {plan.lower_bound_cycles - plan.cycles_simulated} "
+            f"fewer than its lower bound of {plan.lower_bound_cycles} ({plan.lower_bound_reason})"
+        )
     slots = set(plan.slots)
     for p in plan.predictions:
         if (p.step, p.op) not in slots:

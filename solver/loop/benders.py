@@ -150,7 +150,7 @@ class _Search:
         if self.options.strategy != "solver":
             return "fixed", ()
         searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
-        if self.incumbent.unjudged:
+        if self.incumbent.referee.unpaid:
             self._unpaid.append("a simulation of what is predicted to be as good or better")
         if searched and search_seconds(self.options.timeout) < LONGEST_SEARCH:
             self._unpaid.append(f"a longer search of {', '.join(searched)}")
@@ -174,7 +174,7 @@ class _Search:
         more = diversions(self.options.timeout, len(self.graph.ops), self._class_count)
         if "excluded-segments" not in self.options.disabled:
             self._diversify(more)
-        if self.options.timeout < SHORT:
+        if self.options.timeout < SHORT and not self.incumbent.is_final:
             self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
         last = replace(budgets[0], number=len(budgets) + len(more) + 1)
         improve(self.incumbent, Neighbourhood(self.subproblem, self.master.candidates, self.cuts.tiling, last))
@@ -250,7 +250,7 @@ class _Search:
             if "learned-costs" not in self.options.disabled:
                 self._learn(attempt)
         else:
-            if len(budgets) < MOST_ITERATIONS:
+            if len(budgets) < MOST_ITERATIONS and not self.incumbent.is_final:
                 self._unpaid.append(f"more iterations than {len(budgets)}")
 
     def _diversify(self, budgets: tuple[Iteration, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...ir.errors import GirihError
 from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
 from ..effort import Effort
@@ -13,10 +14,14 @@ from .referee import Referee
 
 @dataclass(frozen=True)
 class Best:
-    """A plan, and what the models answered for it; ``simulated``: its cycles are those of a simulation."""
+    """A plan, and what the models answered for it."""
 
     plan: Plan
-    simulated: bool = False
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its cycles are those of a simulation."""
+        return self.plan.cycles_simulated is not None
 
     def answers(self, *models: str) -> tuple[Solved, ...]:
         """What these models answered."""
@@ -27,8 +32,9 @@ class Incumbent:
     """The best plan, replaced only by better ones, so that an interrupt at any time leaves a valid one.
 
     ``lower_bound``: the cycles that no plan can beat, and the resource that they are of. A plan that is predicted to
-    meet it is simulated, and carries the simulated cycles instead of the predicted ones from then on. A simulation is
-    beaten by simulations alone: predictions may be lower because of what they leave out.
+    meet it is simulated, and compared by the simulated cycles from then on. A simulation is beaten by simulations
+    alone: predictions may be lower because of what they leave out. A plan whose simulation is refused
+    (:class:`.referee.Referee`) cannot replace a simulated best.
     """
 
     def __init__(self, record: Record, lower_bound: tuple[int, str], referee: Referee) -> None:
@@ -36,8 +42,6 @@ class Incumbent:
         self.bound, self.reason = lower_bound
         self.referee = referee
         self.best: Best | None = None
-        self.unjudged = False
-        """Whether the timeout did not pay for a simulation without which no better plan can be told."""
 
     @property
     def is_over(self) -> bool:
@@ -53,13 +57,22 @@ class Incumbent:
 
     @property
     def is_final(self) -> bool:
-        """Whether the best plan cannot be better, or neither time nor simulations are left to look for one."""
-        return self.best is not None and (self.is_optimal or self.unjudged or self.is_over)
+        """Whether no better plan can be told from the best, or the search is over.
+
+        None can if the best is optimal, if its prediction meets the bound and its simulation was refused, or if there
+        were as many simulations as a search may make.
+        """
+        if self.best is None:
+            return False
+        return self.is_over or self.referee.used_up or self._meets_bound(self.best.plan)
 
     def offer(self, iteration: int, plan: Plan) -> None:
         """A checked plan of an iteration: keep it if it is better than the best."""
+        assert plan.cycles_simulated is None
         # The timeline is an estimate, the bound is not: a plan that is predicted to be faster takes at least the bound.
-        candidate = Best(self._with_cycles(plan, plan.cycles_predicted))
+        cycles = max(plan.cycles_predicted, self.bound)
+        bounded = replace(plan, cycles_predicted=cycles, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+        candidate = Best(bounded)
         before, better = self.best, self._is_better(candidate)
         if better and (self._meets_bound(candidate.plan) or (before is not None and before.simulated)):
             # What is the best only by its prediction has to be there if the user interrupts the simulation.
@@ -73,9 +86,8 @@ class Incumbent:
         """The candidate with its simulated cycles, if there can be a simulation, and whether it is better."""
         cycles = self.referee.cycles(candidate.plan)
         if cycles is None:
-            self.unjudged = not self.referee.believes
             return candidate, before is None or not before.simulated
-        candidate = Best(self._with_cycles(candidate.plan, cycles), simulated=True)
+        candidate = self._simulated(candidate.plan, cycles)
         if before is None or self._is_better(candidate):
             return candidate, True
         if not before.simulated:
@@ -83,23 +95,28 @@ class Incumbent:
             cycles = self.referee.cycles(before.plan)
             if cycles is None:
                 return candidate, True
-            self.best = Best(self._with_cycles(before.plan, cycles), simulated=True)
+            self.best = self._simulated(before.plan, cycles)
         return candidate, self._is_better(candidate)
 
-    def _with_cycles(self, plan: Plan, cycles: int) -> Plan:
-        cycles = max(cycles, self.bound)
-        return replace(plan, cycles_predicted=cycles, lower_bound_cycles=self.bound, lower_bound_reason=self.reason)
+    def _simulated(self, plan: Plan, cycles: int) -> Best:
+        """The plan with its simulated cycles; raises :class:`GirihError` if they disprove the lower bound."""
+        if cycles < self.bound:
+            raise GirihError(
+                f"this is a bug: a simulation took {cycles:,} cycles, {self.bound - cycles:,} fewer than the lower "
+                f"bound of {self.bound:,} ({self.reason}), so that one of the two is wrong; please report the network"
+            )
+        return Best(replace(plan, cycles_simulated=cycles))
 
     def _is_better(self, candidate: Best) -> bool:
-        return self.best is None or candidate.plan.cycles_predicted < self.best.plan.cycles_predicted
+        return self.best is None or candidate.plan.cycles < self.best.plan.cycles
 
     def _meets_bound(self, plan: Plan) -> bool:
-        return plan.cycles_predicted <= self.bound * (1 + TOLERANCE)
+        return plan.cycles <= self.bound * (1 + TOLERANCE)
 
     def _log(self, iteration: int, candidate: Best, better: bool) -> None:
         plan = candidate.plan
         proven = self._meets_bound(plan) and (candidate.simulated or self.referee.believes)
-        cycles, bound = float(plan.cycles_predicted), float(self.bound)
+        cycles, bound = float(plan.cycles), float(self.bound)
         solved = Solved("plan", "optimal" if proven else "feasible", cycles, bound, "cycles")
         note = f"iteration {iteration}, {len(plan.segments)} segments"
         note += (", simulated" if candidate.simulated else "") + ("" if better else ", not better")

@@ -79,9 +79,9 @@ def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     best = _best(incumbent)
     plan = reflected(around.subproblem.graph, around.subproblem.machine, best.plan)
     if plan.local != best.plan.local:
-        # The incumbent knows the bound; a prediction may be below it.
-        plan = around.subproblem.builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason=""))
-        incumbent.offer(around.iteration.number, plan)
+        # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
+        unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
+        incumbent.offer(around.iteration.number, around.subproblem.builder.timed(unbounded))
 
 
 def _best(incumbent: Incumbent) -> Best:

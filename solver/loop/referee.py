@@ -1,4 +1,7 @@
-"""When a simulation is worth its time: plans that are predicted to meet the lower bound, as far as the timeout pays.
+"""Simulations of plans in a search, as far as their number and the timeout allow.
+
+Simulated are plans that are predicted to meet the lower bound, or to beat a simulated best plan, and what these have to
+be compared with: the best plan before them (:mod:`.incumbent` asks).
 
 A prediction leaves out what a simulation knows, so that "no plan is better" cannot be said of a prediction. What judges
 comes from outside (:data:`girih.solver.options.Judge`): the solver knows neither lowering nor simulator.
@@ -36,6 +39,10 @@ class Referee:
         self._judge = judge
         self._seconds = JUDGED_SHARE * timeout
         self._judged: list[tuple[Plan, int]] = []
+        self.used_up = False
+        """Whether a simulation was refused because there were :data:`MOST_JUDGED`, whatever the timeout."""
+        self.unpaid = False
+        """Whether a simulation was refused because the timeout does not pay for it."""
 
     @property
     def believes(self) -> bool:
@@ -43,15 +50,20 @@ class Referee:
         return self._judge is None
 
     def cycles(self, plan: Plan) -> int | None:
-        """The simulated cycles of a plan; ``None`` if the timeout does not pay for the simulation."""
+        """The simulated cycles of a plan; ``None`` if a limit refuses the simulation (``used_up`` or ``unpaid``)."""
         decided = replace(
-            plan, cycles_predicted=0, lower_bound_cycles=0, lower_bound_reason="", predictions=(), solved=()
-        )
+            plan, cycles_predicted=0, lower_bound_cycles=0, lower_bound_reason="", predictions=(), solved=(),
+            cycles_simulated=None,
+        )  # fmt: skip
         known = next((cycles for judged, cycles in self._judged if judged == decided), None)
         if known is not None or self._judge is None:
             return known
         seconds = judging_seconds(self._graph, plan)
-        if len(self._judged) == MOST_JUDGED or seconds > self._seconds:
+        if len(self._judged) == MOST_JUDGED:
+            self.used_up = True
+            return None
+        if seconds > self._seconds:
+            self.unpaid = True
             return None
         self._seconds -= seconds
         cycles = self._judge(plan)

@@ -26,7 +26,9 @@ def test_a_timeline_that_leaves_things_out_proves_nothing(monkeypatch: pytest.Mo
         build("tiny-cnn"), target="tiny", batch=2, strategy=strategy, solver_timeout=20, cache=False
     )
     simulated = compiled.run().cycles
-    assert compiled.plan.lower_bound_cycles < compiled.plan.cycles_predicted == simulated
+    plan = compiled.plan
+    assert plan.lower_bound_cycles <= plan.cycles_predicted < plan.cycles == plan.cycles_simulated == simulated
+    assert f", {simulated:,} simulated" in str(plan)
     assert compiled.log.status != "optimal"
     plans = [run for run in compiled.log.runs if run.model == "plan"]
     assert any("simulated" in run.note for run in plans)

@@ -172,6 +172,19 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
     assert [r.waits for r in found.operators][:3] == [100, 0, 30]
 
 
+def test_a_simulation_of_the_search_stands_beside_the_prediction() -> None:
+    package = compiled_residual()
+    slots = package.plan.slots
+    predictions = tuple(Prediction(*slot, 10 * i, 10 * i + 10) for i, slot in enumerate(slots))
+    plan = replace(package.plan, predictions=predictions, cycles_predicted=9000, cycles_simulated=8000)
+    found = explain(package.graph, plan, package.program, package.machine, package.log, timed())
+    assert found.summary.cycles_ending == 9000 - predictions[-1].stop
+    assert (found.summary.cycles_predicted, found.summary.cycles_simulated) == (9000, 8000)
+    assert found.summary.gap == pytest.approx(1 / 4)
+    assert "9,000 cycles; 8,000 by the simulation of the search\n" in str(found)
+    assert "9,000 cycles\n" in str(example()) and example().summary.cycles_simulated is None
+
+
 def test_a_fetch_counts_for_the_operator_that_needs_it() -> None:
     package = compiled_residual()
     graph, plan, machine = package.graph, package.plan, package.machine

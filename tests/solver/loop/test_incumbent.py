@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from girih.ir.checks.check_plan import check_plan
+from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan
 from girih.solver.cpsat.log import Record
+from girih.solver.loop import local_search, referee
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
 from tests.support.graphs import residual
@@ -55,7 +59,20 @@ def test_a_plan_is_optimal_if_its_simulation_meets_the_bound() -> None:
     best.offer(0, predicted(10_000))
     assert best.is_optimal and best.is_final
     assert best.record.log().runs[-1].status == "optimal"
-    assert best.planned("optimal", ()).plan.cycles_predicted == 10_001
+    plan = best.planned("optimal", ()).plan
+    assert (plan.cycles_predicted, plan.cycles_simulated) == (10_000, 10_001)
+
+
+def test_a_simulation_below_the_bound_is_a_bug_and_no_proof() -> None:
+    best = incumbent({0: 9_000})
+    with pytest.raises(GirihError, match=r"this is a bug.* 9,000 cycles, 1,000 fewer .* 10,000"):
+        best.offer(0, predicted(9_500))
+    assert not best.is_optimal
+    # So is that of what a simulation is compared with.
+    best = incumbent({0: 9_999, 1: 10_200})
+    best.offer(0, predicted(10_100, 0))
+    with pytest.raises(GirihError, match="this is a bug"):
+        best.offer(1, predicted(10_000, 1))
 
 
 def test_a_prediction_that_meets_the_bound_does_not_end_the_search_if_the_simulation_does_not() -> None:
@@ -70,7 +87,7 @@ def test_a_prediction_that_meets_the_bound_does_not_end_the_search_if_the_simula
     # A simulation is beaten by simulations alone, whatever the prediction says of the bound.
     best.offer(2, predicted(10_100, 2))
     plan = best.planned("exhausted", ()).plan
-    assert (plan.seed, plan.cycles_predicted) == (2, 10_050)
+    assert (plan.seed, plan.cycles_predicted, plan.cycles_simulated) == (2, 10_100, 10_050)
     assert not best.is_final
 
 
@@ -84,7 +101,7 @@ def test_what_a_simulation_is_compared_with_is_simulated_too() -> None:
     best.offer(0, predicted(10_100, 0))
     best.offer(1, predicted(10_000, 1))
     plan = best.planned("exhausted", ()).plan
-    assert (plan.seed, plan.cycles_predicted) == (0, 10_150)
+    assert (plan.seed, plan.cycles_predicted, plan.cycles_simulated) == (0, 10_100, 10_150)
 
 
 def test_a_plan_is_simulated_once_and_plans_a_few_times() -> None:
@@ -94,8 +111,7 @@ def test_a_plan_is_simulated_once_and_plans_a_few_times() -> None:
         asked.append(plan.seed)
         return 11_000
 
-    referee = Referee(GRAPH, 60.0, judge)
-    best = Incumbent(Record(60.0, None), (10_000, "compute"), referee)
+    best = Incumbent(Record(60.0, None), (10_000, "compute"), Referee(GRAPH, 60.0, judge))
     for _ in range(3):
         best.offer(0, predicted(10_000))
     assert asked == [0]
@@ -105,7 +121,9 @@ def test_a_plan_is_simulated_once_and_plans_a_few_times() -> None:
     best.offer(MOST_JUDGED, predicted(10_000, MOST_JUDGED))
     assert asked == list(range(MOST_JUDGED))
     assert best.is_final and not best.is_optimal
-    assert best.planned("budget", ()).plan.seed == 0
+    # No timeout pays for more.
+    assert best.referee.used_up and not best.referee.unpaid
+    assert best.planned("exhausted", ()).plan.seed == 0
 
 
 def test_simulations_are_part_of_the_timeout() -> None:
@@ -114,9 +132,40 @@ def test_simulations_are_part_of_the_timeout() -> None:
     best.offer(0, predicted(10_000))
     # That it cannot be told is no proof, and nothing could be told to be better.
     assert best.is_final and not best.is_optimal
+    assert best.referee.unpaid and not best.referee.used_up
     best = incumbent({0: 11_000}, timeout=2.1 * seconds)
     best.offer(0, predicted(10_000))
-    assert best.planned("exhausted", ()).plan.cycles_predicted == 11_000
+    assert best.planned("exhausted", ()).plan.cycles_simulated == 11_000
+
+
+def test_a_plan_that_is_too_dear_to_simulate_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {0: 10.0, 1: 25.0, 2: 10.0}
+    monkeypatch.setattr(referee, "judging_seconds", lambda _, plan: seconds[plan.seed])  # type: ignore[misc]
+    best = incumbent({0: 11_000, 2: 10_500}, timeout=60.0)
+    best.offer(0, predicted(10_000, 0))
+    best.offer(1, predicted(10_000, 1))
+    assert not best.is_final and best.referee.unpaid
+    assert "not better" in best.record.log().runs[-1].note
+    best.offer(2, predicted(10_000, 2))
+    plan = best.planned("budget", ()).plan
+    assert (plan.seed, plan.cycles_simulated) == (2, 10_500)
+
+
+def test_a_change_of_a_simulated_plan_has_a_simulation_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_buffers(*_: object) -> Plan:
+        return replace(best.planned("exhausted", ()).plan, local=(), seed=1)
+
+    def timed(plan: Plan) -> Plan:
+        return replace(plan, cycles_predicted=9_000)
+
+    monkeypatch.setattr(local_search, "reflected", without_buffers)
+    best = incumbent({0: 11_000, 1: 10_500})
+    best.offer(0, predicted(10_000, 0))
+    subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, builder=SimpleNamespace(timed=timed))
+    around: Any = SimpleNamespace(subproblem=subproblem, iteration=SimpleNamespace(number=1))
+    local_search.mirror(best, around)
+    plan = best.planned("exhausted", ()).plan
+    assert (plan.seed, plan.cycles_predicted, plan.cycles_simulated) == (1, 10_000, 10_500)
 
 
 def test_the_user_may_interrupt_the_first_simulation() -> None:
