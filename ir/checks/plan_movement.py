@@ -38,9 +38,10 @@ def check_movement(facts: Facts) -> None:
     for stream in plan.weight_streams:
         if streams.setdefault(stream.segment, {}).setdefault(stream.op, stream) is not stream:
             _fail(f"segment {stream.segment} has two weight streams for {stream.op}")
-    for number in sorted({*transfers, *streams}):
-        if not 0 <= number < len(plan.segments):
-            _fail(f"there are transfers of segment {number}, which does not exist")
+    for kind, numbers in (("transfers", sorted(transfers)), ("weight streams", sorted(streams))):
+        for number in numbers:
+            if not 0 <= number < len(plan.segments):
+                _fail(f"there are {kind} of segment {number}, which does not exist")
     for index, segment in enumerate(plan.segments):
         _check_transfers(facts, index, segment, transfers.get(index, {}))
         _check_streams(facts, index, segment, streams.get(index, {}))
