@@ -66,7 +66,7 @@ def test_nearest_tests() -> None:
     assert all((ROOT / name).is_file() for name in found) and len(set(found)) == len(found)
     assert "tests/solver/test_switches.py" in found[1:-1] and not any(name.count("/") == 1 for name in found)
     # There is no such folder among the tests: the one above it.
-    assert nearest_tests(ROOT, "frontend/relax/nests.py")[0].startswith("tests/frontend/test_")
+    assert nearest_tests(ROOT, "explain/cycles/ledger.py")[0].startswith("tests/explain/test_")
 
 
 def test_mutants_are_run_once_and_kept(tmp_path: Path) -> None:
