@@ -40,6 +40,9 @@ def change_attribute(model: onnx.ModelProto, rng: Random) -> str | None:
     node, attribute = place
     if attribute.type == AttributeProto.TENSOR:
         return f"{change_tensor(attribute.t, rng)} in {attribute.name} of {said(node)}"
+    if attribute.ref_attr_name:
+        attribute.ref_attr_name = rng.choice(("", "nothing"))
+        return f"{attribute.name} of {said(node)} refers to {attribute.ref_attr_name!r}"
     value = helper.get_attribute_value(attribute)
     new: Any
     if attribute.type == AttributeProto.INT:
