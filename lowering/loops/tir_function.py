@@ -63,7 +63,8 @@ def _would_be_folded(stage: StageSpec) -> bool:
 
     To it ``x - x`` is 0 and ``x != x`` false.
     """
-    twice = len(stage.operands) == 2 and stage.operands[0] == stage.operands[1]
+    first, *others = stage.operands
+    twice = isinstance(first, ViewRead) and others == [first]
     return twice and (stage.func in COMPARISONS or stage.func in ("sub", "div"))
 
 
