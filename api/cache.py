@@ -27,8 +27,8 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..solver.options import Options, Planned
 from .arguments import path
+from .provenance import version
 from .store import Store
-from .versions import version
 
 T = TypeVar("T")
 VARIABLE = "GIRIH_CACHE"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain import explain
+from ..explain.compilation import Compilation
 from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
@@ -24,6 +25,7 @@ from . import container
 from .arguments import path, whole, wrong_type
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
+from .provenance import provenance
 from .run import Arrays, Result, run
 
 if TYPE_CHECKING:
@@ -76,7 +78,19 @@ class Compiled(container.Package):
         """Why the schedule looks as it does, and where the cycles of a run go: by default of one in time alone."""
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
-        return explain(self.graph, self.plan, self.program, self.machine, self.log, trace)
+        return explain(self.compilation(trace))
+
+    def compilation(self, trace: Trace) -> Compilation:
+        """What reports are drawn from, with a run of the program."""
+        return Compilation(
+            self.graph,
+            self.plan,
+            self.program,
+            self.machine,
+            self.log,
+            trace,
+            provenance(self.graph.name, self.options),
+        )
 
     def save(self, place: str | Path) -> None:
         """Write a ``.girih`` file."""

@@ -38,11 +38,10 @@ from ..ir.plan import Plan
 from ..ir.program import Program
 from ..solver.options import SolveLog
 from .options import CompileOptions
-from .versions import version
+from .provenance import versions
 
 FORMAT = 6
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
 _SEAL = b"sha256:"
 _DIGITS = 2 * hashlib.sha256().digest_size
 _BLOCK = 1 << 20
@@ -117,7 +116,7 @@ def save(package: Package, path: str | Path) -> None:
             writer.add("model.onnx", package.model, compressed=False)
             writer.add(
                 "meta.json",
-                to_json(Meta(FORMAT, {name: version(name) for name in _VERSIONED}, package.options, writer.digests)),
+                to_json(Meta(FORMAT, versions(), package.options, writer.digests)),
             )
             archive.comment = _SEAL + b"0" * _DIGITS
         digits = _before_digits(file)

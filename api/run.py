@@ -12,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from ..explain.perfetto import chrome_trace
+from ..explain.export.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
 from ..ir.machine import Machine

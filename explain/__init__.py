@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..ir.graph import Graph
-    from ..ir.machine import Machine
-    from ..ir.plan import Plan
-    from ..ir.program import Program
-    from ..ir.trace import Trace
-    from .model_answers import Log
+    from .compilation import Compilation
     from .report import Report
 
 
-def explain(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
+def explain(compilation: Compilation) -> Report:
     """The report on a compilation and a run of its program; a run in time alone (without data) is enough."""
     # The command line takes its units from this folder: only a report pays for numpy and the template engine.
     from .build_report import build_report
 
-    return build_report(graph, plan, program, machine, log, trace)
+    return build_report(compilation)
 
 
 __all__ = ["explain"]

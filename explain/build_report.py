@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph
-from ..ir.machine import Machine
-from ..ir.plan import Plan
-from ..ir.program import Program
-from ..ir.trace import Trace
-from .cycles.account import cycle_breakdown
-from .cycles.engine_loads import engine_loads
+from .compilation import Compilation
 from .cycles.losses import verdict
 from .memory_use import memory_rows, traffic_rows
-from .model_answers import WHOLE_PLAN, Log, gap, model_rows
+from .model_answers import WHOLE_PLAN, gap, model_rows
 from .plan_tables import ending, host_rows, operator_rows, segment_rows, waiting
 from .report import Report, ReportSummary
 from .warnings import compilation_warnings
 
 
-def build_report(graph: Graph, plan: Plan, program: Program, machine: Machine, log: Log, trace: Trace) -> Report:
-    """Explain a compilation by a run of its program, of which only ``trace``'s times are read."""
-    breakdown = cycle_breakdown(graph, plan, program, machine, trace)
-    loads = engine_loads(graph, plan, program, machine)
+def build_report(compilation: Compilation) -> Report:
+    """Explain a compilation by a run of its program, of which only the times are read."""
+    graph, plan, program, machine = compilation.graph, compilation.plan, compilation.program, compilation.machine
+    log, trace, breakdown, loads = compilation.log, compilation.trace, compilation.breakdown, compilation.loads
     summary = ReportSummary(
         network=graph.name,
         machine=machine.name,

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.calibration.layers import Layer
 from benchmarks.calibration.programs import layer_program
-from girih.explain.occupancy import occupancy
-from girih.explain.perfetto import chrome_trace
+from girih.explain.export.occupancy import occupancy
+from girih.explain.export.perfetto import chrome_trace
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.program import Program, ProgramOp

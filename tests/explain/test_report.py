@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from girih.api.compile import Compiled
 from girih.explain import explain
+from girih.explain.compilation import Compilation
 from girih.explain.cycles.engine_loads import engine_loads
 from girih.explain.memory_use import memory_rows, peak_of, traffic_rows
 from girih.explain.model_answers import gained, gap, model_rows
@@ -44,7 +45,7 @@ def timed() -> Trace:
 def example() -> Report:
     package = compiled_residual()
     plan = predicted(package.plan)
-    return explain(package.graph, plan, package.program, package.machine, package.log, timed())
+    return explain(Compilation(package.graph, plan, package.program, package.machine, package.log, timed()))
 
 
 def test_the_text_begins_and_ends_with_the_summary() -> None:
@@ -89,7 +90,7 @@ def test_every_table_has_a_title_and_its_terms_are_explained() -> None:
 def test_only_rows_of_tables_are_wider_than_eighty_columns() -> None:
     package = compiled_residual()
     log = replace(package.log, status="budget", unpaid=("more iterations than 2", "a longer search of residency"))
-    found = explain(package.graph, predicted(package.plan), package.program, package.machine, log, timed())
+    found = explain(Compilation(package.graph, predicted(package.plan), package.program, package.machine, log, timed()))
     lines = str(found).splitlines()[1:-1]
     wide = [line for line in lines if len(line) > 80 and not re.search(r"\S  +\S", line)]
     assert not wide
@@ -166,7 +167,7 @@ def test_what_is_neither_waiting_nor_ending_computes() -> None:
     starts = [100, 105, 145, *(155 + 10 * i for i in range(len(slots) - 3))]
     predictions = tuple(Prediction(*slot, start, start + 10) for slot, start in zip(slots, starts, strict=True))
     plan = replace(package.plan, predictions=predictions, cycles_predicted=predictions[-1].stop + 7)
-    found = explain(package.graph, plan, package.program, package.machine, package.log, timed())
+    found = explain(Compilation(package.graph, plan, package.program, package.machine, package.log, timed()))
     assert (found.summary.cycles_waiting, found.summary.cycles_ending) == (130, 7)
     assert sum(r.waits for r in found.segments) == sum(r.waits for r in found.operators) == 130
     assert [r.waits for r in found.operators][:3] == [100, 0, 30]
@@ -177,7 +178,7 @@ def test_a_simulation_of_the_search_stands_beside_the_prediction() -> None:
     slots = package.plan.slots
     predictions = tuple(Prediction(*slot, 10 * i, 10 * i + 10) for i, slot in enumerate(slots))
     plan = replace(package.plan, predictions=predictions, cycles_predicted=9000, cycles_simulated=8000)
-    found = explain(package.graph, plan, package.program, package.machine, package.log, timed())
+    found = explain(Compilation(package.graph, plan, package.program, package.machine, package.log, timed()))
     assert found.summary.cycles_ending == 9000 - predictions[-1].stop
     assert (found.summary.cycles_predicted, found.summary.cycles_simulated) == (9000, 8000)
     assert found.summary.gap == pytest.approx(1 / 4)
@@ -221,7 +222,7 @@ def test_whole_plans_are_counted_and_no_model() -> None:
     package = compiled_residual()
     whole = replace(LOG.runs[0], model="plan")
     log = replace(LOG, runs=(*LOG.runs, whole, whole))
-    found = explain(package.graph, package.plan, package.program, package.machine, log, timed())
+    found = explain(Compilation(package.graph, package.plan, package.program, package.machine, log, timed()))
     assert found.summary.plans == 2
     assert [row.model for row in found.models] == ["tiling", "banks"]
 

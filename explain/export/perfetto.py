@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from ..ir.machine import Machine
-from ..ir.program import Program
-from ..ir.trace import Trace
+from ...ir.machine import Machine
+from ...ir.program import Program
+from ...ir.trace import Trace
 from .occupancy import Steps, occupancy
 
 Event = dict[str, Any]

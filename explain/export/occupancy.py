@@ -14,13 +14,13 @@ from math import ceil, prod
 
 import numpy as np
 
-from ..ir.graph import DTYPES
-from ..ir.isa.footprint import Strided, footprint
-from ..ir.isa.table import Instruction
-from ..ir.machine import Engine, Machine
-from ..ir.program import Placed, Program, ProgramPort
-from ..ir.trace import Trace
-from .cycles.instruction_costs import InstructionCosts
+from ...ir.graph import DTYPES
+from ...ir.isa.footprint import Strided, footprint
+from ...ir.isa.table import Instruction
+from ...ir.machine import Engine, Machine
+from ...ir.program import Placed, Program, ProgramPort
+from ...ir.trace import Trace
+from ..cycles.instruction_costs import InstructionCosts
 
 STEPS = 2000
 """Steps of a function, at most."""

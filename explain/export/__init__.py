@@ -1,0 +1,1 @@
+"""Writes a compilation and its run in the formats of other tools."""
