@@ -17,9 +17,9 @@ from ...explain.units import printable
 from ...ir.errors import GirihError
 from .cache_command import cache_command
 from .compile_command import compile_command
+from .explain_command import explain_command
 from .inspect_commands import (
     disasm_command,
-    explain_command,
     models_command,
     ops_command,
     plan_command,

@@ -1,10 +1,9 @@
-"""Commands that look: explain, plan, disasm, targets, models and ops."""
+"""Commands that look: plan, disasm, targets, models and ops."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -12,54 +11,13 @@ from click.shell_completion import CompletionItem
 from ...explain.units import plural, printable, size
 from ...ir.errors import UsageError
 from .compile_command import parse_assignments
-from .output import JSON_OPTION, emit, reserved_stdout, show, table
-
-if TYPE_CHECKING:
-    from ..compile import Compiled
-
-_FILE = click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
-_OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead.")
-
-
-@click.command("explain")
-@_FILE
-@click.option(
-    "--format", "kind", type=click.Choice(["text", "json"]), help="Default: json for -o FILE.json, else text."
-)
-@_OUTPUT
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
-    """Say why the schedule of FILE.girih looks as it does.
-
-    The cycle breakdown of a run in time alone: of each engine and link, segment and operator, what it does and what it
-    waits for. Answer and bound of each constraint model, the segments and what limits them, how full each memory gets,
-    which tensors are moved to and from main memory and why, how each operator is tiled, and what the host runs.
-
-    \b
-    Examples:
-      girih explain resnet50.girih
-      girih explain resnet50.girih -o report.txt
-      girih explain resnet50.girih --format json | jq .segments
-      girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
-    """
-    from ...ir.files import check_places, write_text
-
-    check_places([output], [compiled])
-    kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
-    report = _load(compiled).explain()
-    text = report.to_json().decode() if kind == "json" else str(report)
-    if output is not None:
-        write_text(output, f"{text}\n")
-        click.echo(f"{report.summary.line}\n{output}: written", err=as_json)
-    elif kind == "json":
-        click.echo(text)
-    else:
-        show(text, f"girih explain {compiled} -o FILE")
+from .compiled_file import FILE, OUTPUT, load_nouns
+from .output import JSON_OPTION, emit, reserved_stdout, table
 
 
 @click.command("plan")
-@_FILE
-@_OUTPUT
+@FILE
+@OUTPUT
 @JSON_OPTION
 def plan_command(compiled: Path, output: Path | None, as_json: bool) -> None:
     """Print the decisions that FILE.girih was lowered from, segment by segment.
@@ -79,7 +37,7 @@ def plan_command(compiled: Path, output: Path | None, as_json: bool) -> None:
     from ...ir.files import check_places, write_text
 
     check_places([output], [compiled])
-    plan = _load(compiled).plan
+    plan = load_nouns(compiled).plan
     text = to_json(plan).decode() if as_json else plan_text(plan)
     if output is None:
         click.echo(text)
@@ -89,9 +47,9 @@ def plan_command(compiled: Path, output: Path | None, as_json: bool) -> None:
 
 
 @click.command("disasm")
-@_FILE
+@FILE
 @click.option("--queue", metavar="NAME", help="Only this queue, such as MME0.")
-@_OUTPUT
+@OUTPUT
 def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> None:
     """Print the instructions of FILE.girih, queue by queue.
 
@@ -107,7 +65,7 @@ def disasm_command(compiled: Path, queue: str | None, output: Path | None) -> No
     from ...ir.program import disassemble
 
     check_places([output], [compiled])
-    package = _load(compiled)
+    package = load_nouns(compiled)
     program = package.program
     if queue is not None:
         chosen = [i for i, q in enumerate(program.queues) if str(q) == queue]
@@ -240,11 +198,3 @@ def ops_command(coverage: bool, as_json: bool) -> None:
     }
     lines = table([(row.name, f"since {row.since}", str(row)) for row in shown])
     emit(as_json, data, f"{lines}\n{len(supported)} of {len(rows)} ONNX operators are supported")
-
-
-def _load(path: Path) -> Compiled:
-    """Nouns only: neither constants nor the network are needed to look at them."""
-    from ..compile import Compiled
-    from ..container import read
-
-    return read(path, Compiled, data=False)

@@ -1,0 +1,46 @@
+"""The command that explains: ``girih explain``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .compiled_file import FILE, OUTPUT, load_nouns
+from .output import show
+
+
+@click.command("explain")
+@FILE
+@click.option(
+    "--format", "kind", type=click.Choice(["text", "json"]), help="Default: json for -o FILE.json, else text."
+)
+@OUTPUT
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
+    """Say why the schedule of FILE.girih looks as it does.
+
+    The cycle breakdown of a run in time alone: of each engine and link, segment and operator, what it does and what it
+    waits for. Answer and bound of each constraint model, the segments and what limits them, how full each memory gets,
+    which tensors are moved to and from main memory and why, how each operator is tiled, and what the host runs.
+
+    \b
+    Examples:
+      girih explain resnet50.girih
+      girih explain resnet50.girih -o report.txt
+      girih explain resnet50.girih --format json | jq .segments
+      girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
+    """
+    from ...ir.files import check_places, write_text
+
+    check_places([output], [compiled])
+    kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
+    report = load_nouns(compiled).explain()
+    text = report.to_json().decode() if kind == "json" else str(report)
+    if output is not None:
+        write_text(output, f"{text}\n")
+        click.echo(f"{report.summary.line}\n{output}: written", err=as_json)
+    elif kind == "json":
+        click.echo(text)
+    else:
+        show(text, f"girih explain {compiled} -o FILE")
