@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from .compilation import Compilation
-from .cycles.losses import verdict
+from .cycles.losses import largest_losses
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, gap, model_rows
+from .overview.idle_engines import idle_rows
+from .overview.next_steps import next_steps
+from .overview.verdict import verdict
+from .overview.waterfall import waterfall
 from .plan_tables import ending, host_rows, operator_rows, segment_rows, waiting
-from .report import Report, ReportSummary
+from .report import Report
+from .report_summary import ReportSummary
 from .warnings import compilation_warnings
 
 
@@ -42,15 +47,21 @@ def build_report(compilation: Compilation) -> Report:
         gap=gap(plan.cycles, plan.lower_bound_cycles),
         solver_seconds=log.seconds,
     )
+    rows = waterfall(breakdown, machine, plan.lower_bound_cycles, trace.cycles)
     return Report(
         summary=summary,
+        verdict=verdict(summary, machine.frequency),
         warnings=compilation_warnings(graph, program, machine),
+        waterfall=rows,
+        idle=idle_rows(breakdown, machine),
+        next_steps=next_steps(rows, breakdown.bounding, summary, machine),
+        largest_losses=largest_losses(breakdown.operators, machine),
         models=model_rows(plan, log),
         breakdown=breakdown,
-        verdict=verdict(breakdown.operators, machine),
         segments=segment_rows(plan, loads),
         memories=memory_rows(plan, machine),
         traffic=traffic_rows(graph, plan, machine),
-        operators=operator_rows(graph, plan, program, loads),
+        operators=operator_rows(compilation),
         hosts=host_rows(graph),
-    )
+        provenance=compilation.provenance,
+    ).drawn_from(compilation)

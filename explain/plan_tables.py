@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..ir.graph import Graph
 from ..ir.plan import Plan, Split
-from ..ir.program import Program
 from ..ir.semantics.cell import count
+from .compilation import Compilation
 from .cycles.engine_loads import Loads, busiest
 
 
@@ -42,7 +42,10 @@ class OperatorRow:
 
     ``tile`` are the extents of a tile of the result, ``reduce`` those of the reduced axes; ``depth`` and
     ``weight_depth`` are the multi-buffering degrees of its scratch and of its weights. ``cycles`` are predicted, all
-    steps together, and so are the ``waits`` before them, in which no core computes.
+    steps together, and so are the ``waits`` before them, in which no core computes. ``run_cycles`` are those of the run
+    that the breakdown of the bounding resource gives to the operator, which add up to the cycles of the run, and
+    ``lost`` those of them beyond the work that the lower bound counts. ``link_bytes`` are the bytes of all transfers
+    for it, by link.
     """
 
     name: str
@@ -59,6 +62,9 @@ class OperatorRow:
     cycles: int
     waits: int
     limit: str
+    run_cycles: float
+    lost: float
+    link_bytes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -124,8 +130,11 @@ def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
     return tuple(rows)
 
 
-def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> tuple[OperatorRow, ...]:
+def operator_rows(compilation: Compilation) -> tuple[OperatorRow, ...]:
     """In the order in which the plan runs them."""
+    graph, plan, program, loads = compilation.graph, compilation.plan, compilation.program, compilation.loads
+    in_run = {row.op: row for row in compilation.breakdown.operators}
+    rates = {link.name: link.bytes_per_cycle for link in compilation.machine.links}
     cycles, waits = predicted(plan), waiting(plan)
     work = {op.name: op for op in program.ops}
     rows: list[OperatorRow] = []
@@ -148,6 +157,11 @@ def operator_rows(graph: Graph, plan: Plan, program: Program, loads: Loads) -> t
                     cycles=cycles.get((index, name), 0),
                     waits=waits.get((index, name), 0),
                     limit=busiest(loads.get(name, {})),
+                    run_cycles=in_run[name].cycles,
+                    lost=in_run[name].lost,
+                    link_bytes={
+                        link: round(loads[name][link] * rate) for link, rate in rates.items() if link in loads[name]
+                    },
                 )
             )
     return tuple(rows)

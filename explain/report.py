@@ -2,101 +2,96 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 
-from ..ir.codec import to_json
+from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
 from ..ir.files import write_text
+from .compilation import Compilation, Provenance
 from .cycles.breakdown import CycleBreakdown
 from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
+from .overview.idle_engines import IdleRow
+from .overview.next_steps import NextStep
+from .overview.waterfall import WaterfallRow
 from .plan_tables import HostRow, OperatorRow, SegmentRow
+from .report_summary import ReportSummary
 from .text import render
-from .units import plural, printable
+
+FORMAT = 1
+"""The version of the JSON; it grows when a key changes its meaning or goes."""
 
 _FORMATS = ("", ".txt", ".md", ".json")
-
-
-@dataclass(frozen=True)
-class ReportSummary:
-    """The whole in a few numbers. ``ratio`` is cycles over the lower bound.
-
-    Of the predicted cycles, no core computes during ``cycles_waiting`` (for data) and ``cycles_ending`` (the last
-    results are stored). ``cycles`` and ``seconds_at_clock`` are of the run. ``solver_status`` is what ended the search
-    (``solver/options.py`` has the values), and ``solver_reason`` says so as a sentence; ``gap`` is the distance from
-    the cycles of the plan to the lower bound as a share of the former: of ``cycles_simulated``, where the search had
-    the plan simulated, or else the predicted ones. ``solver_seconds`` is wall time, ``None`` where the log is from a
-    file; ``plans`` is the number of complete plans.
-    """
-
-    network: str
-    machine: str
-    strategy: str
-    clusters_used: int
-    batch: int | None
-    segments: int
-    steps: int
-    operators: int
-    host_operators: int
-    instructions: int
-    cycles_predicted: int
-    cycles_simulated: int | None
-    cycles_waiting: int
-    cycles_ending: int
-    cycles: int
-    lower_bound_cycles: int
-    lower_bound_reason: str
-    ratio: float | None
-    seconds_at_clock: float
-    plans: int
-    solver_status: str
-    solver_reason: str
-    more_time_helps: bool
-    gap: float | None
-    solver_seconds: float | None
-
-    @property
-    def line(self) -> str:
-        """The summary line with which every long text begins and ends."""
-        ratio = "" if self.ratio is None else f", {self.ratio:.2f} x the lower bound"
-        return printable(
-            f"{self.network} on {self.machine} ({self.strategy}): {self.cycles:,} cycles{ratio}; "
-            f"{plural(self.operators, 'operator')} in {plural(self.segments, 'segment')}, "
-            f"{self.host_operators} on the host"
-        )
 
 
 @dataclass(frozen=True)
 class Report:
     """Tables about one compiled network; rows are documented where they are defined.
 
-    ``breakdown`` is the cycle breakdown of the run, ``verdict`` a sentence about each of the operators that lose
-    most cycles.
-    ``warnings`` are sentences about what of the machine stays unused, and what to change.
+    ``format`` is the version of this JSON. ``verdict`` is two sentences: how good the schedule is, and whether more
+    time can make it better. ``waterfall`` leads from the lower bound to the cycles of the run, cause by cause, to the
+    cycle; ``breakdown`` has all of it. ``largest_losses`` is a sentence about each of the operators that lose most
+    cycles. ``warnings`` are sentences about what of the machine stays unused, and what to change.
     """
 
     summary: ReportSummary
+    verdict: tuple[str, str]
     warnings: tuple[str, ...]
+    waterfall: tuple[WaterfallRow, ...]
+    idle: tuple[IdleRow, ...]
+    next_steps: tuple[NextStep, ...]
+    largest_losses: tuple[str, ...]
     models: tuple[ModelRow, ...]
     breakdown: CycleBreakdown
-    verdict: tuple[str, ...]
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]
     traffic: tuple[TrafficRow, ...]
     operators: tuple[OperatorRow, ...]
     hosts: tuple[HostRow, ...]
+    provenance: Provenance
+    format: int = FORMAT
+
+    def drawn_from(self, compilation: Compilation) -> Report:
+        """The same report with a reference to what it is about, which is not a field and so not in the JSON."""
+        report = replace(self)
+        vars(report)["compilation"] = compilation
+        return report
+
+    @cached_property
+    def compilation(self) -> Compilation:
+        """What the report is about, which pictures need; :class:`UsageError` for a report that was read from JSON."""
+        raise UsageError("this report was read from JSON, which has tables alone; explain the .girih file again")
 
     def __str__(self) -> str:
-        return render(vars(self))
+        """One screen; :attr:`tables` has the rest."""
+        return render(self._shown, "overview.txt.j2")
+
+    @property
+    def tables(self) -> str:
+        """All of the report as text: the screen, and every table behind it."""
+        return render(self._shown, "report.txt.j2")
+
+    @property
+    def _shown(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def to_json(self) -> bytes:
         """Canonical JSON."""
         return to_json(self)
 
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Report:
+        """Read back what :meth:`to_json` wrote; raises :class:`UsageError` for JSON of another version."""
+        report = from_json(data, cls)
+        if report.format != FORMAT:
+            raise UsageError(f"a report of format {report.format}; this version reads format {FORMAT}: explain again")
+        return report
+
     def save(self, path: str | Path) -> None:
-        """Write the report: JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
+        """Write all of the report: JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
         suffix = Path(path).suffix
         if suffix not in _FORMATS:
             raise UsageError(f"cannot tell the format of a report from {path}; end the name in .txt or .json")
-        write_text(path, self.to_json().decode() if suffix == ".json" else f"{self}\n")
+        write_text(path, self.to_json().decode() if suffix == ".json" else f"{self.tables}\n")

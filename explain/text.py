@@ -1,4 +1,4 @@
-"""A report as text, by the template ``templates/report.txt.j2``."""
+"""A report as text, by the templates ``templates/*.txt.j2``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .cycles.breakdown import BreakdownRow
+from .overview.idle_engines import IdleRow
+from .overview.waterfall import WaterfallRow
 from .plan_tables import SegmentRow
+from .report_summary import ReportSummary
 from .units import plural, printable
 
 _MOST_TRAFFIC = 40
 """Rows of traffic that the text has at most; the JSON has them all."""
+_BAR = 16
+"""Characters of the bar that is all cycles of the run."""
 _MOST_LOSSES = 20
 """Segments, and operators, whose losses the text has at most; the JSON has them all."""
 
 
-def render(tables: Mapping[str, object]) -> str:
-    """The text of a report, whose ``tables`` are its fields by name; its first and its last line are the summary."""
+def render(tables: Mapping[str, object], name: str) -> str:
+    """The text of a report, whose ``tables`` are its fields by name, by the template ``name``."""
     environment = Environment(
         loader=PackageLoader("girih.explain", "templates"),
         trim_blocks=True,
@@ -29,9 +34,17 @@ def render(tables: Mapping[str, object]) -> str:
     )
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
     filters.update(
-        table=table, number=number, percent=percent, extents=extents, short=short, plural=plural, breakdown=breakdown
+        table=table,
+        number=number,
+        percent=percent,
+        extents=extents,
+        short=short,
+        plural=plural,
+        breakdown=breakdown,
+        steps=steps,
+        idle=idle,
     )
-    template = environment.get_template("report.txt.j2")
+    template = environment.get_template(name)
     shown = {name: _printable(value) for name, value in tables.items()}
     return template.render(shown, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
 
@@ -71,6 +84,35 @@ def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ())
     kind = "operator" if rows and rows[0].op else "from"
     first = "engine|busy|busiest|work" if rows and rows[0].segment is None else f"seg|{kind}|lost|cycles|x"
     return table(cells, f"{first}|{heads}")
+
+
+def steps(rows: Sequence[WaterfallRow], summary: ReportSummary) -> str:
+    """The waterfall: a bar for each row, which begins where the one before it ends, and the operator with the most."""
+    cells: list[tuple[object, ...]] = []
+    reached = 0
+    for row in rows:
+        title = row.title if row.cause == "bound" else f"+ {row.title}"
+        begin, reached = reached, reached + row.cycles
+        first = row.operators[:1]
+        most = "".join(f"{short(o.op, 18)} {o.cycles:,}" for o in first)
+        cells.append((*_step(title, row.cycles, min(begin, reached), summary.cycles), most))
+    cells.append((*_step("= simulated", summary.cycles, 0, summary.cycles), ""))
+    return table(cells, "cause|cycles|of run||most in")
+
+
+def _step(title: str, cycles: int, begin: int, total: int) -> tuple[str, str, str, str]:
+    scale = _BAR / max(1, total)
+    length = max(1, round(abs(cycles) * scale))
+    bar = " " * max(0, min(round(begin * scale), _BAR - length)) + "█" * length
+    return title, number(cycles), percent(cycles / max(1, total)), bar
+
+
+def idle(rows: Sequence[IdleRow]) -> str:
+    """Busy and idle shares of engines and links."""
+    cells = [
+        (r.resource, f"{r.busy:.0%}", f"{r.idle:.0%}", short(r.reasons[0], 54) if r.reasons else "-") for r in rows
+    ]
+    return table(cells, "engine|busy|idle|mostly")
 
 
 def _percent(part: float | None, whole: float) -> str:

@@ -27,4 +27,4 @@ def size(count: int) -> str:
 
 def share(part: float, whole: float) -> str:
     """A part of a whole, in percent."""
-    return f"{part / whole:.0%}".replace("%", " %") if whole else "-"
+    return f"{part / whole:.0%}" if whole else "-"

@@ -197,4 +197,5 @@ def attempt(case: Case) -> None:
         path.write_bytes(case.data)
         compiled = load(path)
     compiled.run(check="exact")
-    str(compiled.explain())
+    report = compiled.explain()
+    str(report), report.tables

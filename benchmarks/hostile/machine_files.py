@@ -303,7 +303,8 @@ def attempt(case: Case) -> None:
     if result.cycles < compiled.plan.lower_bound_cycles:
         bound = compiled.plan.lower_bound_cycles
         raise WrongResultError(f"{result.cycles:,} cycles are less than the lower bound, {bound:,}")
-    str(compiled.explain(result.trace))
+    report = compiled.explain(result.trace)
+    str(report), report.tables
 
 
 @cache

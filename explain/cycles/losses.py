@@ -16,7 +16,7 @@ _WAITS = {
     "store": "waits until results of {op} are in {shared}",
     "spill": "waits until results of {op} are in {main}",
     "engine": "waits until {engine} is done with {op}",
-    "cores": "waits until other cores are done with {op}",
+    "cores": "waits until {cores} are done with {op}",
     "host": "waits until the host is done with {op}",
 }
 _BUSY = {
@@ -28,6 +28,8 @@ _BUSY = {
 }
 _ALONE = 0.9
 """An operator to which this share of a wait is attributed is named alone."""
+_MOSTLY = 0.4
+"""One to which this share is attributed is named with others, and below that none is."""
 
 
 def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
@@ -38,7 +40,15 @@ def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
     return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles > 0)
 
 
-def verdict(rows: Sequence[BreakdownRow], machine: Machine, most: int = 3) -> tuple[str, ...]:
+def waits(row: BreakdownRow, machine: Machine, most: int = 2) -> tuple[str, ...]:
+    """The longest waits as shares of the row's cycles, the longest first."""
+    ranked = sorted(row.waits.items(), key=lambda wait: -wait[1])
+    return tuple(
+        f"{share(cycles, row.cycles)} {_wait(row, cause, machine)}" for cause, cycles in ranked[:most] if cycles > 0
+    )
+
+
+def largest_losses(rows: Sequence[BreakdownRow], machine: Machine, most: int = 3) -> tuple[str, ...]:
     """A sentence about each of the operators that lose the most cycles, of ``rows`` for all operators of a run."""
     total = sum(row.cycles for row in rows)
     ranked = sorted((row for row in rows if row.lost >= 0.5), key=lambda row: -row.lost)
@@ -59,8 +69,10 @@ def _wait(row: BreakdownRow, cause: str, machine: Machine) -> str:
     """A wait, with the operator that most of it is attributed to."""
     main, shared = machine.role("main").name, machine.role("shared").name
     reasons = [reason for reason in row.reasons if reason.cause == cause]
-    op = reasons[0].op if reasons else "several operators"
-    engine = reasons[0].engine if reasons else "another engine"
-    if reasons and reasons[0].cycles < _ALONE * row.waits[cause]:
-        op += " and others"
-    return _WAITS[cause].format(op=op, engine=engine, main=main, shared=shared)
+    op, engine = "several operators", "another engine"
+    if reasons:
+        engine, part = reasons[0].engine, reasons[0].cycles / row.waits[cause]
+        op = op if part < _MOSTLY else reasons[0].op if part >= _ALONE else f"{reasons[0].op} and others"
+    return _WAITS[cause].format(
+        op=op, engine=engine, main=main, shared=shared, cores="other cores" if row.units > 1 else "the cores"
+    )

@@ -13,7 +13,7 @@ import pytest
 
 from girih.explain.cycles.account import cycle_breakdown
 from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
-from girih.explain.cycles.losses import losses, verdict
+from girih.explain.cycles.losses import largest_losses, losses
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.graph import Graph, Host
 from girih.ir.load_machine import load_machine
@@ -289,7 +289,7 @@ def test_losses_name_what_is_waited_for_most() -> None:
     assert "waits for weights of" in told and "from DDR" in told
 
 
-def test_the_verdict_names_the_operators_that_lose_most_cycles_and_not_the_worst_ratio() -> None:
+def test_the_largest_losses_name_the_operators_that_lose_most_cycles_and_not_the_worst_ratio() -> None:
     machine = load_machine("stcp920")
     waits = dict.fromkeys(CAUSES, 0.0)
     row = BreakdownRow("MME", 1, 0, "", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, waits, 0.0, ())
@@ -298,11 +298,11 @@ def test_the_verdict_names_the_operators_that_lose_most_cycles_and_not_the_worst
         replace(row, op="large", cycles=900.0, work=600.0, waits={**waits, "store": 300.0}),
         replace(row, op="right", cycles=70.0, work=70.0),
     )
-    first, second = verdict(rows, machine)
+    first, second = largest_losses(rows, machine)
     assert first == (
-        "large loses 300 of its 900 cycles, 30 % of the run: 33 % waits until results of several operators are in LLB"
+        "large loses 300 of its 900 cycles, 30% of the run: 33% waits until results of several operators are in LLB"
     )
-    assert second == "tiny loses 29 of its 30 cycles, 3 % of the run"
+    assert second == "tiny loses 29 of its 30 cycles, 3% of the run"
 
 
 def test_every_loss_has_words() -> None:
@@ -313,6 +313,6 @@ def test_every_loss_has_words() -> None:
     assert losses(base, machine) == ""
     for cause in CAUSES:
         row = replace(base, waits={**base.waits, cause: 5.0})
-        assert losses(row, machine).startswith("50 % waits")
+        assert losses(row, machine).startswith("50% waits")
     for name in ("extra", "rounding", "fill", "issue", "slowed"):
-        assert losses(replace(base, **{name: 1.0}), machine).startswith("10 % ")
+        assert losses(replace(base, **{name: 1.0}), machine).startswith("10% ")

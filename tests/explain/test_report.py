@@ -49,28 +49,28 @@ def example() -> Report:
 
 
 def test_the_text_begins_and_ends_with_the_summary() -> None:
-    lines = str(example()).splitlines()
+    lines = example().tables.splitlines()
     assert lines[0] == lines[-1] == example().summary.line
     cycles = timed().cycles
     assert f"{cycles:,} cycles, {cycles / 6000:.2f} x the lower bound" in lines[0]
 
 
 def test_the_losses_are_readable_at_a_hundred_columns() -> None:
-    lines = str(example()).splitlines()
+    lines = example().tables.splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("Cycle breakdown: "))
     end = next(i for i, line in enumerate(lines) if line.startswith("Models: "))
     assert max(map(len, lines[begin:end])) <= 100
     assert all(f"  {row.resource} " in "\n".join(lines[begin:end]) for row in example().breakdown.totals)
-    assert all(f"  {sentence[:40]}" in str(example()) for sentence in example().verdict)
+    assert all(f"  {sentence[:40]}" in example().tables for sentence in example().largest_losses)
 
 
 def test_every_table_has_a_title_and_its_terms_are_explained() -> None:
     """A table is a block of indented lines: before it is a line that begins at the margin and ends with its subject."""
-    blocks = str(example()).split("\n\n")[1:-1]
+    blocks = example().tables.split("\n\n")[1:-1]
     for block in blocks:
         title = block.splitlines()[0]
         assert re.match("[A-Z][a-z ]+(:|$)", title), title
-    legends = " ".join(str(example()).split())
+    legends = " ".join(example().tables.split())
     for term in (
         "lost:",
         "x:",
@@ -91,7 +91,7 @@ def test_only_rows_of_tables_are_wider_than_eighty_columns() -> None:
     package = compiled_residual()
     log = replace(package.log, status="budget", unpaid=("more iterations than 2", "a longer search of residency"))
     found = explain(Compilation(package.graph, predicted(package.plan), package.program, package.machine, log, timed()))
-    lines = str(found).splitlines()[1:-1]
+    lines = found.tables.splitlines()[1:-1]
     wide = [line for line in lines if len(line) > 80 and not re.search(r"\S  +\S", line)]
     assert not wide
 
@@ -105,22 +105,22 @@ def test_names_cannot_break_tables() -> None:
     found = example()
     rows = tuple(replace(row, name=HOSTILE if row.name == name else row.name) for row in found.operators)
     summary = replace(found.summary, network=HOSTILE)
-    text = str(replace(found, summary=summary, operators=rows))
+    text = replace(found, summary=summary, operators=rows).tables
     assert text.replace("\n", "").isprintable()
-    assert text.count("\n") == str(found).count("\n")
+    assert text.count("\n") == found.tables.count("\n")
     assert r"a\nb\t\x1b[31m[bold]\u202e|{{ s }}" in text
     assert summary.line.isprintable()
     assert json.loads(replace(found, operators=rows).to_json())["operators"][1]["name"] == HOSTILE
 
 
 def test_the_search_says_what_ended_it() -> None:
-    assert "exhausted: all iterations that this version tries were used" in str(example())
+    assert "exhausted: all iterations that this version tries were used" in example().tables
     assert json.loads(example().to_json())["summary"]["more_time_helps"] is False
     assert example().summary.gap == pytest.approx(1 / 3)
 
 
 def test_every_operator_and_memory_is_in_the_text() -> None:
-    text = str(example())
+    text = example().tables
     for op in compiled_residual().graph.ops:
         assert op.name in text
     for memory in compiled_residual().machine.memories:
@@ -131,15 +131,21 @@ def test_json_has_every_table() -> None:
     found = json.loads(example().to_json())
     assert [*found] == [
         "summary",
+        "verdict",
         "warnings",
+        "waterfall",
+        "idle",
+        "next_steps",
+        "largest_losses",
         "models",
         "breakdown",
-        "verdict",
         "segments",
         "memories",
         "traffic",
         "operators",
         "hosts",
+        "provenance",
+        "format",
     ]
     assert len(found["operators"]) == len(compiled_residual().graph.ops)
 
@@ -182,8 +188,8 @@ def test_a_simulation_of_the_search_stands_beside_the_prediction() -> None:
     assert found.summary.cycles_ending == 9000 - predictions[-1].stop
     assert (found.summary.cycles_predicted, found.summary.cycles_simulated) == (9000, 8000)
     assert found.summary.gap == pytest.approx(1 / 4)
-    assert "9,000 cycles; 8,000 by the simulation of the search\n" in str(found)
-    assert "9,000 cycles\n" in str(example()) and example().summary.cycles_simulated is None
+    assert "9,000 cycles; 8,000 by the simulation of the search\n" in found.tables
+    assert "9,000 cycles\n" in example().tables and example().summary.cycles_simulated is None
 
 
 def test_a_fetch_counts_for_the_operator_that_needs_it() -> None:

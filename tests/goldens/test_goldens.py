@@ -33,7 +33,7 @@ def text(network: str, noun: str) -> str:
         return plan_text(found.plan)
     if noun == "program":
         return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
-    return str(found.explain())
+    return found.explain().tables
 
 
 def file_name(network: str, noun: str) -> str:

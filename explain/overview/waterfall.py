@@ -1,0 +1,129 @@
+"""The waterfall: how the lower bound becomes the cycles of the run, cause by cause, to the cycle.
+
+It is the cycle breakdown (:mod:`..cycles.breakdown`) of the bounding resource, the one with the most work, in a few
+causes: each cycle of the run beyond the lower bound is in exactly one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import Literal
+
+from ...ir.machine import Machine
+from ..cycles.breakdown import BreakdownRow, CycleBreakdown
+
+Cause = Literal[
+    "bound", "shared_work", "extra", "rounding", "contention", "main_memory", "shared_memory", "core", "other_cores"
+]
+
+_MOST_OPERATORS = 3
+"""Operators that a row names at most."""
+
+_PARTS: Mapping[Cause, tuple[str, ...]] = {
+    "extra": ("extra",),
+    "rounding": ("rounding", "fill"),
+    "contention": ("issue", "slowed"),
+}
+_WAITS: Mapping[Cause, tuple[str, ...]] = {
+    "main_memory": ("fetch_weights", "fetch_data", "spill"),
+    "shared_memory": ("load_weights", "load_data", "store"),
+    "core": ("engine",),
+    "other_cores": ("cores", "host"),
+}
+_CAUSES: tuple[Cause, ...] = ("shared_work", *_PARTS, *_WAITS)
+
+
+@dataclass(frozen=True)
+class OperatorCycles:
+    """Cycles that one operator loses by a cause."""
+
+    op: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class WaterfallRow:
+    """One step from the lower bound to the cycles of the run.
+
+    ``cycles`` of the first row, ``bound``, are the lower bound; those of the others are added to it, and all together
+    are the cycles of the run. They can be negative: where a plan does less of the bounding resource's work than the
+    bound reckons with. ``note`` says what the cause is; ``operators`` are those that lose most by it, most first.
+
+    shared_work: another engine could take over work of this one, as the bound reckons. extra: the resource does more
+    than the bound counts. rounding: rows, columns, lanes or bursts are not full, or the array is filled again.
+    contention: instructions are issued, and links and banks shared. The others are waits, by what they are for.
+    """
+
+    cause: Cause
+    title: str
+    note: str
+    cycles: int
+    operators: tuple[OperatorCycles, ...]
+
+
+def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: int) -> tuple[WaterfallRow, ...]:
+    """The rows from the lower ``bound`` to the ``cycles`` of the run, without causes that have no cycle."""
+    total = breakdown.total(breakdown.bounding)
+    exact: dict[Cause, float] = {cause: cause_cycles(total, cause) for cause in _CAUSES}
+    # A bound of two phases counts waits for main memory that no plan avoids; one of two engines less than all work.
+    difference = (total.work or 0.0) - bound
+    in_bound = min(max(0.0, -difference), exact["main_memory"])
+    exact["main_memory"] -= in_bound
+    exact["shared_work"] = difference + in_bound
+    rounded = _rounded(exact, cycles - bound)
+    titles = _titles(total, machine)
+    rows = [
+        WaterfallRow(cause, *titles[cause], rounded[cause], _losers(breakdown.operators, cause))
+        for cause in _CAUSES
+        if rounded[cause]
+    ]
+    return (WaterfallRow("bound", "lower bound", "no schedule takes fewer cycles", bound, ()), *rows)
+
+
+def cause_cycles(row: BreakdownRow, cause: Cause) -> float:
+    """The cycles of a row of the breakdown that are lost by a cause."""
+    parts = sum(float(getattr(row, part) or 0.0) for part in _PARTS.get(cause, ()))
+    return parts + sum(row.waits[wait] for wait in _WAITS.get(cause, ()))
+
+
+def _rounded(exact: Mapping[Cause, float], total: int) -> dict[Cause, int]:
+    """Whole numbers that add up to ``total``: those with the largest remainders are rounded up."""
+    whole = {cause: floor(value) for cause, value in exact.items()}
+    missing = total - sum(whole.values())
+    ranked = sorted(exact, key=lambda cause: (whole[cause] - exact[cause], _CAUSES.index(cause)))
+    share, rest = divmod(missing, len(ranked))
+    return {cause: whole[cause] + share + (rank < rest) for rank, cause in enumerate(ranked)}
+
+
+def _losers(operators: Sequence[BreakdownRow], cause: Cause) -> tuple[OperatorCycles, ...]:
+    rows = [OperatorCycles(row.op, round(cause_cycles(row, cause))) for row in operators]
+    ranked = sorted(rows, key=lambda row: -row.cycles)
+    return tuple(row for row in ranked[:_MOST_OPERATORS] if row.cycles > 0)
+
+
+def _titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:
+    """Title and note of each cause, in the terms of the machine and of the bounding resource."""
+    name, main, shared = total.resource, machine.role("main").name, machine.role("shared").name
+    matrix = name == machine.engine_for("matrix").name
+    vector = name == machine.engine_for("vector").name
+    part = "array" if matrix else "lanes" if vector else "bursts"
+    rounding = (
+        "rows and columns of the array are not full, or it is filled again"
+        if matrix
+        else f"instructions end in {part} that are not full"
+    )
+    return {
+        "shared_work": ("work to share", f"work of {name} that the bound lets another engine do meanwhile"),
+        "extra": (
+            "extra work",
+            f"{name} does more than the bound counts: halos, padding, data moved again",
+        ),
+        "rounding": (f"{part} not full", rounding),
+        "contention": ("issue and sharing", "instructions are issued, and links and banks shared"),
+        "main_memory": (f"waits for {main}", f"{name} waits for transfers to or from main memory"),
+        "shared_memory": (f"waits for {shared}", f"{name} waits for transfers between shared and local memory"),
+        "core": ("waits in the core", f"{name} waits for another engine of the same core"),
+        "other_cores": ("waits for cores", f"{name} waits for other cores, which have more to do, or for the host"),
+    }
