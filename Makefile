@@ -32,7 +32,7 @@ demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, 
 	@$(BIN)/girih run $(COMPILED) --check
 	@echo "== 4/4  explain the schedule"
 	@$(BIN)/girih explain $(COMPILED) --format text -o $(REPORT)
-	@head -n 25 $(REPORT)
+	@head -n 60 $(REPORT)
 	@echo "== done: the rest of the report is in $(REPORT), the compiled network in $(COMPILED)"
 
 test: $(VENV)/.installed-dev ## run the tests on all cores; ARGS="..." goes to pytest (ARGS="tests/goldens --update-golden" keeps changed texts)

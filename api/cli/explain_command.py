@@ -17,16 +17,20 @@ from .output import show
 )
 @OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool) -> None:
+@click.option("--tables", is_flag=True, help="All tables behind the first screen; a file of text always has them.")
+def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool, tables: bool) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
-    The cycle breakdown of a run in time alone: of each engine and link, segment and operator, what it does and what it
-    waits for. Answer and bound of each constraint model, the segments and what limits them, how full each memory gets,
-    which tensors are moved to and from main memory and why, how each operator is tiled, and what the host runs.
+    One screen: the verdict, the way from the lower bound to the cycles of a run in time alone, cause by cause, the
+    operators that lose most, which engines idle and why, and what to look at next. With --tables also the cycle
+    breakdown of each engine and link, segment and operator, answer and bound of each constraint model, the segments and
+    what limits them, how full each memory gets, which tensors are moved to and from main memory and why, how each
+    operator is tiled, and what the host runs.
 
     \b
     Examples:
       girih explain resnet50.girih
+      girih explain resnet50.girih --tables | less
       girih explain resnet50.girih -o report.txt
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
@@ -36,7 +40,7 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
     check_places([output], [compiled])
     kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
     report = load_nouns(compiled).explain()
-    text = report.to_json().decode() if kind == "json" else str(report)
+    text = report.to_json().decode() if kind == "json" else report.tables if tables or output else str(report)
     if output is not None:
         write_text(output, f"{text}\n")
         click.echo(f"{report.summary.line}\n{output}: written", err=as_json)

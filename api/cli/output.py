@@ -33,7 +33,16 @@ def show(text: str, whole: str) -> None:
         lines = [f"{t[: width - 1]}…" if t.startswith("  ") and len(t) > width else t for t in text.splitlines()]
         cut = "\n".join(lines)
         text = cut if cut == text else f"{cut}\nRows are cut to {width} columns; all of them: {whole}"
-    click.echo(text)
+    click.echo(_encodable(text))
+
+
+def _encodable(text: str) -> str:
+    """The text with plain characters in place of bars and dots, where standard output has none of those."""
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return text.replace("█", "#").replace("…", "...")
+    return text
 
 
 def dump(data: Mapping[str, object]) -> str:

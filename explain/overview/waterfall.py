@@ -109,11 +109,9 @@ def _titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str
     matrix = name == machine.engine_for("matrix").name
     vector = name == machine.engine_for("vector").name
     part = "array" if matrix else "lanes" if vector else "bursts"
-    rounding = (
-        "rows and columns of the array are not full, or it is filled again"
-        if matrix
-        else f"instructions end in {part} that are not full"
-    )
+    rounding = f"instructions end in {part} that are not full"
+    if matrix:
+        rounding = "rows and columns of the array are not full, or it is filled again"
     return {
         "shared_work": ("work to share", f"work of {name} that the bound lets another engine do meanwhile"),
         "extra": (

@@ -365,11 +365,12 @@ def test_wrong_inputs_of_a_run(capfd: pytest.CaptureFixture[str], compiled: Path
 def test_explain(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
     code, text, _ = girih(capfd, "explain", compiled)
     assert code == 0
-    assert text.splitlines()[0] == text.splitlines()[-1]
+    _, tables, _ = girih(capfd, "explain", compiled, "--tables")
+    assert tables.startswith(text) and tables.splitlines()[0] == tables.splitlines()[-1] != text.splitlines()[-1]
     _, out, _ = girih(capfd, "explain", compiled, "--format", "json")
     assert json.loads(out)["summary"]["cycles_predicted"] == 9000
     girih(capfd, "explain", compiled, "-o", tmp_path / "report.txt")
-    assert (tmp_path / "report.txt").read_text() == text
+    assert (tmp_path / "report.txt").read_text() == tables
 
 
 def test_explain_follows_the_name_of_the_file(
