@@ -23,6 +23,8 @@ from .text import render
 FORMAT = 1
 """The version of the JSON; it grows when a key changes its meaning or goes."""
 
+WIDTH = 80
+"""Columns of text, unless its reader has fewer."""
 _FORMATS = ("", ".txt", ".md", ".json")
 
 
@@ -65,13 +67,16 @@ class Report:
         raise UsageError("this report was read from JSON, which has tables alone; explain the .girih file again")
 
     def __str__(self) -> str:
-        """One screen; :attr:`tables` has the rest."""
-        return render(self._shown, "overview.txt.j2")
+        return self.screen()
+
+    def screen(self, width: int = WIDTH) -> str:
+        """What costs cycles and what to look at next, in lines of ``width`` columns; :attr:`tables` has the rest."""
+        return render(self._shown, "overview.txt.j2", width)
 
     @property
     def tables(self) -> str:
         """All of the report as text: the screen, and every table behind it."""
-        return render(self._shown, "report.txt.j2")
+        return render(self._shown, "report.txt.j2", WIDTH)
 
     @property
     def _shown(self) -> dict[str, object]:

@@ -23,8 +23,11 @@ _MOST_LOSSES = 20
 """Segments, and operators, whose losses the text has at most; the JSON has them all."""
 
 
-def render(tables: Mapping[str, object], name: str) -> str:
-    """The text of a report, whose ``tables`` are its fields by name, by the template ``name``."""
+def render(tables: Mapping[str, object], name: str, width: int) -> str:
+    """The text of a report, whose ``tables`` are its fields by name, by the template ``name``.
+
+    Sentences are broken at ``width`` columns, of which they have at least 20.
+    """
     environment = Environment(
         loader=PackageLoader("girih.explain", "templates"),
         trim_blocks=True,
@@ -46,7 +49,7 @@ def render(tables: Mapping[str, object], name: str) -> str:
     )
     template = environment.get_template(name)
     shown = {name: _printable(value) for name, value in tables.items()}
-    return template.render(shown, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
+    return template.render(shown, width=max(20, width), most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
 
 
 def _printable(value: object) -> object:

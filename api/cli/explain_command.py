@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .compiled_file import FILE, OUTPUT, load_nouns
-from .output import show
+from .output import columns, show
 
 
 @click.command("explain")
@@ -40,7 +40,9 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
     check_places([output], [compiled])
     kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
     report = load_nouns(compiled).explain()
-    text = report.to_json().decode() if kind == "json" else report.tables if tables or output else str(report)
+    text = (
+        report.to_json().decode() if kind == "json" else report.tables if tables or output else report.screen(columns())
+    )
     if output is not None:
         write_text(output, f"{text}\n")
         click.echo(f"{report.summary.line}\n{output}: written", err=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -131,6 +132,12 @@ def test_the_screen_fits_eighty_columns_and_sixty_lines() -> None:
     assert max(map(len, text.splitlines()[1:])) <= 80
     assert text.count("\n") < 60
     assert report().tables.startswith(text)
+
+
+def test_sentences_are_broken_where_the_terminal_ends() -> None:
+    lines = report().screen(40).splitlines()[1:]
+    assert not [line for line in lines if len(line) > 40 and not re.search(r"\S  +\S|:|girih", line)]
+    assert " ".join(report().screen(1).split()) == " ".join(str(report()).split())
 
 
 def test_every_engine_is_busy_or_idle() -> None:
