@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain import explain
 from ..explain.compilation import Compilation
+from ..explain.details.details import Details, Subjects, build_details, resolved
 from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
@@ -79,6 +80,13 @@ class Compiled(container.Package):
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
         return explain(self.compilation(trace))
+
+    def details(self, subjects: Subjects, trace: Trace | None = None) -> Details:
+        """All about some operators, tensors, segments, memories and models; :class:`UsageError` for unknown names."""
+        subjects = resolved(subjects, self.graph, self.plan)
+        if trace is None:
+            trace = run(self, None, check=False, seed=0, data=False).trace
+        return build_details(self.compilation(trace), subjects)
 
     def compilation(self, trace: Trace) -> Compilation:
         """What reports are drawn from, with a run of the program."""

@@ -100,7 +100,7 @@ def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow
     rows = [
         TrafficRow(
             tensor=name,
-            kind=_kind(graph, name),
+            kind=kind_of(graph, name),
             bytes=graph.tensor[name].bytes,
             fetched=fetched.get(name, 0),
             stored=stored.get(name, 0),
@@ -138,7 +138,8 @@ def _host_bytes(graph: Graph, hosts: Sequence[Op]) -> dict[str, int]:
     return moved
 
 
-def _kind(graph: Graph, tensor: str) -> str:
+def kind_of(graph: Graph, tensor: str) -> str:
+    """input, output, constant or activation."""
     if tensor in graph.constant_names:
         return "constant"
     if tensor in graph.input_tensors:
@@ -156,7 +157,7 @@ def _reason(
     if touching:
         return f"the host runs {touching[0]}" + (f" and {len(touching) - 1} more" if touching[1:] else "")
     times = f", fetched {fetched / size:.1f} times" if size and fetched > 1.01 * size else ""
-    kind = _kind(graph, tensor)
+    kind = kind_of(graph, tensor)
     if kind == "constant":
         return f"constants begin in main memory{times}"
     if kind in ("input", "output"):

@@ -18,7 +18,15 @@ from .output import columns, show
 @OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--tables", is_flag=True, help="All tables behind the first screen; a file of text always has them.")
-def explain_command(compiled: Path, kind: str | None, output: Path | None, as_json: bool, tables: bool) -> None:
+@click.option("--operator", "operators", multiple=True, metavar="NAME", help="All about an operator or ONNX node.")
+def explain_command(
+    compiled: Path,
+    kind: str | None,
+    output: Path | None,
+    as_json: bool,
+    tables: bool,
+    operators: tuple[str, ...],
+) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
     One screen: the verdict, the way from the lower bound to the cycles of a run in time alone, cause by cause, the
@@ -35,10 +43,20 @@ def explain_command(compiled: Path, kind: str | None, output: Path | None, as_js
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
     """
+    from ...explain.details.details import Subjects
     from ...ir.files import check_places, write_text
 
     check_places([output], [compiled])
     kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
+    subjects = Subjects(operators)
+    if subjects:
+        details = load_nouns(compiled).details(subjects)
+        if output is not None:
+            write_text(output, f"{details.to_json().decode() if kind == 'json' else details}\n")
+            click.echo(f"{output}: written", err=as_json)
+        else:
+            click.echo(details.to_json().decode() if kind == "json" else details.text(columns()))
+        return
     report = load_nouns(compiled).explain()
     text = (
         report.to_json().decode() if kind == "json" else report.tables if tables or output else report.screen(columns())

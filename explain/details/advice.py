@@ -1,0 +1,91 @@
+"""What a user can change about the losses of an operator: one sentence for each cause, the largest loss first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ir.machine import Machine
+from ...ir.plan import Plan
+from ...ir.semantics.cell import count
+from ..compilation import Compilation
+from ..cycles.breakdown import BreakdownRow
+from ..units import share
+
+_WORTH = 0.03
+"""Losses below this share of the operator's cycles are not worth a sentence."""
+_FULL = 0.85
+"""A memory of which this share is in use counts as full."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``cycles`` that ``cause`` (a part of the cycle breakdown, or a wait) costs, and what would make them fewer."""
+
+    cause: str
+    cycles: float
+    text: str
+
+
+def advice(compilation: Compilation, row: BreakdownRow, segment: int, full: Mapping[str, float]) -> tuple[Advice, ...]:
+    """For the losses of a row of the breakdown; ``full``: the share of each memory that is in use meanwhile."""
+    plan, machine = compilation.plan, compilation.machine
+    parts = {
+        "extra": row.extra or 0.0,
+        "rounding": row.rounding,
+        "fill": row.fill,
+        "slowed": row.slowed,
+        "weights": row.waits["fetch_weights"],
+        "data": row.waits["fetch_data"] + row.waits["spill"],
+        "loads": row.waits["load_weights"] + row.waits["load_data"] + row.waits["store"],
+        "engine": row.waits["engine"],
+        "cores": row.waits["cores"],
+        "host": row.waits["host"],
+    }
+    worth = [(cause, cycles) for cause, cycles in parts.items() if cycles > _WORTH * row.cycles]
+    ranked = sorted(worth, key=lambda part: -part[1])
+    return tuple(Advice(cause, cycles, _sentence(cause, plan, machine, row, segment, full)) for cause, cycles in ranked)
+
+
+def _sentence(
+    cause: str, plan: Plan, machine: Machine, row: BreakdownRow, segment: int, full: Mapping[str, float]
+) -> str:
+    main, shared, local = (machine.role(role).name for role in ("main", "shared", "local"))
+    instances = count(plan.segments[segment].instances)
+    link = next((link for link in machine.links if link.memory == main), None)
+    rate = f" (now {link.bytes_per_cycle:g} bytes a cycle)" if link else ""
+    in_use = {name: f"{name} is {share(full.get(name, 0.0), 1.0)} full" for name in (shared, local)}
+    again = f", which each of the {instances} instances of segment {segment} may fetch again" if instances > 1 else ""
+    matrix = machine.engine_for("matrix")
+    room = f"a larger {shared} ({in_use[shared]})" if full.get(shared, 0.0) > _FULL else "fewer bytes before them"
+    return {
+        "extra": (
+            f"halos between cells or padding are computed as well: fewer or larger cells need fewer of them, "
+            f"for which {local} must hold more ({in_use[local]})"
+        ),
+        "rounding": (
+            f"tiles do not fill the array ({matrix.rows} x {matrix.columns}), lanes or bursts: extents that are "
+            "multiples of these do, or another batch; the alternatives above say what other tiles cost"
+        ),
+        "fill": (
+            "the array is filled again for each part of the reduction: larger parts, for which the weight memory must "
+            "hold more, need it less often"
+        ),
+        "slowed": "links and banks are shared with transfers that run meanwhile: see --memory for who shares a bank",
+        "weights": (
+            f"weights are not there in time{again}: {room}, a faster link to {main}{rate}, or a larger batch, in "
+            "which more work shares each fetch"
+        ),
+        "data": (
+            f"inputs or spilled results pass through {main}{rate}: a larger {shared} ({in_use[shared]}) or a smaller "
+            "batch keeps them on chip"
+        ),
+        "loads": (
+            f"operands pass from or to {shared}: deeper multi-buffering hides that if {local} and the weight memory "
+            f"have room ({in_use[local]}), and so does a segment that keeps them in {local}"
+        ),
+        "engine": "another engine of the core has more to do, or its result is awaited tile by tile: smaller tiles "
+        "overlap more, a faster engine takes less",
+        "cores": "cores do not have equal shares: a split into equal parts, or a batch that is a multiple of the cores",
+        "host": "the host computes: an operator that the engines can run avoids the detour",
+    }[cause]

@@ -1,0 +1,1 @@
+"""Details as text, for a given number of columns."""
