@@ -49,6 +49,7 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 
 docs: $(VENV)/.installed ## write the pages that derive from the sources
 	$(PY) -m girih.ir.isa.manual > docs/isa.md
+	$(PY) -m girih.explain.export.json_schemas
 
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE

@@ -24,8 +24,8 @@ class Provenance:
     Values are texts, as the command line takes them and prints them; the order is that in which they are shown.
     """
 
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
-    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, str]
+    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Compilation:
     machine: Machine
     log: Log
     trace: Trace
-    provenance: Provenance = field(default_factory=Provenance)
+    provenance: Provenance = field(default_factory=lambda: Provenance({}, {}))
 
     @cached_property
     def breakdown(self) -> CycleBreakdown:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 Scope = Literal["chip", "cluster", "core"]
 Role = Literal["main", "shared", "local", "weights", "accumulator"]
@@ -18,54 +20,77 @@ Role = Literal["main", "shared", "local", "weights", "accumulator"]
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory. ``role`` tells what the compiler uses it for.
+    """One memory."""
 
-    main: holds everything, far away (DDR). shared: on chip, seen by all cores of a cluster. local: a core's data.
-    weights: a core's stationary operands of the matrix engine. accumulator: the matrix engine's results and the
-    vector engine's temporaries.
-    ``capacity`` in bytes; addresses are multiples of ``alignment`` bytes. Bank of address a: (a // interleave) % banks
-    when ``interleave`` > 0, else a // (capacity // banks). ``bytes_per_cycle`` is what one bank serves in a cycle, to
-    all engines together.
-    """
-
-    name: str
-    role: Role
-    scope: Scope
-    capacity: int
-    alignment: int
-    banks: int = 1
-    interleave: int = 0
-    bytes_per_cycle: int = 64
+    name: Annotated[str, Meta(description="How engines and links refer to it.")]
+    role: Annotated[
+        Role,
+        Meta(
+            description="What the compiler uses it for; exactly one memory has each role. main: holds everything, far "
+            "away (DDR). shared: on chip, seen by all cores of a cluster. local: a core's data. weights: a core's "
+            "stationary operands of the matrix engine. accumulator: the matrix engine's results and the vector "
+            "engine's temporaries."
+        ),
+    ]
+    scope: Annotated[Scope, Meta(description="What has one of it: the chip, each cluster, or each core.")]
+    capacity: Annotated[int, Meta(description="Bytes.")]
+    alignment: Annotated[
+        int, Meta(description="Addresses are multiples of so many bytes: a power of two of at least 8.")
+    ]
+    banks: Annotated[int, Meta(description="Number of banks.")] = 1
+    interleave: Annotated[
+        int,
+        Meta(
+            description="Bytes after which the next bank follows. The bank of address a is (a // interleave) % banks; "
+            "with 0 it is a // (capacity // banks)."
+        ),
+    ] = 0
+    bytes_per_cycle: Annotated[
+        int, Meta(description="Bytes that one bank serves in a cycle, to all engines together.")
+    ] = 64
 
 
 @dataclass(frozen=True)
 class Engine:
-    """One kind of engine, with an in-order queue for each instance (one a core, or one a cluster).
+    """One kind of engine, with an in-order queue for each instance (one a core, or one a cluster)."""
 
-    ``classes`` are the instruction classes it runs: matrix, vector, copy, broadcast, dma, host. ``lanes`` gives, by
-    dtype, elements a cycle (vector: of the destination's dtype; matrix: rows x columns x 1 multiply-accumulates, of
-    the operands' dtype). ``issue`` is the cost of each instruction in cycles, ``latency`` the fill time of its
-    pipeline, ``special`` the factor by which special functions are slower. ``fill``: cycles in which the array of a
-    matrix engine is filled and drained for each block of rows x columns results of an instruction, on top of its
-    products; an output-stationary array that finishes a block before the next begins has rows + columns - 2 (Samajdar
-    et al., ISPASS 2020), one that overlaps them has 0. Copy engines move up to ``bytes_per_cycle``.
-    """
-
-    name: str
-    scope: Scope
-    classes: tuple[str, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    issue: int
-    latency: int
-    rows: int = 0
-    columns: int = 0
-    fill: int = 0
-    rate: dict[str, float] | None = None
-    lanes: dict[str, int] | None = None
-    special: int = 1
-    bytes_per_cycle: int = 0
-    queue_depth: int = 0
+    name: Annotated[str, Meta(description="How reports and queues call it; a core's number follows.")]
+    scope: Annotated[Scope, Meta(description="What has one of it: each cluster, or each core.")]
+    classes: Annotated[
+        tuple[str, ...],
+        Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host."),
+    ]
+    reads: Annotated[tuple[str, ...], Meta(description="Names of the memories that it reads.")]
+    writes: Annotated[tuple[str, ...], Meta(description="Names of the memories that it writes.")]
+    issue: Annotated[int, Meta(description="Cycles that issuing an instruction takes.")]
+    latency: Annotated[int, Meta(description="Cycles from the end of an instruction to when its result is visible.")]
+    rows: Annotated[int, Meta(description="Rows of the array of a matrix engine.")] = 0
+    columns: Annotated[int, Meta(description="Columns of the array of a matrix engine.")] = 0
+    fill: Annotated[
+        int,
+        Meta(
+            description="Cycles in which the array of a matrix engine is filled and drained for each block of rows x "
+            "columns results of an instruction, on top of its products; an output-stationary array that finishes a "
+            "block before the next begins has rows + columns - 2 (Samajdar et al., ISPASS 2020), one that overlaps "
+            "them has 0."
+        ),
+    ] = 0
+    rate: Annotated[
+        dict[str, float] | None,
+        Meta(
+            description="Of a matrix engine, by dtype of its operands: the factor by which it multiplies faster than "
+            "rows x columns multiply-accumulates a cycle. A dtype that is absent is not multiplied."
+        ),
+    ] = None
+    lanes: Annotated[
+        dict[str, int] | None,
+        Meta(description="Of a vector engine, by dtype of the result: elements a cycle."),
+    ] = None
+    special: Annotated[
+        int, Meta(description="Of a vector engine: the factor by which special functions (exp, division) are slower.")
+    ] = 1
+    bytes_per_cycle: Annotated[int, Meta(description="Of an engine that moves data: bytes a cycle, at most.")] = 0
+    queue_depth: Annotated[int, Meta(description="Without effect: queues have as much room as they need.")] = 0
 
     def rate_of(self, dtype: str) -> float | None:
         """The ``rate`` at which operands of ``dtype`` are multiplied, uint8 at that of int8; ``None``: not at all."""
@@ -74,19 +99,16 @@ class Engine:
 
 @dataclass(frozen=True)
 class Link:
-    """A bandwidth that all transfers of one direction share.
+    """A bandwidth that all transfers of one direction share."""
 
-    ``memory`` is the memory whose ``direction`` ("read", "write" or "both") it limits; ``bytes_per_cycle`` are shared
-    equally among the transfers in flight in one cluster; ``latency`` in cycles is added once to each transfer;
-    ``burst``: contiguous pieces are rounded up to this many bytes.
-    """
-
-    name: str
-    memory: str
-    direction: Literal["read", "write", "both"]
-    bytes_per_cycle: float
-    latency: int
-    burst: int = 1
+    name: Annotated[str, Meta(description="How reports call it.")]
+    memory: Annotated[str, Meta(description="Name of the memory that it limits.")]
+    direction: Annotated[Literal["read", "write", "both"], Meta(description="Which accesses to the memory it limits.")]
+    bytes_per_cycle: Annotated[
+        float, Meta(description="Bytes a cycle, shared equally among the transfers in flight in one cluster.")
+    ]
+    latency: Annotated[int, Meta(description="Cycles that are added once to each transfer.")]
+    burst: Annotated[int, Meta(description="Contiguous pieces are rounded up to so many bytes.")] = 1
 
 
 @dataclass(frozen=True)
@@ -130,16 +152,18 @@ WAYS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A whole accelerator. ``frequency`` in Hz; ``cores`` is cores a cluster."""
+    """A whole accelerator."""
 
-    name: str
-    description: str
-    frequency: float
-    clusters: int
-    cores: int
-    memories: tuple[Memory, ...]
-    engines: tuple[Engine, ...]
-    links: tuple[Link, ...]
+    name: Annotated[str, Meta(description="How reports call the machine.")]
+    description: Annotated[str, Meta(description="One line for lists of machines.")]
+    frequency: Annotated[float, Meta(description="Clock in Hz.")]
+    clusters: Annotated[int, Meta(description="Clusters of the chip; the batch is divided over them.")]
+    cores: Annotated[int, Meta(description="Cores of each cluster.")]
+    memories: Annotated[tuple[Memory, ...], Meta(description="Exactly one memory of each role.")]
+    engines: Annotated[
+        tuple[Engine, ...], Meta(description="The first whose class, scope and memories fit does a task.")
+    ]
+    links: Annotated[tuple[Link, ...], Meta(description="Bandwidths that transfers share.")]
 
     @cached_property
     def memory(self) -> dict[str, Memory]:

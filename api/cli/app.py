@@ -23,6 +23,7 @@ from .inspect_commands import (
     models_command,
     ops_command,
     plan_command,
+    schema_command,
     targets_command,
 )
 from .output import dump
@@ -71,7 +72,7 @@ def completion_command(shell: str) -> None:
 
 for _command in (
     compile_command, run_command, explain_command, plan_command, disasm_command, targets_command, models_command,
-    ops_command, cache_command, completion_command,
+    ops_command, schema_command, cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

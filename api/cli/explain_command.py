@@ -58,9 +58,10 @@ def explain_command(
             click.echo(details.to_json().decode() if kind == "json" else details.text(columns()))
         return
     report = load_nouns(compiled).explain()
-    text = (
-        report.to_json().decode() if kind == "json" else report.tables if tables or output else report.screen(columns())
-    )
+    if kind == "json":
+        text = report.to_json().decode()
+    else:
+        text = report.tables if tables or output else report.screen(min(80, columns()))
     if output is not None:
         write_text(output, f"{text}\n")
         click.echo(f"{report.summary.line}\n{output}: written", err=as_json)

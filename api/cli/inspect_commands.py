@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ...explain.units import plural, printable, size
 from ...ir.errors import UsageError
+from ...ir.schemas.shipped import SCHEMA_NAMES, SchemaName, schema_path, with_schema
 from .compile_command import parse_assignments
 from .compiled_file import FILE, OUTPUT, load_nouns
 from .output import JSON_OPTION, emit, reserved_stdout, table
@@ -109,7 +110,7 @@ def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
     if toml:
         if name is None or as_json:
             raise UsageError("say which machine file, and nothing else: girih targets NAME --toml")
-        click.echo(machine_text(name), nl=False)
+        click.echo(with_schema(machine_text(name)), nl=False)
         return
     if name is not None:
         machine = load_machine(name)
@@ -120,6 +121,24 @@ def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
     machines = {n: load_machine(n) for n in machine_names()}
     data = {n: {"description": m.description, "clusters": m.clusters, "cores": m.cores} for n, m in machines.items()}
     emit(as_json, {"targets": data}, table([(n, m.description) for n, m in machines.items()]))
+
+
+@click.command("schema", short_help="Print the JSON Schema of machine files, plans or reports.")
+@click.argument("name", type=click.Choice(SCHEMA_NAMES))
+@click.option("--path", "as_path", is_flag=True, help="Where the installed schema is, instead of the schema.")
+def schema_command(name: SchemaName, as_path: bool) -> None:
+    """Print the JSON Schema of NAME: machine files, or what girih plan --json and girih explain --json print.
+
+    Editors complete and check machine files by it, if their first line names it: see girih targets NAME --toml.
+
+    \b
+    Examples:
+      girih schema report
+      girih schema machine --path
+      check-jsonschema --schemafile "$(girih schema machine --path)" my-machine.toml
+    """
+    path = schema_path(name)
+    click.echo(path if as_path else path.read_text(encoding="utf-8"), nl=as_path)
 
 
 def _complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -1,0 +1,1 @@
+"""JSON Schemas of machine files, plans and reports."""

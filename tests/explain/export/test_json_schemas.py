@@ -1,0 +1,102 @@
+"""The shipped JSON Schemas are those of the nouns, and tell right JSON from wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cache
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from girih.explain.export.json_schemas import KINDS, schema_text
+from girih.ir.codec import to_json
+from girih.ir.load_machine import load_machine, machine_names, machine_text, parse_machine
+from girih.ir.schemas.shipped import DIRECTIVE, SCHEMA_NAMES, SchemaName, schema_path, with_schema
+from tests.support.compiled import compiled_residual
+
+EXAMPLES: dict[SchemaName, Callable[[], Any]] = {
+    "machine": lambda: tomllib.loads(machine_text("stcp920")),
+    "plan": lambda: json.loads(to_json(compiled_residual().plan)),
+    "report": lambda: json.loads(compiled_residual().explain().to_json()),
+}
+
+
+@cache
+def validator(name: SchemaName) -> Draft202012Validator:
+    schema = json.loads(schema_path(name).read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_the_shipped_schema_is_that_of_the_noun(name: SchemaName) -> None:
+    assert set(KINDS) == set(SCHEMA_NAMES)
+    assert schema_path(name).read_text(encoding="utf-8") == schema_text(name), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_what_is_right_passes(name: SchemaName) -> None:
+    validator(name).validate(EXAMPLES[name]())
+
+
+@pytest.mark.parametrize("machine", machine_names())
+def test_built_in_machine_files_pass_and_name_their_schema(machine: str) -> None:
+    text = machine_text(machine)
+    validator("machine").validate(tomllib.loads(text))
+    validator("machine").validate(json.loads(to_json(load_machine(machine))))
+    assert text.startswith(f"{DIRECTIVE}../schemas/machine.schema.json\n")
+    mine = with_schema(text)
+    assert mine.startswith(f"{DIRECTIVE}file://") and mine.count(DIRECTIVE) == 1
+    assert parse_machine(mine, "mine.toml") == load_machine(machine)
+    assert with_schema("name = 1\n").splitlines()[1:] == ["name = 1"]
+
+
+def places(value: Any) -> Iterator[Any]:
+    """Every object in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from places(item)
+
+
+KEYED_BY_NAMES = {"waits", "link_bytes", "options", "versions", "rate", "lanes"}
+"""Objects whose keys are names, not fields."""
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_what_is_wrong_does_not(name: SchemaName) -> None:
+    example = EXAMPLES[name]()
+    seen: set[frozenset[str]] = set()
+    wrong = 0
+    for number, place in enumerate(places(example)):
+        keys = frozenset(place)
+        if keys in seen:
+            continue
+        seen.add(keys)
+        for change in ("unknown", "missing", "type"):
+            copy = deepcopy(example)
+            damaged = next(p for i, p in enumerate(places(copy)) if i == number)
+            first = next(iter(damaged), None)
+            fields_ = not any(parent.get(k) is place for parent in places(example) for k in KEYED_BY_NAMES)
+            if change == "unknown" and fields_:
+                damaged["no such key"] = 1
+            elif change == "missing" and fields_:
+                del damaged[first]
+            elif change == "type" and first is not None:
+                damaged[first] = {"no": ["such", "type"]}
+            else:
+                continue
+            wrong += 1
+            assert not validator(name).is_valid(copy), f"{change} of {sorted(keys)[:4]}"
+    assert wrong >= 9
+
+
+def test_every_key_of_a_machine_file_is_described() -> None:
+    schema = validator("machine").schema
+    for table in (schema, *schema["$defs"].values()):
+        for key, value in table["properties"].items():
+            assert value.get("description", "").endswith("."), key
