@@ -15,6 +15,7 @@ from .cycles.account import cycle_breakdown
 from .cycles.breakdown import CycleBreakdown
 from .cycles.engine_loads import Loads, engine_loads
 from .model_answers import Log
+from .run.execution import Execution, execution
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,8 @@ class Compilation:
     def loads(self) -> Loads:
         """The cycles that each operator alone would keep each engine and link busy."""
         return engine_loads(self.graph, self.plan, self.program, self.machine)
+
+    @cached_property
+    def execution(self) -> Execution:
+        """The instructions of the run, the slots of the plan that they belong to, and what they touched."""
+        return execution(self.graph, self.plan, self.program, self.machine, self.trace)

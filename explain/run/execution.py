@@ -1,0 +1,33 @@
+"""A run and the plan brought together: the instructions that ended, their slots, and what they touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ...ir.plan import Plan
+from ...ir.program import Program
+from ...ir.trace import Trace
+from .instruction_columns import InstructionColumns, instruction_columns
+from .memory_accesses import MemoryAccesses
+from .slots_of_instructions import SlotsOfInstructions
+
+
+@dataclass(frozen=True)
+class Execution:
+    """``slots`` has the plan's slot of each row of ``columns``, or -1 (see :mod:`.slots_of_instructions`)."""
+
+    columns: InstructionColumns
+    slots: np.ndarray
+    accesses: MemoryAccesses
+
+
+def execution(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> Execution:
+    """Bring a run and its plan together."""
+    columns = instruction_columns(graph, plan, program, machine, trace)
+    accesses = MemoryAccesses(program, machine, columns)
+    slots = SlotsOfInstructions(graph, plan, program, machine, columns, accesses).slot
+    return Execution(columns, slots, accesses)

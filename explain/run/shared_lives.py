@@ -1,0 +1,167 @@
+"""When each buffer of the plan in shared and main memory held its data: from its first write to its last read.
+
+The order of instructions decides which buffer an address means, not time alone:
+
+- Fetches come slot by slot, in the order of the plan's list of buffers, those on the way (of a circular buffer) after
+  those with which the slot opens; each buffer takes as many bytes as its box has.
+- A core's store writes to the buffer of its operator's result that holds the address in the slot of the store.
+- A read of a tensor is from the buffer with the address that was written last before the read began. The lowering lets
+  whatever reuses bytes wait until all that used them before has retired, so that this is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.box import volume
+from ...ir.graph import DTYPES, Graph
+from ...ir.machine import Machine
+from ...ir.plan import Plan, SharedBuffer
+from ...ir.program import Program
+from .instruction_columns import InstructionColumns
+from .memory_accesses import Accesses, MemoryAccesses
+
+
+@dataclass(frozen=True)
+class SharedLives:
+    """Row b is of ``buffers[b]``: cycles of its life, of its fetch from main memory and of its store there.
+
+    All are -1 where there is none; a life without an access cannot be seen in the run.
+    """
+
+    memory: str
+    buffers: tuple[SharedBuffer, ...]
+    begin: np.ndarray
+    end: np.ndarray
+    fetch_begin: np.ndarray
+    fetch_end: np.ndarray
+    store_begin: np.ndarray
+    store_end: np.ndarray
+
+
+class _Lives:
+    """Earliest begin and latest end by buffer."""
+
+    def __init__(self, count: int) -> None:
+        self.begin = np.full(count, np.iinfo(np.int64).max)
+        self.end = np.full(count, -1, np.int64)
+
+    def add(self, buffers: np.ndarray, begin: np.ndarray, end: np.ndarray) -> None:
+        np.minimum.at(self.begin, buffers, begin)
+        np.maximum.at(self.end, buffers, end)
+
+    @property
+    def begins(self) -> np.ndarray:
+        return np.where(self.end < 0, -1, self.begin)
+
+
+def shared_lives(
+    graph: Graph, plan: Plan, program: Program, machine: Machine, columns: InstructionColumns, slots: np.ndarray,
+    accesses: MemoryAccesses,
+) -> SharedLives:  # fmt: skip
+    """Lives in the shared memory; ``slots`` is the slot of each row, or -1."""
+    shared = next(i for i, m in enumerate(machine.memories) if m.role == "shared")
+    buffers = tuple(b for b in plan.shared if b.memory == machine.memories[shared].name)
+    lives, fetches, stores = _Lives(len(buffers)), _Lives(len(buffers)), _Lives(len(buffers))
+    touched = accesses.of(shared, None)
+    is_dma = np.array([c.instruction.row.kind == "dma" for c in columns.classes] or [False])[columns.class_of]
+    writes = touched.where(touched.writes)
+    fetched = writes.where(is_dma[writes.row])
+    which = _fetched_buffers(graph, plan, buffers, columns, fetched)
+    fetches.add(which, columns.start[fetched.row], columns.end[fetched.row])
+    stored = writes.where(~is_dma[writes.row])
+    made = _stored_buffers(graph, program, buffers, columns, stored, slots)
+    for part, numbers in ((fetched, which), (stored, made)):
+        known = numbers >= 0
+        lives.add(numbers[known], columns.start[part.row[known]], columns.end[part.row[known]])
+    reads = touched.where(~touched.writes)
+    source = _read_buffers(graph, plan, program, buffers, columns, reads, lives.begins)
+    known = source >= 0
+    lives.add(source[known], columns.start[reads.row[known]], columns.end[reads.row[known]])
+    out = known & is_dma[reads.row]
+    stores.add(source[out], columns.start[reads.row[out]], columns.end[reads.row[out]])
+    return SharedLives(
+        machine.memories[shared].name, buffers, lives.begins, lives.end,
+        fetches.begins, fetches.end, stores.begins, stores.end,
+    )  # fmt: skip
+
+
+def _fetched_buffers(
+    graph: Graph, plan: Plan, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns, fetched: Accesses
+) -> np.ndarray:
+    """The buffer of each fetch."""
+    expected = sorted(
+        (n for n, b in enumerate(buffers) if b.fetch),
+        key=lambda n: (buffers[n].live[0], not buffers[n].opens_with_slot, n),
+    )
+    payload = columns.of_class([c.cost.cost.payload for c in columns.classes])[fetched.row].tolist()
+    numbers: list[int] = []
+    position, left = -1, 0
+    for low, count in zip(fetched.low.tolist(), payload, strict=True):
+        while left <= 0 and position + 1 < len(expected):
+            position += 1
+            buffer = buffers[expected[position]]
+            left = volume(buffer.box) * DTYPES[graph.tensor[buffer.tensor].dtype]
+        buffer = buffers[expected[position]] if expected else None
+        inside = buffer is not None and buffer.address <= low < buffer.address + buffer.bytes
+        numbers.append(expected[position] if inside else -1)
+        left -= count
+    return np.array(numbers, np.int64)
+
+
+def _stored_buffers(
+    graph: Graph, program: Program, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns, stored: Accesses,
+    slots: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The buffer of each store of a core, or -1."""
+    numbers = np.full(len(stored.row), -1, np.int64)
+    ops, slot = columns.op[stored.row], slots[stored.row]
+    by_tensor = _by_tensor(buffers)
+    for op in np.unique(ops).tolist():
+        tensor = graph.op[program.ops[op].name].output
+        for number in by_tensor.get(tensor, ()):
+            buffer = buffers[number]
+            inside = (stored.low >= buffer.address) & (stored.low < buffer.address + buffer.bytes)
+            numbers[inside & (ops == op) & (slot >= buffer.live[0]) & (slot < buffer.live[1])] = number
+    return numbers
+
+
+def _read_buffers(
+    graph: Graph, plan: Plan, program: Program, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns,
+    reads: Accesses, written: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The buffer of each read, or -1; ``written`` is when each buffer was first written, or -1."""
+    numbers = np.full(len(reads.row), -1, np.int64)
+    latest = np.full(len(reads.row), -1, np.int64)
+    ops, begin = columns.op[reads.row], columns.start[reads.row]
+    by_tensor = _by_tensor(buffers)
+    # A local buffer is loaded by the operator with which its life begins, which may not be the one that reads it.
+    loaded: dict[str, dict[str, None]] = {}
+    for local in plan.local:
+        loaded.setdefault(plan.segments[local.segment].ops[local.live[0]], {})[local.name] = None
+    for op in np.unique(ops).tolist():
+        node = graph.op[program.ops[op].name]
+        mine = np.flatnonzero(ops == op)
+        for tensor in dict.fromkeys((*node.inputs, *node.outputs, *loaded.get(node.name, ()))):
+            for number in by_tensor.get(tensor, ()):
+                buffer = buffers[number]
+                if written[number] < 0:
+                    continue
+                fits = (
+                    (reads.low[mine] >= buffer.address)
+                    & (reads.low[mine] < buffer.address + buffer.bytes)
+                    & (written[number] < begin[mine])
+                    & (written[number] > latest[mine])
+                )
+                numbers[mine[fits]] = number
+                latest[mine[fits]] = written[number]
+    return numbers
+
+
+def _by_tensor(buffers: tuple[SharedBuffer, ...]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = {}
+    for number, buffer in enumerate(buffers):
+        numbers.setdefault(buffer.tensor, []).append(number)
+    return numbers
