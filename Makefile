@@ -17,7 +17,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint format docs bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint dist tour format docs bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -42,6 +42,18 @@ lint: $(VENV)/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(PY)
+
+dist: $(VENV)/.installed-dev ## build sdist and wheel into build/dist, and check what they say of themselves
+	@rm -rf $(BUILD)/dist
+	$(PY) -m build --installer=pip --outdir $(BUILD)/dist .
+	$(PY) -m twine check --strict $(BUILD)/dist/*
+
+tour: dist ## install the wheel into a fresh environment, and run the tour of the README there
+	@rm -rf $(BUILD)/tour && mkdir -p $(BUILD)/tour
+	$(PY) -m virtualenv --quiet $(BUILD)/tour/venv
+	$(BUILD)/tour/venv/bin/pip --disable-pip-version-check install --quiet $(BUILD)/dist/*.whl
+	@awk '/<!-- tour -->/ { here = 1 } here && /^```$$/ { exit } inside { print } here && /^```sh/ { inside = 1 }' README.md > $(BUILD)/tour/tour.sh
+	cd $(BUILD)/tour && GIRIH_CACHE=off PATH="$$PWD/venv/bin:$$PATH" PYTHONPATH= sh -eux tour.sh
 
 format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
