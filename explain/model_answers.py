@@ -12,6 +12,17 @@ WHOLE_PLAN = "plan"
 """The name in a log of a whole plan, the answer of all models in one round."""
 
 
+class Point(Protocol):
+    """What a search knew after so much work, in CP-SAT's deterministic seconds."""
+
+    @property
+    def work(self) -> float: ...
+    @property
+    def incumbent(self) -> float | None: ...
+    @property
+    def bound(self) -> float | None: ...
+
+
 class Run(Protocol):
     """One answer of one model, as a solve log keeps it."""
 
@@ -31,6 +42,14 @@ class Run(Protocol):
     def unit(self) -> str: ...
     @property
     def note(self) -> str: ...
+    @property
+    def points(self) -> Sequence[Point]: ...
+    @property
+    def searches(self) -> int: ...
+    @property
+    def variables(self) -> int: ...
+    @property
+    def constraints(self) -> int: ...
 
 
 class Log(Protocol):

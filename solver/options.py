@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..ir.plan import Plan, Solved
-from .effort import Effort
+from .effort import Effort, SearchPoint
 from .switches import ALL_ON, Disabled, checked
 
 Strategy = Literal["solver", "graphturbo", "graphturbo:order", "graphturbo:l1", "graphturbo:llb", "layerwise"]
@@ -71,7 +71,9 @@ class ModelRun:
 
     ``status``: optimal, feasible, infeasible, timeout, interrupted or invalid. ``seconds`` is wall time,
     ``deterministic_seconds`` the work that CP-SAT counted. ``note`` says what is special: a cut, a fallback.
-    ``timed_out``: the wall clock ended a search for it; ``limited``: its limit in deterministic time did.
+    ``timed_out``: the wall clock ended a search for it; ``limited``: its limit in deterministic time did. ``points``:
+    incumbent and bound against the work since the run began; of a whole plan: the best plan after it. ``searches``: how
+    often CP-SAT ran, with ``variables`` and ``constraints`` in the largest of its models.
     """
 
     model: str
@@ -84,6 +86,10 @@ class ModelRun:
     note: str = ""
     timed_out: bool = False
     limited: bool = False
+    points: tuple[SearchPoint, ...] = ()
+    searches: int = 0
+    variables: int = 0
+    constraints: int = 0
 
     @staticmethod
     def of(solved: Solved, effort: Effort, note: str = "") -> ModelRun:
@@ -91,7 +97,7 @@ class ModelRun:
         return ModelRun(
             solved.model, solved.status, solved.objective, solved.bound,
             effort.seconds, effort.deterministic_seconds, solved.unit, note, effort.timed_out,
-            effort.limited,
+            effort.limited, effort.points, effort.searches, effort.variables, effort.constraints,
         )  # fmt: skip
 
     @property

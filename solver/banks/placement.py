@@ -65,7 +65,7 @@ class Placing:
         cell = self._busiest(segment)
         placed: dict[int, LocalBuffer] = {}
         solved: list[Solved] = []
-        effort = NO_EFFORT
+        efforts: list[Effort] = []
         for memory in self.machine.memories:
             in_memory = [i for i, b in enumerate(buffers) if b.memory == memory.name]
             if not in_memory:
@@ -73,6 +73,7 @@ class Placing:
             local = [buffers[i] for i in in_memory]
             conflicts = tuple(self._conflicts(segment, cell, local, memory))
             answer: Placement | PlacementOverflow | None = None
+            effort = NO_EFFORT
             for arrangement in self._arrangements(segment, local, memory):
                 group_of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
                 pairs = tuple((group_of[local[i]], group_of[local[j]], weight) for i, j, weight in conflicts)
@@ -83,11 +84,13 @@ class Placing:
                     break
             assert answer is not None
             if isinstance(answer, PlacementOverflow):
-                return LocalOverflow(index, segment.ops[answer.live[0]], memory, replace(answer, effort=effort))
+                whole = sum(efforts, effort)
+                return LocalOverflow(index, segment.ops[answer.live[0]], memory, replace(answer, effort=whole))
             solved.append(answer.solved)
+            efforts.append(effort)
             for i, address in zip(in_memory, answer.addresses, strict=True):
                 placed[i] = replace(buffers[i], address=address)
-        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), effort)
+        return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), tuple(efforts))
 
     def _arrangements(self, segment: Segment, buffers: list[LocalBuffer], memory: Memory) -> Iterator[_Arrangement]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
@@ -217,11 +220,11 @@ def _longer(groups: list[list[LocalBuffer]], memory: Memory) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class LocalPlaces:
-    """The local buffers of one segment, and what was solved for it."""
+    """The local buffers of one segment, and for each memory the answer and the effort for it."""
 
     buffers: tuple[LocalBuffer, ...]
     solved: tuple[Solved, ...]
-    effort: Effort
+    efforts: tuple[Effort, ...]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from ortools.sat.python import cp_model
 
-from ..effort import Effort
+from ..effort import Effort, SearchPoint, thinned
 
 Var: TypeAlias = cp_model.IntVar
 """An integer variable or a Boolean one (0 or 1); ``~b`` negates a Boolean."""
@@ -187,15 +187,33 @@ class Solution:
         return self.value(literal) != 0
 
 
-class _Stop(cp_model.CpSolverSolutionCallback):
-    """Stops the search at its next solution once ``requested``, for requests that come before it has begun."""
+@dataclass(frozen=True)
+class _Improvement:
+    """What a search knew at one of its solutions. ``counted``: the deterministic seconds that it had added up.
+
+    It adds them up seldom; ``propagations`` are counted at once.
+    """
+
+    counted: float
+    propagations: int
+    objective: float
+    bound: float
+
+
+class _Watcher(cp_model.CpSolverSolutionCallback):
+    """Notes each solution. Stops the search at the next one once ``stop_requested``, also before it has begun."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.requested = False
+        self.stop_requested = False
+        self.improvements: list[_Improvement] = []
 
     def on_solution_callback(self) -> None:
-        if self.requested:
+        propagations = self.num_binary_propagations + self.num_integer_propagations
+        self.improvements.append(
+            _Improvement(self.deterministic_time, propagations, self.objective_value, self.best_objective_bound)
+        )
+        if self.stop_requested:
             self.stop_search()
 
 
@@ -217,7 +235,8 @@ def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
         p.symmetry_level = 0
     closed = model.close()
     began = time.perf_counter()
-    interrupted = _run(solver, closed)
+    watcher = _Watcher()
+    interrupted = _run(solver, closed, watcher)
     seconds = time.perf_counter() - began
     status = _status(solver, closed)
     found = status in ("optimal", "feasible")
@@ -225,25 +244,44 @@ def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
     spent = solver.response_proto.deterministic_time
     unproven = status in ("feasible", "unknown") and not interrupted
     timed_out = unproven and spent < budget.limit
+    objective = solver.objective_value if valued else None
+    bound = solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None
+    points = _points(solver, watcher.improvements, SearchPoint(spent, objective, bound)) if valued else ()
+    size = len(closed.proto.variables), len(closed.proto.constraints)
     return Solution(
         status=status,
-        objective=solver.objective_value if valued else None,
-        bound=solver.best_objective_bound if closed.has_objective() and status != "infeasible" else None,
-        effort=Effort(seconds, spent, timed_out, unproven and not timed_out),
+        objective=objective,
+        bound=bound,
+        effort=Effort(seconds, spent, timed_out, unproven and not timed_out, points, 1, *size),
         interrupted=interrupted,
         _solver=solver if found else None,
     )
 
 
-def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> bool:
+def _points(
+    solver: cp_model.CpSolver, improvements: Sequence[_Improvement], last: SearchPoint
+) -> tuple[SearchPoint, ...]:
+    """Incumbent and bound against work: at each solution, and ``last``.
+
+    The work up to a solution is in proportion to its propagations, because the solver does not say it.
+    """
+    response = solver.response_proto
+    propagations = max(1, response.num_binary_propagations + response.num_integer_propagations)
+    points: list[SearchPoint] = []
+    for known in improvements:
+        share = min(1.0, known.propagations / propagations)
+        points.append(SearchPoint(known.counted + share * (last.work - known.counted), known.objective, known.bound))
+    return thinned((*points, last))
+
+
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watcher: _Watcher) -> bool:
     """Search in a thread, so that an interrupt reaches this one; whether there was an interrupt."""
     failures: list[BaseException] = []
     done = threading.Event()
-    stop = _Stop()
 
     def work() -> None:
         try:
-            solver.solve(model, stop)
+            solver.solve(model, watcher)
         except BaseException as error:
             failures.append(error)
         finally:
@@ -257,7 +295,7 @@ def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> bool:
         except KeyboardInterrupt:
             if interrupted:
                 raise
-            interrupted = stop.requested = True
+            interrupted = watcher.stop_requested = True
             solver.stop_search()
     if failures:
         raise failures[0]

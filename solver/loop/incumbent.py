@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ...ir.errors import GirihError
 from ...ir.plan import Plan, Solved
 from ..cpsat.log import Record
-from ..effort import Effort
+from ..effort import Effort, SearchPoint
 from ..options import TOLERANCE, Ending, ModelRun, Planned
 from .referee import Referee
 
@@ -120,7 +120,9 @@ class Incumbent:
         solved = Solved("plan", "optimal" if proven else "feasible", cycles, bound, "cycles")
         note = f"iteration {iteration}, {len(plan.segments)} segments"
         note += (", simulated" if candidate.simulated else "") + ("" if better else ", not better")
-        self.note(ModelRun.of(solved, Effort(self.record.seconds), note))
+        best = cycles if self.best is None else float(self.best.plan.cycles)
+        state = SearchPoint(0.0, best, bound)
+        self.note(ModelRun.of(solved, Effort(self.record.seconds, points=(state,)), note))
 
     def note(self, run: ModelRun) -> None:
         """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan."""

@@ -13,7 +13,7 @@ from ...ir.plan import SharedBuffer, Solved
 from ..banks.problem import BufferRequest
 from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
-from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint, thinned
 from .decisions import Decisions, NoFetch, Source, Timing
 from .evaluation import evaluate_decisions
 from .neighbourhood import ResidencyIncumbent
@@ -102,6 +102,9 @@ def residency(
         decisions = _delayed(decisions, planned)
     timing = evaluate_decisions(problem, decisions)
     delayed = timing.objective > answer.timing.objective
+    if delayed and effort.points:
+        last = SearchPoint(effort.deterministic_seconds, float(timing.objective), answer.bound)
+        effort = replace(effort, points=thinned((*effort.points, last)))
     status = "feasible" if delayed and answer.status == "optimal" else answer.status
     order = program_order(planned)
     try:

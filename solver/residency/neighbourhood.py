@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpsat.backend import Budget, Solution, solve
-from ..effort import NO_EFFORT, Effort
+from ..effort import NO_EFFORT, Effort, SearchPoint, later, thinned
 from ..switches import ALL_ON, Disabled
 from .candidates import affordable
 from .decisions import Decisions, Timing
@@ -90,6 +90,9 @@ class _Search:
         self.began = time.perf_counter()
         self.spent = 0.0
         self.stopped = self.timed_out = self.limited = False
+        self.searches = 0
+        self.size = (0, 0)
+        self.points = [self._point()]
 
     @property
     def closed(self) -> bool:
@@ -105,9 +108,15 @@ class _Search:
         seconds, limit = self._seconds_left, self.budget.limit * share
         if self._exhausted(seconds, limit):
             return
+        before = self.points[-1]
         solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit))
         self.limited = self.limited or solution.effort.limited
         self.bound = max(self.bound, solution.bound or 0.0)
+        # Of the whole, the model's own incumbents and bounds hold; those of a window hold for the window.
+        for point in later(solution.effort.points, before.work):
+            incumbents = [i for i in (before.incumbent, point.incumbent) if i is not None]
+            self.points.append(SearchPoint(point.work, min(incumbents), max(before.bound or 0.0, point.bound or 0.0)))
+        self.points.append(self._point())
 
     def solve_window(self, slots: range, limit: float) -> None:
         """Decide a window anew, within ``limit`` deterministic seconds."""
@@ -116,6 +125,11 @@ class _Search:
             return
         solution = self._solve(slots, Budget(seconds, limit))
         self.stopped = self.stopped or solution.effort.timed_out
+        self.points.append(self._point())
+
+    def _point(self) -> SearchPoint:
+        """What is known now."""
+        return SearchPoint(self.spent, float(self.timing.objective), self.bound)
 
     def _exhausted(self, seconds: float, limit: float) -> bool:
         if seconds > 0 and limit > 0:
@@ -134,6 +148,8 @@ class _Search:
         self.spent += solution.effort.deterministic_seconds + BUILDING
         self.timed_out = self.timed_out or solution.effort.timed_out
         self.stopped = self.stopped or solution.interrupted
+        self.searches += 1
+        self.size = max(self.size, (solution.effort.variables, solution.effort.constraints))
         if solution.status == "infeasible":
             raise RuntimeError("residency: the incumbent fits, but the model says that nothing does")
         if solution.found:
@@ -182,5 +198,8 @@ class _Search:
     def incumbent(self) -> ResidencyIncumbent:
         """The best decisions found, and what is proven."""
         status = "optimal" if self.closed else "feasible"
-        effort = Effort(time.perf_counter() - self.began, self.spent, self.timed_out, self.limited)
+        effort = Effort(
+            time.perf_counter() - self.began, self.spent, self.timed_out, self.limited,
+            thinned(self.points) if self.searches else (), self.searches, *self.size,
+        )  # fmt: skip
         return ResidencyIncumbent(self.best, self.timing, status, self.bound, effort)

@@ -13,7 +13,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved, Split
 from ..cpsat.backend import Budget, solve
-from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint
 from .candidates import Candidates
 from .column_cost import Column
 from .model import SegmentationModel
@@ -146,11 +146,19 @@ def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Bu
     if best is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), solution.effort)
     objective = best.objective / OVERLAP_PENALTY
-    proven = (solution.bound or 0.0) / OVERLAP_PENALTY
-    bound = min(objective, max(bounds.bound, min(proven, left_out)))
+    bound = _bound(solution.bound, objective, bounds.bound, left_out)
     status = "optimal" if bound >= objective - 1 else "feasible"
     solved = Solved("segmentation", status, objective, bound, "cycles")
-    return _Solution(best, problem, solved, solution.effort)
+    points: list[SearchPoint] = []
+    for point in solution.effort.points:
+        incumbent = ceiling if point.incumbent is None else min(ceiling, point.incumbent / OVERLAP_PENALTY)
+        points.append(SearchPoint(point.work, incumbent, _bound(point.bound, incumbent, bounds.bound, left_out)))
+    return _Solution(best, problem, solved, replace(solution.effort, points=tuple(points)))
+
+
+def _bound(of_model: float | None, objective: float, of_paths: float, left_out: float) -> float:
+    """The bound over all columns, of which the model has only those that cost less than ``left_out``."""
+    return min(objective, max(of_paths, min((of_model or 0.0) / OVERLAP_PENALTY, left_out)))
 
 
 def _uncovered(columns: Sequence[Column], problem: SegmentationProblem, machine: Machine) -> str:

@@ -22,7 +22,7 @@ from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
 from ..banks.solve import PlacementOverflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
-from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
+from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
 from ..options import ModelRun
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
 from ..residency.problem import residency_problem
@@ -176,16 +176,20 @@ class PlanBuilder:
                 continue
             answer = self.placing.local(index, segment, budget)
             if isinstance(answer, LocalOverflow):
-                efforts = (answer.overflow.effort, *(places.effort for places in local))
+                efforts = (answer.overflow.effort, *(effort for places in local for effort in places.efforts))
                 self.discard(answer.overflow.solved.model, efforts)
                 return self._overflow(answer)
             local.append(answer)
         solved: list[Solved] = []
-        for name in dict.fromkeys(s.model for places in local for s in places.solved):
-            whole = together(name, (s for places in local for s in places.solved if s.model == name))
+        answers = [answer for places in local for answer in zip(places.solved, places.efforts, strict=True)]
+        for name in dict.fromkeys(s.model for s, _ in answers):
+            own = [(s, effort) for s, effort in answers if s.model == name]
+            whole = together(name, (s for s, _ in own))
             if whole is not None:
                 solved.append(whole)
-                self._run(whole, sum((p.effort for p in local), NO_EFFORT))
+                # Equal segments share an answer, and the time that it took.
+                parts = [PartialAnswer(n, s.objective or 0.0, s.bound, e) for (s, e), n in Counter(own).items()]
+                self._run(whole, total_effort(parts))
         return tuple(b for places in local for b in places.buffers), tuple(solved)
 
     def _overflow(self, local: LocalOverflow) -> Infeasibility:

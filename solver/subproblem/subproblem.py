@@ -6,6 +6,7 @@ remembers answers, so that equal questions are answered once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved
 from ...ir.semantics.cell import Cells
-from ..effort import NO_EFFORT, Effort
+from ..effort import Effort, PartialAnswer, total_effort
 from ..options import ModelRun, Options
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
@@ -52,8 +53,9 @@ class Subproblem:
         choices = [c for segment in tiled for c in segment.choices]
         solved = together(choices)
         # Equal operators share an answer, and the time that it took.
-        answers = dict.fromkeys(replace(c, tile=replace(c.tile, op="")) for c in choices)
-        self.log(solved, sum((c.effort for c in answers), NO_EFFORT))
+        answers = Counter(replace(c, tile=replace(c.tile, op="")) for c in choices)
+        parts = [PartialAnswer(count, c.cycles, c.bound, c.effort) for c, count in answers.items()]
+        self.log(solved, total_effort(parts))
         return solved
 
     def requests(self, tiled: list[TiledSegment], iteration: Iteration) -> list[PlanRequest]:

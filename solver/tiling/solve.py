@@ -23,7 +23,7 @@ from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cost.smallest_tile import smallest_tile_bytes
 from ..cpsat.backend import Budget, solve
-from ..effort import NO_EFFORT, Effort
+from ..effort import NO_EFFORT, Effort, SearchPoint
 from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
 from .model import build
@@ -272,7 +272,7 @@ def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed:
     if best is None:
         return None
     bound = int(problem.cycles.min())
-    value = int(problem.cycles[best])
+    value = first = int(problem.cycles[best])
     if value <= bound:
         return Choice(problem.tile(*best), value, bound, "optimal")
     model, x, y, time = build(problem, forbidden)
@@ -289,12 +289,13 @@ def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed:
         )
         value = int(problem.cycles[best])
     proven = ceil(solution.bound - 1e-6) if solution.bound is not None else bound
+    start = SearchPoint(0.0, float(first), float(bound))
     return Choice(
         problem.tile(*best),
         value,
         min(value, max(bound, proven)),
         "optimal" if proven >= value else "feasible",
-        solution.effort,
+        replace(solution.effort, points=(start, *solution.effort.points)),
     )
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from girih.solver.cpsat.backend import Budget, Model, Solution, solve, weighted
+from girih.solver.effort import MOST_POINTS, SearchPoint
 from tests.support.cpsat import first_objective, jobs, knapsack
 
 LONG = Budget(20.0)
@@ -68,6 +69,27 @@ def test_same_seed_same_answer() -> None:
         return answer.objective, answer.bound, answer.effort.deterministic_seconds
 
     assert answers(7) == answers(7)
+
+
+def test_points_of_a_search() -> None:
+    solution = solve(jobs(), budget=Budget(60.0, 0.2))
+    points = solution.effort.points
+    assert 3 < len(points) <= MOST_POINTS
+    assert points[-1] == SearchPoint(solution.effort.deterministic_seconds, solution.objective, solution.bound)
+    for before, after in pairwise(points):
+        assert before.work <= after.work
+        assert (before.incumbent or 0) >= (after.incumbent or 0)
+        assert (before.bound or 0) <= (after.bound or 0) <= (after.incumbent or 0)
+    assert (solution.effort.searches, solution.effort.variables, solution.effort.constraints) == (1, 61, 93)
+    # Counted work, no clock: the same again.
+    assert solve(jobs(), budget=Budget(60.0, 0.2)).effort.points == points
+
+
+def test_no_objective_no_points() -> None:
+    model = Model()
+    x = model.int(0, 3, "x")
+    model.add(x >= 2)
+    assert solve(model, budget=LONG).effort.points == ()
 
 
 def test_every_constraint() -> None:
