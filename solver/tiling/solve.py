@@ -289,13 +289,14 @@ def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed:
         )
         value = int(problem.cycles[best])
     proven = ceil(solution.bound - 1e-6) if solution.bound is not None else bound
-    start = SearchPoint(0.0, float(first), float(bound))
+    # The table's own bound may be better than what the solver has proven so far.
+    points = (replace(p, bound=max(float(bound), p.bound or 0.0)) for p in solution.effort.points)
     return Choice(
         problem.tile(*best),
         value,
         min(value, max(bound, proven)),
         "optimal" if proven >= value else "feasible",
-        replace(solution.effort, points=(start, *solution.effort.points)),
+        replace(solution.effort, points=(SearchPoint(0.0, float(first), float(bound)), *points)),
     )
 
 
