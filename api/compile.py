@@ -83,7 +83,7 @@ class Compiled(container.Package):
 
     def details(self, subjects: Subjects, trace: Trace | None = None) -> Details:
         """All about some operators, tensors, segments, memories and models; :class:`UsageError` for unknown names."""
-        subjects = resolved(subjects, self.graph, self.plan)
+        subjects = resolved(subjects, self.graph, self.plan, self.machine, self.log)
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
         return build_details(self.compilation(trace), subjects)

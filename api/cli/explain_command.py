@@ -19,6 +19,10 @@ from .output import columns, show
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--tables", is_flag=True, help="All tables behind the first screen; a file of text always has them.")
 @click.option("--operator", "operators", multiple=True, metavar="NAME", help="All about an operator or ONNX node.")
+@click.option("--tensor", "tensors", multiple=True, metavar="NAME", help="The life of a tensor over memories and time.")
+@click.option("--segment", "segments", multiple=True, metavar="N", help="All about a segment.")
+@click.option("--memory", "memories", multiple=True, metavar="NAME", help="What fills a memory, and when.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="How a constraint model decided.")
 def explain_command(
     compiled: Path,
     kind: str | None,
@@ -26,6 +30,10 @@ def explain_command(
     as_json: bool,
     tables: bool,
     operators: tuple[str, ...],
+    tensors: tuple[str, ...],
+    segments: tuple[str, ...],
+    memories: tuple[str, ...],
+    models: tuple[str, ...],
 ) -> None:
     """Say why the schedule of FILE.girih looks as it does.
 
@@ -48,7 +56,7 @@ def explain_command(
 
     check_places([output], [compiled])
     kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
-    subjects = Subjects(operators)
+    subjects = Subjects(operators, tensors, segments, memories, models)
     if subjects:
         details = load_nouns(compiled).details(subjects)
         if output is not None:

@@ -45,11 +45,6 @@ def _encodable(text: str) -> str:
     return text
 
 
-def columns() -> int:
-    """Of the terminal; 80 where standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-
-
 def dump(data: Mapping[str, object]) -> str:
     """JSON of an object, in the order of its keys; NaN and infinity, which JSON lacks, become null."""
     return json.dumps(_plain(data), indent=2, allow_nan=False)

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ....ir.plan import Split
-from ...cycles.breakdown import CAUSES
 from ...units import plural, share, size
 from ..alternatives import Alternative
 from ..operator_details import Loop, OperatorDetails
 from .tables import count, extents, numbers, pairs, paragraph, table, title
 
+_WAITS = {
+    "fetch_weights": "fetch of weights",
+    "fetch_data": "fetch of data",
+    "load_weights": "load of weights",
+    "load_data": "load of data",
+    "store": "store",
+    "spill": "spill",
+    "engine": "engine of this core",
+    "cores": "other cores",
+    "host": "host",
+}
 _MOST_LOADS = 6
 """Engines and links in the text; the JSON has them all."""
 
@@ -43,9 +53,18 @@ def splits(values: Sequence[Split]) -> str:
 
 
 def _verdict(op: OperatorDetails, width: int) -> list[str]:
-    rows = [("simulated", f"{count(op.cycles)} cycles of {op.resource}, waits included")]
+    rows: list[tuple[str, str]] = []
+    for engine in dict.fromkeys(i.engine for i in op.instructions if i.kind in ("matrix", "vector", "host")):
+        own = [i for i in op.instructions if i.engine == engine and i.kind != "sync"]
+        queues = {queue for i in own for queue in i.queues}
+        busy = sum(i.cycles for i in own) / len(queues)
+        rows.append((engine, f"busy for {count(busy)} cycles of the run, mean of {plural(len(queues), 'queue')}"))
+    if op.cycles >= 1:
+        rows.append(("simulated", f"{count(op.cycles)} cycles of {op.resource}, waits included"))
+        rows.append(("bound", f"{count(op.work)} cycles of {op.resource}; lost: {count(op.lost)}"))
+    else:
+        rows.append(("simulated", f"it takes no cycle of {op.resource}, which has the most work of all"))
     rows.append(("predicted", f"{count(op.predicted)} cycles of computation, {plural(op.steps, 'instance')}"))
-    rows.append(("bound", f"{count(op.work)} cycles of {op.resource}; lost: {count(op.lost)}"))
     if op.losses:
         rows.append(("lost to", op.losses))
     rows.append(("in the run", f"from cycle {count(op.begin)} to {count(op.end)}, first fetch to last store"))
@@ -83,12 +102,11 @@ def _choice(op: OperatorDetails, width: int) -> list[str]:
 
 
 def _operands(op: OperatorDetails, width: int) -> list[str]:
-    rows = [(o.access, o.tensor, o.kind, size(o.bytes), " > ".join(o.memories), o.note) for o in op.operands]
-    heads = "access|tensor|kind|size|through|note"
-    return [
-        *title("Tensors: the memories that they pass, in the direction of the data", width),
-        *table(heads, rows, width),
-    ]
+    rows = [(o.access, o.tensor, o.kind, size(o.bytes), " > ".join(o.memories)) for o in op.operands]
+    lines = title("Tensors: the memories that they pass, in the direction of the data", width)
+    lines += table("access|tensor|kind|size|through", rows, width)
+    noted = [o for o in op.operands if o.note]
+    return [*lines, *(line for o in noted for line in paragraph(f"{o.tensor}: {o.note}", width, "  "))]
 
 
 def _alternatives(alternatives: Sequence[Alternative], width: int) -> list[str]:
@@ -115,8 +133,8 @@ def _binds(op: OperatorDetails, width: int) -> list[str]:
     lines += table("resource|cycles|of the most", rows, width)
     if op.waits:
         lines += title(f"Longest waits of {op.resource} (mean of the cores), and what they wait for", width)
-        waits = [(count(w.cycles), CAUSES[w.cause], w.op, w.engine) for w in op.waits if w.cycles >= 1]
-        lines += table("cycles|what|for|on", waits, width)
+        waits = [(count(w.cycles), _WAITS[w.cause], w.op, w.engine) for w in op.waits if w.cycles >= 1]
+        lines += table("cycles|wait for|of|on", waits, width)
     if op.rooms:
         lines += title("Memories meanwhile: bytes for this operator, in use in all, and capacity", width)
         rooms = [(r.memory, size(r.own), size(r.live), size(r.capacity), share(r.live, r.capacity)) for r in op.rooms]

@@ -35,7 +35,7 @@ def pairs(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
     return lines
 
 
-def table(heads: str, rows: Sequence[Sequence[object]], width: int) -> list[str]:
+def table(heads: str, rows: Sequence[Sequence[object]], width: int, indent: str = INDENT) -> list[str]:
     """Aligned columns under ``heads`` (separated by ``|``), numbers to the right.
 
     Where they are too wide, long names lose their middle; where that is not enough, each row becomes a list.
@@ -44,7 +44,7 @@ def table(heads: str, rows: Sequence[Sequence[object]], width: int) -> list[str]
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(names))]
     widths = [max(len(row[i]) for row in (names, *cells)) for i in range(len(names))]
-    room = max(width, _LEAST_COLUMNS) - len(INDENT) - 2 * (len(names) - 1)
+    room = max(width, _LEAST_COLUMNS) - len(indent) - 2 * (len(names) - 1)
     while sum(widths) > room:
         longest = max((i for i in range(len(names)) if not right[i]), key=lambda i: widths[i], default=None)
         least = 0 if longest is None else max(_LEAST_NAME, len(names[longest]))
@@ -55,7 +55,7 @@ def table(heads: str, rows: Sequence[Sequence[object]], width: int) -> list[str]
     def line(row: Sequence[str]) -> str:
         shown = [shortened(cell, w) for cell, w in zip(row, widths, strict=True)]
         aligned = zip(shown, widths, right, strict=True)
-        return (INDENT + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in aligned)).rstrip()
+        return (indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in aligned)).rstrip()
 
     return [line(row) for row in (names, *cells)]
 

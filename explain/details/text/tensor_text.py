@@ -1,0 +1,65 @@
+"""One tensor as text."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from ...units import plural, size
+from ..tensor_details import StayRow, TensorDetails
+from .tables import count, extents, pairs, paragraph, table, title
+
+_MOST_ROWS = 16
+"""Stays, and moves, in the text; the JSON has them all."""
+
+
+def tensor_text(tensor: TensorDetails, width: int) -> list[str]:
+    """What it is, why it moves, its stays and its moves."""
+    rows = [
+        ("what", f"{tensor.kind}, {extents(tensor.shape)} of {tensor.dtype}, {tensor.bytes:,} bytes"),
+        ("made by", tensor.made_by or "nobody: it is in main memory when the run begins"),
+        ("read by", ", ".join(tensor.read_by) or "nobody in the network: it is an output"),
+        ("why", tensor.reason),
+    ]
+    if tensor.again:
+        rows.append(("again", tensor.again))
+    if tensor.circular:
+        rows.append(("circular", f"passes through a circular buffer of {tensor.circular} positions"))
+    lines = [*title(f"Tensor {tensor.name}", width), *pairs(rows, width)]
+    lines += title("Stays: in which memory, in which steps of the plan, and in which cycles of the run", width)
+    stays = tensor.stays[:_MOST_ROWS]
+    for key, group in groupby(stays, key=_place):
+        lines += paragraph(key, width, "  ")
+        lines += table("address|size|steps|begins|ends|note", [_stay(stay) for stay in group], width, "    ")
+    if len(tensor.stays) > len(stays):
+        lines.append(f"  and {plural(len(tensor.stays) - len(stays), 'more stay')}; --json has them all")
+    lines += title("Moves by operator; begins and ends: first and last cycle in the run", width)
+    moves = [
+        (m.kind, f"{m.source} > {m.target}", m.op, count(m.copies), size(m.bytes), count(m.begin), count(m.end))
+        for m in tensor.moves[:_MOST_ROWS]
+    ]
+    if not moves:
+        return [*lines, "  none: it never leaves the cores' local memories"]
+    lines += table("move|way|for|copies|size|begins|ends", moves, width)
+    if len(tensor.moves) > _MOST_ROWS:
+        lines.append(f"  and {plural(len(tensor.moves) - _MOST_ROWS, 'more move')}; --json has them all")
+    return lines
+
+
+def _place(stay: StayRow) -> str:
+    """What neighbouring stays have in common: the memory, and the first and the last operator."""
+    where = stay.memory if stay.segment is None else f"{stay.memory} of each core, segment {stay.segment}"
+    return f"{where}: from {stay.since[0]} to {stay.until[0]}"
+
+
+def _stay(stay: StayRow) -> tuple[str, ...]:
+    notes: list[str] = []
+    if stay.versions > 1:
+        notes.append(f"{stay.versions} versions")
+    if stay.fetched:
+        notes.append("fetched")
+    if stay.stored:
+        notes.append("stored")
+    if stay.ring_position is not None:
+        notes.append(f"ring {stay.ring_position}")
+    steps = f"{stay.since[1]} to {stay.until[1]}"
+    return f"{stay.address:#x}", size(stay.bytes), steps, count(stay.begin), count(stay.end), ", ".join(notes)
