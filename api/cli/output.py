@@ -36,6 +36,11 @@ def show(text: str, whole: str) -> None:
     click.echo(_encodable(text))
 
 
+def columns(most: int = 80) -> int:
+    """How many columns the reader has: those of the terminal, but no more than ``most``."""
+    return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
+
+
 def _encodable(text: str) -> str:
     """The text with plain characters in place of bars and dots, where standard output has none of those."""
     try:
