@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
+from itertools import accumulate, pairwise
 
 from ...ir.bounds.lower_bound import bounding, unavoidable
 from ...ir.graph import Graph
@@ -58,13 +58,19 @@ class _Account:
             for queue, stream in zip(program.queues, program.streams, strict=True)
         ]
         self.path = CriticalPath(program, trace, [[c.cost.latency for c in stream] for stream in self._costs])
+        self._kinds = [[instruction.row.kind for instruction in stream] for stream in program.streams]
+        self._ops = [[program.ops[self._fetched(i)[0]].name for i in stream] for stream in program.streams]
+        self._finished = [
+            [(queue, index) for index, kind in enumerate(kinds) if kind != "sync" and self.path.end[queue][index] >= 0]
+            for queue, kinds in enumerate(self._kinds)
+        ]
         self._computing = [self._compute_cycles(core) for core in range(machine.cores)]
 
     def runs(self, engine: Engine) -> bool:
         """Whether the program has work for an engine."""
         return any(
-            queue.engine == engine.name and any(i.row.kind != "sync" for i in stream)
-            for queue, stream in zip(self.program.queues, self.program.streams, strict=True)
+            queue.engine == engine.name and any(kind != "sync" for kind in kinds)
+            for queue, kinds in zip(self.program.queues, self._kinds, strict=True)
         )
 
     def engine(self, engine: Engine) -> Ledger:
@@ -73,7 +79,7 @@ class _Account:
         ledger = Ledger(engine.name, len(cores))
         for instance, core in enumerate(cores):
             queues = [n for n, q in enumerate(self.program.queues) if q.engine == engine.name and q.core == core]
-            nodes = [node for queue in queues for node in self._finished(queue)]
+            nodes = [node for queue in queues for node in self._finished[queue]]
             for node, cycles in self._track(ledger, instance, core, nodes):
                 instruction, parts = self._costs[node[0]][node[1]], ledger.parts[self._op(node)]
                 parts["peak"] += instruction.peak
@@ -91,7 +97,7 @@ class _Account:
         nodes = [
             node
             for queue in range(len(self.program.queues))
-            for node in self._finished(queue)
+            for node in self._finished[queue]
             if number in dict(self._costs[queue][node[1]].cost.links)
         ]
         for node, cycles in self._track(ledger, 0, None, nodes):
@@ -163,20 +169,18 @@ class _Account:
         return {"weights": "load_weights", "shared": "store"}.get(roles[0], "load_data")
 
     def _op(self, node: Node) -> str:
-        op, _ = self._fetched(self.program.streams[node[0]][node[1]])
-        return self.program.ops[op].name
+        return self._ops[node[0]][node[1]]
 
     def _compute_cycles(self, core: int) -> Callable[[int], float]:
         """From a cycle to the number of cycles before it in which the core's matrix or vector engine ran."""
-        streams = self.program.streams
         queues = [n for n, queue in enumerate(self.program.queues) if queue.core == core]
-        nodes = [(q, i) for q in queues for _, i in self._finished(q) if streams[q][i].row.kind in ("matrix", "vector")]
-        moments, count = concurrency([(self.path.start[q][i], self.path.end[q][i]) for q, i in nodes])
-        elapsed = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(moments) * (count[:-1] > 0))])
-        return lambda cycle: float(np.interp(cycle, moments, elapsed[: len(moments)])) if len(moments) else 0.0
+        computing = [(q, i) for q in queues for _, i in self._finished[q] if self._kinds[q][i] in ("matrix", "vector")]
+        times, count = concurrency([(self.path.start[q][i], self.path.end[q][i]) for q, i in computing])
+        moments, runs = times.tolist(), (count > 0).tolist()
+        elapsed = [0, *accumulate((b - a) * run for (a, b), run in zip(pairwise(moments), runs, strict=False))]
 
-    def _finished(self, queue: int) -> Iterator[Node]:
-        """The instructions of a queue that came to their end, without synchronisation."""
-        for index, instruction in enumerate(self.program.streams[queue]):
-            if instruction.row.kind != "sync" and self.path.end[queue][index] >= 0:
-                yield queue, index
+        def before(cycle: int) -> float:
+            last = bisect_right(moments, cycle) - 1
+            return 0.0 if last < 0 else float(elapsed[last] + (cycle - moments[last]) * runs[last])
+
+        return before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.graph import Graph
-from ...ir.isa.table import Instruction
+from ...ir.isa.table import ROWS, Instruction
 from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Program
@@ -40,11 +40,21 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
                 return (index[min(readers, key=order.__getitem__)] if readers else marked), buffer.tensor
         return marked, ""
 
+    read = {
+        row.mnemonic: [
+            (row.position[f"{operand.name}.mem"], row.position[f"{operand.name}.base"])
+            for operand in row.operands
+            if operand.access == "r"
+        ]
+        for row in ROWS.values()
+    }
+    """By mnemonic: where the memory and the address of each operand are that is read."""
+
     def tensor_of(instruction: Instruction) -> tuple[int, str]:
-        row = instruction.row
-        for operand in row.operands:
-            if operand.access == "r" and instruction.values[row.position[f"{operand.name}.mem"]] == main:
-                key = int(instruction.values[row.position[f"{operand.name}.base"]]), instruction.op
+        values = instruction.values
+        for memory, base in read[instruction.mnemonic]:
+            if values[memory] == main:
+                key = int(values[base]), instruction.op
                 if key not in known:
                     known[key] = find(*key)
                 return known[key]

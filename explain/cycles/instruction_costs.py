@@ -31,6 +31,9 @@ class InstructionCost:
     issue: int
 
 
+_NOTHING = InstructionCost(Cost(0, 0, 0), 0.0, 0, 0)
+
+
 class InstructionCosts:
     """The costs of one program's instructions, each found once for all that differ in addresses alone."""
 
@@ -42,7 +45,9 @@ class InstructionCosts:
         self._known: dict[tuple[object, ...], InstructionCost] = {}
 
     def cost(self, engine: Engine, instruction: Instruction) -> InstructionCost:
-        """The cost of an instruction on its engine."""
+        """The cost of an instruction on its engine; synchronisation costs nothing."""
+        if instruction.row.kind == "sync":
+            return _NOTHING
         key = engine.name, instruction.mnemonic, _WITHOUT_ADDRESSES[instruction.mnemonic](instruction.values)
         known = self._known.get(key)
         if known is None:
