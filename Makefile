@@ -17,7 +17,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint dist tour format docs bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint dist tour format docs site bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -62,6 +62,10 @@ format: $(VENV)/.installed-dev ## rewrite the sources in the house format
 docs: $(VENV)/.installed ## write the pages that derive from the sources
 	$(PY) -m girih.ir.isa.manual > docs/isa.md
 	$(PY) -m girih.explain.export.json_schemas
+
+site: $(VENV)/.installed-docs ## build the documentation into build/site, with what its commands print today; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
@@ -121,6 +125,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(PY)
 	@echo "installing girih and its development tools into $(VENV)"
 	@$(INSTALL) -e '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	@echo "installing what builds the documentation into $(VENV)"
+	@$(INSTALL) -e '.[dev,docs]'
+	@touch $@
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
