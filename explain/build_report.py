@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .compilation import Compilation
+from .convergence import convergence
 from .cycles.losses import largest_losses
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, gap, model_rows
@@ -57,6 +58,7 @@ def build_report(compilation: Compilation) -> Report:
         next_steps=next_steps(rows, breakdown.bounding, summary, machine),
         largest_losses=largest_losses(breakdown.operators, machine),
         models=model_rows(plan, log),
+        convergence=convergence(log),
         breakdown=breakdown,
         segments=segment_rows(plan, loads),
         memories=memory_rows(plan, machine),

@@ -10,6 +10,7 @@ from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
 from ..ir.files import write_text
 from .compilation import Compilation, Provenance
+from .convergence import Convergence
 from .cycles.breakdown import CycleBreakdown
 from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
@@ -35,7 +36,7 @@ class Report:
     ``format`` is the version of this JSON. ``verdict`` is two sentences: how good the schedule is, and whether more
     time can make it better. ``waterfall`` leads from the lower bound to the cycles of the run, cause by cause, to the
     cycle; ``breakdown`` has all of it. ``largest_losses`` is a sentence about each of the operators that lose most
-    cycles. ``warnings`` are sentences about what of the machine stays unused, and what to change.
+    cycles. ``convergence`` has the incumbents and bounds of each model against work. ``warnings`` are sentences about what of the machine stays unused, and what to change.
     """
 
     summary: ReportSummary
@@ -46,6 +47,7 @@ class Report:
     next_steps: tuple[NextStep, ...]
     largest_losses: tuple[str, ...]
     models: tuple[ModelRow, ...]
+    convergence: tuple[Convergence, ...]
     breakdown: CycleBreakdown
     segments: tuple[SegmentRow, ...]
     memories: tuple[MemoryRow, ...]

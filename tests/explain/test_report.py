@@ -138,6 +138,7 @@ def test_json_has_every_table() -> None:
         "next_steps",
         "largest_losses",
         "models",
+        "convergence",
         "breakdown",
         "segments",
         "memories",
