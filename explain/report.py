@@ -36,7 +36,8 @@ class Report:
     ``format`` is the version of this JSON. ``verdict`` is two sentences: how good the schedule is, and whether more
     time can make it better. ``waterfall`` leads from the lower bound to the cycles of the run, cause by cause, to the
     cycle; ``breakdown`` has all of it. ``largest_losses`` is a sentence about each of the operators that lose most
-    cycles. ``convergence`` has the incumbents and bounds of each model against work. ``warnings`` are sentences about what of the machine stays unused, and what to change.
+    cycles. ``convergence`` has the incumbents and bounds of each model against work. ``warnings`` are sentences about
+    what of the machine stays unused, and what to change.
     """
 
     summary: ReportSummary
