@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
-from .compiled_file import FILE, OUTPUT, load_nouns
+from .compiled_file import FILE, OUTPUT, complete_name, load_nouns
 from .output import columns, show
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callable[[_F], _F]:
+    """A repeatable option for names in the file, which the shell completes."""
+    return click.option(
+        f"--{option}", parameter, multiple=True, metavar=metavar, help=help_text, shell_complete=complete_name
+    )
 
 
 @click.command("explain")
@@ -18,11 +29,11 @@ from .output import columns, show
 @OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--tables", is_flag=True, help="All tables behind the first screen; a file of text always has them.")
-@click.option("--operator", "operators", multiple=True, metavar="NAME", help="All about an operator or ONNX node.")
-@click.option("--tensor", "tensors", multiple=True, metavar="NAME", help="The life of a tensor over memories and time.")
-@click.option("--segment", "segments", multiple=True, metavar="N", help="All about a segment.")
-@click.option("--memory", "memories", multiple=True, metavar="NAME", help="What fills a memory, and when.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="How a constraint model decided.")
+@_names("operator", "operators", "NAME", "All about an operator or ONNX node.")
+@_names("tensor", "tensors", "NAME", "The life of a tensor over memories and time.")
+@_names("segment", "segments", "N", "All about a segment.")
+@_names("memory", "memories", "NAME", "What fills a memory, and when.")
+@_names("model", "models", "NAME", "How a constraint model decided.")
 def explain_command(
     compiled: Path,
     kind: str | None,
@@ -43,11 +54,16 @@ def explain_command(
     what limits them, how full each memory gets, which tensors are moved to and from main memory and why, how each
     operator is tiled, and what the host runs.
 
+    --operator, --tensor, --segment, --memory and --model tell all about what they name instead; each can be repeated,
+    and the shell completes the names (see `girih completion`).
+
     \b
     Examples:
       girih explain resnet50.girih
       girih explain resnet50.girih --tables | less
       girih explain resnet50.girih -o report.txt
+      girih explain resnet50.girih --operator layer4.0.conv2 --memory LLB
+      girih explain resnet50.girih --tensor fc.weight --model residency
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
     """

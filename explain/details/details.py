@@ -16,7 +16,6 @@ from .model_details import ModelDetails, model_details
 from .names import find_name, find_operators, find_segment, find_tensor
 from .operator_details import OperatorDetails, operator_details
 from .segment_details import SegmentDetails, segment_details
-from .shared_stays import shared_stays
 from .tensor_details import TensorDetails, tensor_details
 from .text.memory_text import memory_text
 from .text.model_text import model_text
@@ -87,10 +86,9 @@ def build_details(
     compilation: Compilation, subjects: Subjects, alternatives: Alternatives = no_alternatives
 ) -> Details:
     """All about ``subjects``, which are :func:`resolved`."""
-    stays = shared_stays(compilation) if subjects.tensors else ()
     return Details(
         operators=tuple(operator_details(compilation, name, alternatives) for name in subjects.operators),
-        tensors=tuple(tensor_details(compilation, name, stays) for name in subjects.tensors),
+        tensors=tuple(tensor_details(compilation, name) for name in subjects.tensors),
         segments=tuple(segment_details(compilation, int(index)) for index in subjects.segments),
         memories=tuple(memory_details(compilation, name) for name in subjects.memories),
         models=tuple(model_details(compilation, name) for name in subjects.models),

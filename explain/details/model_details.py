@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..compilation import Compilation
+from ..convergence import Convergence, convergence
 from ..model_answers import WHOLE_PLAN, ModelRow, gap, model_rows
 from .formulations import Formulation, formulation
 
@@ -27,12 +28,17 @@ class ModelRunRow:
 
 @dataclass(frozen=True)
 class ModelDetails:
-    """All about one model: its formulation, its row in the report, its runs in order, and what a gap of it means."""
+    """All about one model: its formulation, its row in the report, its runs in order, and what its gap means.
+
+    ``convergence`` has, for each unit of its objective, incumbents and bounds against work, and the size of its largest
+    constraint model.
+    """
 
     name: str
     formulation: Formulation | None
     row: ModelRow
     runs: tuple[ModelRunRow, ...]
+    convergence: tuple[Convergence, ...]
     cuts: tuple[str, ...]
     meaning: str
 
@@ -51,7 +57,8 @@ def model_details(compilation: Compilation, name: str) -> ModelDetails:
         distance = gap(run.objective, run.bound)
         rows.append(ModelRunRow(run.status, run.objective, run.bound, distance, work, run.note, plan))
     cuts = tuple(note for note in row.notes if note.startswith("cut"))
-    return ModelDetails(name, formulation(name), row, tuple(rows), cuts, _meaning(row, log.more_time_helps))
+    curves = tuple(curve for curve in convergence(log) if curve.model == name)
+    return ModelDetails(name, formulation(name), row, tuple(rows), curves, cuts, _meaning(row, log.more_time_helps))
 
 
 def _meaning(row: ModelRow, more_time: bool) -> str:

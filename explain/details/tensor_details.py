@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...ir.box import intersect, is_empty
-from ...ir.plan import LocalBuffer, Plan
+from ...ir.plan import Plan, SharedBuffer
 from ..compilation import Compilation
 from ..memory_use import kind_of, peak_of, traffic_rows
+from ..run.home_lives import home_lives
+from ..run.local_lives import local_lives
+from ..run.shared_lives import SharedLives, shared_lives
 from ..units import plural, share
-from .shared_stays import Copy, Stay
 
 
 @dataclass(frozen=True)
 class StayRow:
     """One stay in one memory. ``since`` and ``until`` are (operator, step) of the first and the last slot of its life.
 
-    In a core's memory a stay repeats in each instance of ``segment`` (``None``: a cluster's memory), and the steps are
-    the first and the last of them. ``begin`` and ``end`` are cycles of the run: from the first write to the last read;
-    ``None`` in memories of cores, and where no transfer is known. ``box`` is the part of the tensor, ``versions`` how
-    often it is held; ``ring_position`` is its position in a circular buffer, ``None`` outside of one.
+    ``segment`` is that of a stay in the cores' memories, ``None`` in a memory of the cluster. ``begin`` and ``end`` are
+    cycles of the run, from the first write to the last read on any core; ``None`` where the run does not show them.
+    ``box`` is the part of the tensor (empty in memories of cores, which differ in it), ``versions`` how often it is
+    held; ``ring_position`` is its position in a circular buffer, ``None`` outside of one.
     """
 
     memory: str
@@ -78,24 +82,15 @@ class TensorDetails:
     moves: tuple[MoveRow, ...]
 
 
-def tensor_details(compilation: Compilation, name: str, every: Sequence[Stay]) -> TensorDetails:
-    """All about a tensor of the graph; ``every``: the stays of all tensors in shared memory."""
+def tensor_details(compilation: Compilation, name: str) -> TensorDetails:
+    """All about a tensor of the graph."""
     graph, plan, machine = compilation.graph, compilation.plan, compilation.machine
-    tensor = graph.tensor[name]
-    stays = [stay for stay in every if stay.buffer.tensor == name]
+    tensor, run = graph.tensor[name], compilation.execution
+    lives = shared_lives(graph, plan, compilation.program, machine, run.columns, run.slots, run.accesses)
+    shared = [number for number, b in enumerate(lives.buffers) if b.tensor == name]
+    buffers = [lives.buffers[number] for number in shared]
     local = [b for b in plan.local if b.name == name and b.use != "scratch"]
-    homes = [b for b in plan.shared if b.tensor == name and b.memory == machine.role("main").name]
-    last = (plan.slots[-1][1], len(plan.steps) - 1)
-    rows = [
-        StayRow(
-            b.memory, None, b.address, b.bytes, 1, tuple((s.lo, s.hi) for s in b.box), _slot(plan, b.live[0]), last,
-            0, compilation.trace.cycles, False, False, None,
-        )
-        for b in homes
-    ]  # fmt: skip
-    rows += [_shared(plan, stay) for stay in stays]
-    rows += [_local(plan, b) for b in local]
-    rings = [stay.buffer for stay in stays if stay.buffer.ring_position or stay.buffer.ring_lead]
+    rings = [b for b in buffers if _in_ring(b)]
     reason = next((row.reason for row in traffic_rows(graph, plan, machine) if row.tensor == name), "")
     producer = graph.producer.get(name)
     return TensorDetails(
@@ -107,12 +102,68 @@ def tensor_details(compilation: Compilation, name: str, every: Sequence[Stay]) -
         made_by=producer.name if producer else "",
         read_by=tuple(op.name for op in graph.consumers[name]),
         segments=tuple(sorted({b.segment for b in local})),
-        reason=reason or _unmoved(compilation, name, bool(stays)),
-        again=_again(compilation, stays),
+        reason=reason or _unmoved(compilation, bool(buffers)),
+        again=_again(compilation, buffers),
         circular=1 + max((b.ring_position for b in rings), default=-1),
-        stays=tuple(rows),
-        moves=_moves([copy for stay in stays for copy in (*stay.writes, *stay.reads)]),
+        stays=(
+            *_home_stays(compilation, name),
+            *(_shared_stay(plan, lives, number) for number in shared),
+            *_local_stays(compilation, name),
+        ),
+        moves=_moves(compilation, lives, shared),
     )
+
+
+def _home_stays(compilation: Compilation, name: str) -> Iterator[StayRow]:
+    """The place of the whole tensor in main memory, if it has one."""
+    graph, plan, run = compilation.graph, compilation.plan, compilation.execution
+    homes = home_lives(graph, plan, compilation.program, compilation.machine, run.columns, compilation.trace.cycles)
+    last = len(plan.slots) - 1
+    for b, begin, end in zip(homes.buffers, homes.begin.tolist(), homes.end.tolist(), strict=True):
+        if b.tensor == name:
+            box = tuple((span.lo, span.hi) for span in b.box)
+            yield StayRow(
+                homes.memory, None, b.address, b.bytes, 1, box, _slot(plan, b.live[0]),
+                _slot(plan, min(last, b.live[1] - 1)), begin, end, False, False, None,
+            )  # fmt: skip
+
+
+def _shared_stay(plan: Plan, lives: SharedLives, number: int) -> StayRow:
+    b, begin, end = lives.buffers[number], int(lives.begin[number]), int(lives.end[number])
+    box = tuple((span.lo, span.hi) for span in b.box)
+    return StayRow(
+        b.memory, None, b.address, b.bytes, 1, box, _slot(plan, b.live[0]), _slot(plan, b.live[1] - 1),
+        begin if begin >= 0 else None, end if end >= 0 else None, b.fetch, b.store,
+        b.ring_position if _in_ring(b) else None,
+    )  # fmt: skip
+
+
+def _local_stays(compilation: Compilation, name: str) -> Iterator[StayRow]:
+    """One for each buffer of the tensor in a core's memory and each step, over all cores and versions together."""
+    plan, run = compilation.plan, compilation.execution
+    for number, memory in enumerate(compilation.machine.memories):
+        if memory.scope != "core" or not any(b.name == name and b.memory == memory.name for b in plan.local):
+            continue
+        lives = local_lives(plan, compilation.machine, run.columns, run.slots, run.accesses, number)
+        spans: dict[tuple[int, int], tuple[int, int]] = {}
+        columns = (lives.step, lives.buffer, lives.begin, lives.end)
+        for step, buffer, begin, end in zip(*(column.tolist() for column in columns), strict=True):
+            b = lives.buffers[buffer]
+            if b.name == name and b.use != "scratch":
+                known = spans.get((buffer, step), (begin, end))
+                spans[buffer, step] = min(known[0], begin), max(known[1], end)
+        for (buffer, step), (begin, end) in sorted(spans.items(), key=lambda item: (item[0][0], item[0][1])):
+            b = lives.buffers[buffer]
+            ops = plan.segments[b.segment].ops
+            since, until = ops[max(b.live[0], 0)], ops[min(b.live[1], len(ops)) - 1]
+            yield StayRow(
+                b.memory, b.segment, b.address, b.bytes, b.depth, (), (since, step), (until, step), begin, end,
+                False, False, None,
+            )  # fmt: skip
+
+
+def _in_ring(buffer: SharedBuffer) -> bool:
+    return bool(buffer.ring_position or buffer.ring_lead)
 
 
 def _slot(plan: Plan, slot: int) -> tuple[str, int]:
@@ -120,36 +171,17 @@ def _slot(plan: Plan, slot: int) -> tuple[str, int]:
     return op, step
 
 
-def _shared(plan: Plan, stay: Stay) -> StayRow:
-    b = stay.buffer
-    ring = b.ring_position if b.ring_position or b.ring_lead else None
-    return StayRow(
-        b.memory, None, b.address, b.bytes, 1, tuple((s.lo, s.hi) for s in b.box), _slot(plan, b.live[0]),
-        _slot(plan, b.live[1] - 1), stay.begin, stay.end, b.fetch, b.store, ring,
-    )  # fmt: skip
-
-
-def _local(plan: Plan, b: LocalBuffer) -> StayRow:
-    ops = plan.segments[b.segment].ops
-    steps = [number for number, step in enumerate(plan.steps) if step.segment == b.segment]
-    first, last = max(b.live[0], 0), min(b.live[1], len(ops)) - 1
-    return StayRow(
-        b.memory, b.segment, b.address, b.bytes, b.depth, (), (ops[first], steps[0]), (ops[last], steps[-1]),
-        None, None, False, False, None,
-    )  # fmt: skip
-
-
-def _unmoved(compilation: Compilation, name: str, shared: bool) -> str:
+def _unmoved(compilation: Compilation, shared: bool) -> str:
     """Why a tensor does not pass through main memory."""
     if shared:
         return f"kept on chip: it crosses segments through {compilation.machine.role('shared').name}"
     return "kept in the cores: the operators that make and read it are in one segment"
 
 
-def _again(compilation: Compilation, stays: Sequence[Stay]) -> str:
+def _again(compilation: Compilation, buffers: Sequence[SharedBuffer]) -> str:
     """Why parts are fetched again: what others took of the shared memory between two stays of the same part."""
     plan, shared = compilation.plan, compilation.machine.role("shared")
-    fetched = sorted((stay.buffer for stay in stays if stay.buffer.fetch), key=lambda b: b.live)
+    fetched = sorted((b for b in buffers if b.fetch), key=lambda b: b.live)
     gaps: list[tuple[int, int]] = []
     for number, b in enumerate(fetched):
         before = [
@@ -175,12 +207,29 @@ def _again(compilation: Compilation, stays: Sequence[Stay]) -> str:
     )
 
 
-def _moves(copies: Sequence[Copy]) -> tuple[MoveRow, ...]:
-    groups: dict[tuple[str, str, str, str], list[Copy]] = {}
-    for copy in dict.fromkeys(copies):
-        groups.setdefault((copy.kind, copy.op, copy.source, copy.target), []).append(copy)
-    rows = [
-        MoveRow(*key, len(group), sum(c.bytes for c in group), min(c.begin for c in group), max(c.end for c in group))
+def _moves(compilation: Compilation, lives: SharedLives, buffers: Sequence[int]) -> tuple[MoveRow, ...]:
+    """The transfers that wrote or read these buffers of the shared memory, by what they are and for whom."""
+    columns, machine = compilation.execution.columns, compilation.machine
+    names, roles = [m.name for m in machine.memories], [m.role for m in machine.memories]
+    rows = np.unique(lives.access_row[np.isin(lives.access_buffer, buffers)])
+    groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = {}
+    for row in rows.tolist():
+        described = columns.classes[columns.class_of[row]]
+        target = next(o.memory for o in described.operands if o.writes)
+        source = next(o.memory for o in described.operands if o.reads)
+        if roles[target] == "main":
+            kind = "spill"
+        elif roles[source] == "main":
+            kind = "fetch"
+        elif roles[target] == "shared":
+            kind = "store"
+        else:
+            kind = "broadcast" if described.instruction.row.kind == "broadcast" else "load"
+        op = compilation.program.ops[columns.op[row]].name
+        copy = described.cost.cost.payload, int(columns.start[row]), int(columns.end[row])
+        groups.setdefault((kind, op, names[source], names[target]), []).append(copy)
+    moves = [
+        MoveRow(*key, len(group), sum(c[0] for c in group), min(c[1] for c in group), max(c[2] for c in group))
         for key, group in groups.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (row.begin, row.end, row.kind, row.op)))
+    return tuple(sorted(moves, key=lambda move: (move.begin, move.end, move.kind, move.op)))

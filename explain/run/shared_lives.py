@@ -28,7 +28,8 @@ from .memory_accesses import Accesses, MemoryAccesses
 class SharedLives:
     """Row b is of ``buffers[b]``: cycles of its life, of its fetch from main memory and of its store there.
 
-    All are -1 where there is none; a life without an access cannot be seen in the run.
+    All are -1 where there is none; a life without an access cannot be seen in the run. The instruction in row
+    ``access_row[i]`` wrote or read the buffer ``access_buffer[i]``.
     """
 
     memory: str
@@ -39,6 +40,8 @@ class SharedLives:
     fetch_end: np.ndarray
     store_begin: np.ndarray
     store_end: np.ndarray
+    access_row: np.ndarray
+    access_buffer: np.ndarray
 
 
 class _Lives:
@@ -82,9 +85,10 @@ def shared_lives(
     lives.add(source[known], columns.start[reads.row[known]], columns.end[reads.row[known]])
     out = known & is_dma[reads.row]
     stores.add(source[out], columns.start[reads.row[out]], columns.end[reads.row[out]])
+    rows, numbers = np.concatenate([fetched.row, stored.row, reads.row]), np.concatenate([which, made, source])
     return SharedLives(
         machine.memories[shared].name, buffers, lives.begins, lives.end,
-        fetches.begins, fetches.end, stores.begins, stores.end,
+        fetches.begins, fetches.end, stores.begins, stores.end, rows[numbers >= 0], numbers[numbers >= 0],
     )  # fmt: skip
 
 

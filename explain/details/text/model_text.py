@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from ...convergence import Convergence
+from ...model_answers import gap
 from ...units import plural
 from ..model_details import ModelDetails
 from .tables import count, pairs, paragraph, table, title
 
+_MOST_POINTS = 12
+"""Points of a curve in the text, evenly chosen."""
 _MOST_RUNS = 20
 """Runs in the text, the last ones; the JSON has them all."""
 
@@ -25,10 +29,8 @@ def model_text(model: ModelDetails, width: int) -> list[str]:
         ),
         ("gap", f"{_share(row.gap)} from objective to bound, as a share of the objective"),
         ("means", model.meaning),
-        (
-            "effort",
-            f"{plural(row.runs, 'run')}, {row.deterministic_seconds:.2f} s of search (CP-SAT's count, no clock)",
-        ),
+        ("size", _size(model)),
+        ("effort", f"{plural(row.runs, 'run')}, {row.deterministic_seconds:.2f} s of search by CP-SAT's own clock"),
     ]
     lines = [*title(f"Model {model.name}", width), *pairs(rows, width)]
     if model.runs:
@@ -45,10 +47,33 @@ def model_text(model: ModelDetails, width: int) -> list[str]:
         lines += table("status|objective|bound|gap|work|plan|note", cells, width)
         if len(last) < len(model.runs):
             lines += paragraph(f"and {len(model.runs) - len(last)} before them; --json has them all", width)
+    for curve in model.convergence:
+        lines += _convergence(curve, width)
     if model.cuts:
         lines += title("Cuts: what lower models refused, so that this one decided again", width)
         lines += [line for cut in model.cuts for line in paragraph(cut, width, "  ")]
     return lines
+
+
+def _size(model: ModelDetails) -> str:
+    largest = max(model.convergence, key=lambda curve: curve.variables, default=None)
+    if largest is None or not largest.variables:
+        return "no constraint model in the log: rules, a heuristic that met the bound, or enumeration answered"
+    solved = plural(sum(curve.searches for curve in model.convergence), "model")
+    return f"{largest.variables:,} variables, {largest.constraints:,} constraints: the largest of {solved} for CP-SAT"
+
+
+def _convergence(curve: Convergence, width: int) -> list[str]:
+    """The points of the last run with several of them: how incumbent and bound came together."""
+    last = next((p.run for p in reversed(curve.points) if sum(q.run == p.run for q in curve.points) > 1), None)
+    points = [p for p in curve.points if p.run == last]
+    if not points:
+        return []
+    step = -(-len(points) // _MOST_POINTS)
+    shown = [*points[:-1:step], points[-1]]
+    cells = [(f"{p.work:.2f}", count(p.incumbent), count(p.bound), _share(gap(p.incumbent, p.bound))) for p in shown]
+    lines = title(f"Convergence of run {last}, in {curve.unit}; work: of all models since the compilation began", width)
+    return [*lines, *table("work|incumbent|bound|gap", cells, width)]
 
 
 def _share(value: float | None) -> str:

@@ -8,8 +8,11 @@ from ...units import plural, size
 from ..tensor_details import StayRow, TensorDetails
 from .tables import count, extents, pairs, paragraph, table, title
 
-_MOST_ROWS = 16
-"""Stays, and moves, in the text; the JSON has them all."""
+_MOST_GROUPS = 12
+"""Places in the text; the JSON has them all."""
+_MOST_STAYS = 8
+"""Stays at one place in the text."""
+_MOST_MOVES = 16
 
 
 def tensor_text(tensor: TensorDetails, width: int) -> list[str]:
@@ -26,23 +29,26 @@ def tensor_text(tensor: TensorDetails, width: int) -> list[str]:
         rows.append(("circular", f"passes through a circular buffer of {tensor.circular} positions"))
     lines = [*title(f"Tensor {tensor.name}", width), *pairs(rows, width)]
     lines += title("Stays: in which memory, in which steps of the plan, and in which cycles of the run", width)
-    stays = tensor.stays[:_MOST_ROWS]
-    for key, group in groupby(stays, key=_place):
-        lines += paragraph(key, width, "  ")
-        lines += table("address|size|steps|begins|ends|note", [_stay(stay) for stay in group], width, "    ")
-    if len(tensor.stays) > len(stays):
-        lines.append(f"  and {plural(len(tensor.stays) - len(stays), 'more stay')}; --json has them all")
+    groups = [(place, list(stays)) for place, stays in groupby(tensor.stays, key=_place)]
+    for place, stays in groups[:_MOST_GROUPS]:
+        lines += paragraph(place, width, "  ")
+        cells = [_stay(stay) for stay in stays[:_MOST_STAYS]]
+        lines += table("address|size|steps|begins|ends|note", cells, width, "    ")
+        lines += _more(len(stays) - len(cells), "stay", "    ")
+    lines += _more(len(groups) - _MOST_GROUPS, "place", "  ")
     lines += title("Moves by operator; begins and ends: first and last cycle in the run", width)
     moves = [
         (m.kind, f"{m.source} > {m.target}", m.op, count(m.copies), size(m.bytes), count(m.begin), count(m.end))
-        for m in tensor.moves[:_MOST_ROWS]
+        for m in tensor.moves[:_MOST_MOVES]
     ]
     if not moves:
         return [*lines, "  none: it never leaves the cores' local memories"]
-    lines += table("move|way|for|copies|size|begins|ends", moves, width)
-    if len(tensor.moves) > _MOST_ROWS:
-        lines.append(f"  and {plural(len(tensor.moves) - _MOST_ROWS, 'more move')}; --json has them all")
-    return lines
+    lines += table("move|way|in slots of|copies|size|begins|ends", moves, width)
+    return lines + _more(len(tensor.moves) - len(moves), "move", "  ")
+
+
+def _more(rows: int, noun: str, indent: str) -> list[str]:
+    return [f"{indent}and {plural(rows, f'more {noun}')}; --json has them all"] if rows > 0 else []
 
 
 def _place(stay: StayRow) -> str:
@@ -61,5 +67,6 @@ def _stay(stay: StayRow) -> tuple[str, ...]:
         notes.append("stored")
     if stay.ring_position is not None:
         notes.append(f"ring {stay.ring_position}")
-    steps = f"{stay.since[1]} to {stay.until[1]}"
+    first, last = stay.since[1], stay.until[1]
+    steps = str(first) if first == last else f"{first} to {last}"
     return f"{stay.address:#x}", size(stay.bytes), steps, count(stay.begin), count(stay.end), ", ".join(notes)
