@@ -26,7 +26,7 @@ FORMAT = 1
 
 WIDTH = 80
 """Columns of text, unless its reader has fewer."""
-_FORMATS = ("", ".txt", ".md", ".json")
+_FORMATS = ("", ".txt", ".md", ".json", ".html")
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,12 @@ class Report:
         """Canonical JSON."""
         return to_json(self)
 
+    def to_html(self) -> str:
+        """A page that needs nothing but a browser; :class:`UsageError` for a report that was read from JSON."""
+        from .html.page import page
+
+        return page(self)
+
     @classmethod
     def from_json(cls, data: bytes | str) -> Report:
         """Read back what :meth:`to_json` wrote; raises :class:`UsageError` for JSON of another version."""
@@ -98,8 +104,9 @@ class Report:
         return report
 
     def save(self, path: str | Path) -> None:
-        """Write all of the report: JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
+        """Write all of the report: HTML to ``*.html``, JSON to ``*.json``, text to ``*.txt``, ``*.md`` or no suffix."""
         suffix = Path(path).suffix
         if suffix not in _FORMATS:
-            raise UsageError(f"cannot tell the format of a report from {path}; end the name in .txt or .json")
-        write_text(path, self.to_json().decode() if suffix == ".json" else f"{self.tables}\n")
+            raise UsageError(f"cannot tell the format of a report from {path}; end the name in .txt, .json or .html")
+        text = {".json": lambda: self.to_json().decode(), ".html": self.to_html}.get(suffix, lambda: f"{self.tables}\n")
+        write_text(path, text())

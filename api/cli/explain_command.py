@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from ...ir.errors import UsageError
 from .compiled_file import FILE, OUTPUT, complete_name, load_nouns
 from .output import columns, show
 
@@ -24,7 +25,10 @@ def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callabl
 @click.command("explain")
 @FILE
 @click.option(
-    "--format", "kind", type=click.Choice(["text", "json"]), help="Default: json for -o FILE.json, else text."
+    "--format",
+    "kind",
+    type=click.Choice(["text", "json", "html"]),
+    help="Default: by the suffix of -o FILE, else text.",
 )
 @OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -57,10 +61,13 @@ def explain_command(
     --operator, --tensor, --segment, --memory and --model tell all about what they name instead; each can be repeated,
     and the shell completes the names (see `girih completion`).
 
+    With -o FILE.html, a page with pictures, which any browser opens without a network.
+
     \b
     Examples:
       girih explain resnet50.girih
       girih explain resnet50.girih --tables | less
+      girih explain resnet50.girih -o report.html
       girih explain resnet50.girih -o report.txt
       girih explain resnet50.girih --operator layer4.0.conv2 --memory LLB
       girih explain resnet50.girih --tensor fc.weight --model residency
@@ -71,8 +78,11 @@ def explain_command(
     from ...ir.files import check_places, write_text
 
     check_places([output], [compiled])
-    kind = "json" if as_json else kind or ("json" if output is not None and output.suffix == ".json" else "text")
+    by_suffix = {".json": "json", ".html": "html"}.get(output.suffix if output else "", "text")
+    kind = "json" if as_json else kind or by_suffix
     subjects = Subjects(operators, tensors, segments, memories, models)
+    if kind == "html" and (subjects or output is None):
+        raise UsageError("a page has all of the report and goes to a file: girih explain FILE.girih -o report.html")
     if subjects:
         details = load_nouns(compiled).details(subjects)
         if output is not None:
@@ -84,6 +94,8 @@ def explain_command(
     report = load_nouns(compiled).explain()
     if kind == "json":
         text = report.to_json().decode()
+    elif kind == "html":
+        text = report.to_html()
     else:
         text = report.tables if tables or output else report.screen(min(80, columns()))
     if output is not None:

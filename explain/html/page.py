@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..compilation import Compilation
-from ..report import Report
 from .payload import packed
 from .view import View
 from .views.verdict_view import verdict_view
+
+if TYPE_CHECKING:
+    from ..compilation import Compilation
+    from ..report import Report
 
 _HERE = Path(__file__).parent
 _SHARED = ("girih", "format", "payload", "selection", "theme", "plot")
@@ -27,8 +30,9 @@ VIEWS: tuple[Callable[[Report, Compilation], View], ...] = (verdict_view,)
 """The sections, in the order in which they are read."""
 
 
-def page(report: Report, compilation: Compilation) -> str:
+def page(report: Report) -> str:
     """The report as an HTML document; equal reports give equal bytes."""
+    compilation = report.compilation
     views = [view(report, compilation) for view in VIEWS]
     data = {
         "operators": [{"name": o.name, "segment": o.segment, "engine": o.engine} for o in report.operators],
