@@ -5,6 +5,7 @@ from __future__ import annotations
 from .compilation import Compilation
 from .convergence import convergence
 from .cycles.losses import largest_losses
+from .html.page import page
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, gap, model_rows
 from .overview.idle_engines import idle_rows
@@ -66,4 +67,4 @@ def build_report(compilation: Compilation) -> Report:
         operators=operator_rows(compilation),
         hosts=host_rows(graph),
         provenance=compilation.provenance,
-    ).drawn_from(compilation)
+    ).drawn_from(compilation, page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ FORMAT = 1
 
 WIDTH = 80
 """Columns of text, unless its reader has fewer."""
+_TABLES_ALONE = "this report was read from JSON, which has tables alone; explain the .girih file again"
 _FORMATS = ("", ".txt", ".md", ".json", ".html")
 
 
@@ -58,16 +60,16 @@ class Report:
     provenance: Provenance
     format: int = FORMAT
 
-    def drawn_from(self, compilation: Compilation) -> Report:
-        """The same report with a reference to what it is about, which is not a field and so not in the JSON."""
+    def drawn_from(self, compilation: Compilation, page: Callable[[Report], str]) -> Report:
+        """The same report with what it is about, and what draws it as a page: no fields, and so not in the JSON."""
         report = replace(self)
-        vars(report)["compilation"] = compilation
+        vars(report).update(compilation=compilation, _page=page)
         return report
 
     @cached_property
     def compilation(self) -> Compilation:
         """What the report is about, which pictures need; :class:`UsageError` for a report that was read from JSON."""
-        raise UsageError("this report was read from JSON, which has tables alone; explain the .girih file again")
+        raise UsageError(_TABLES_ALONE)
 
     def __str__(self) -> str:
         return self.screen()
@@ -91,9 +93,11 @@ class Report:
 
     def to_html(self) -> str:
         """A page that needs nothing but a browser; :class:`UsageError` for a report that was read from JSON."""
-        from .html.page import page
+        return self._page(self)
 
-        return page(self)
+    @cached_property
+    def _page(self) -> Callable[[Report], str]:
+        raise UsageError(_TABLES_ALONE)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Report:

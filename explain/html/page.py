@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..compilation import Compilation
+from ..report import Report
 from .payload import packed
 from .view import View
 from .views.verdict_view import verdict_view
-
-if TYPE_CHECKING:
-    from ..compilation import Compilation
-    from ..report import Report
 
 _HERE = Path(__file__).parent
 _SHARED = ("girih", "format", "payload", "selection", "theme", "plot")
