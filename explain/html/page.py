@@ -18,12 +18,14 @@ from ..compilation import Compilation
 from ..report import Report
 from .payload import packed
 from .view import View
+from .views.memory_view import memory_view
+from .views.timeline_view import timeline_view
 from .views.verdict_view import verdict_view
 
 _HERE = Path(__file__).parent
 _SHARED = ("girih", "format", "payload", "selection", "theme", "plot")
 
-VIEWS: tuple[Callable[[Report, Compilation], View], ...] = (verdict_view,)
+VIEWS: tuple[Callable[[Report, Compilation], View], ...] = (verdict_view, timeline_view, memory_view)
 """The sections, in the order in which they are read."""
 
 

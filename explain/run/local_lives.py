@@ -13,8 +13,9 @@ import numpy as np
 
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan
+from .grouped import grouped
 from .instruction_columns import InstructionColumns
-from .memory_accesses import Accesses, MemoryAccesses
+from .memory_accesses import MemoryAccesses
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,34 @@ def local_lives(
     for number, buffer in enumerate(buffers):
         by_segment[buffer.segment].append(number)
     step_of, position_of, segment_of = _slot_tables(plan)
-    parts: list[np.ndarray] = []
-    for core in range(machine.cores):
-        touched = accesses.of(memory, core)
-        touched = touched.where(slots[touched.row] >= 0)
-        touched = touched.where(np.argsort(segment_of[slots[touched.row]], kind="stable"))
-        segments = segment_of[slots[touched.row]]
-        for segment, numbers in by_segment.items():
-            low, high = np.searchsorted(segments, [segment, segment + 1])
-            if low == high:
-                continue
-            some = touched.where(np.arange(low, high))
-            slot = slots[some.row]
-            step, position = step_of[slot], position_of[slot]
-            for number in numbers:
-                for version in range(buffers[number].depth):
-                    mask = _within(some, position, buffers[number], version)
-                    if mask.any():
-                        parts.append(_lives(columns, (core, number, version), step[mask], some.row[mask]))
-    rows = np.concatenate([np.zeros((0, 6), np.int64), *parts])
-    rows = rows[np.lexsort((rows[:, 3], rows[:, 2], rows[:, 1], rows[:, 0]))]
-    return LocalLives(name, buffers, *(np.ascontiguousarray(column) for column in rows.T))
+    cores = [accesses.of(memory, core) for core in range(machine.cores)]
+    row, low, high = (np.concatenate([getattr(touched, name) for touched in cores]) for name in ("row", "low", "high"))
+    core = np.repeat(np.arange(machine.cores), [len(touched.row) for touched in cores])
+    known = np.flatnonzero(slots[row] >= 0)
+    row, low, high, core = row[known], low[known], high[known], core[known]
+    slot = slots[row]
+    step, position = step_of[slot], position_of[slot]
+    touches: list[tuple[np.ndarray, int, int]] = []
+    for segment, mine in grouped(segment_of[slot]):
+        for number in by_segment[segment]:
+            buffer = buffers[number]
+            size = buffer.bytes // buffer.depth
+            live = mine[(position[mine] >= buffer.live[0]) & (position[mine] < buffer.live[1])]
+            for version in range(buffer.depth):
+                address = buffer.address + version * size
+                touches.append((live[(low[live] < address + size) & (high[live] > address)], number, version))
+    counts = [len(where) for where, _, _ in touches]
+    where = np.concatenate([np.zeros(0, np.int64), *(where for where, _, _ in touches)])
+    number = np.repeat(np.array([n for _, n, _ in touches], np.int64), counts)
+    version = np.repeat(np.array([v for _, _, v in touches], np.int64), counts)
+    keys = np.stack([core[where], step[where], number, version])
+    order = np.lexsort(keys[::-1])
+    keys, rows = keys[:, order], row[where[order]]
+    first = np.flatnonzero(np.concatenate([np.ones(min(1, len(rows)), bool), (np.diff(keys) != 0).any(0)]))
+    begin = np.minimum.reduceat(columns.start[rows], first) if len(rows) else rows
+    end = np.maximum.reduceat(columns.end[rows], first) if len(rows) else rows
+    at_core, at_step, of_buffer, of_version = keys[:, first]
+    return LocalLives(name, buffers, at_core, at_step, of_buffer, of_version, begin, end)
 
 
 def _slot_tables(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -77,26 +85,3 @@ def _slot_tables(plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ]
     step, position, segment = np.array(rows, np.int64).reshape(-1, 3).T
     return step, position, segment
-
-
-def _within(accesses: Accesses, position: np.ndarray, buffer: LocalBuffer, version: int) -> np.ndarray:
-    size = buffer.bytes // buffer.depth
-    address = buffer.address + version * size
-    return (
-        (accesses.low < address + size)
-        & (accesses.high > address)
-        & (position >= buffer.live[0])
-        & (position < buffer.live[1])
-    )
-
-
-def _lives(columns: InstructionColumns, which: tuple[int, int, int], step: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(core, step, buffer, version, begin, end) of each step; ``which`` are the core, the buffer and the version."""
-    core, number, version = which
-    steps, place = np.unique(step, return_inverse=True)
-    begin = np.full(len(steps), np.iinfo(np.int64).max)
-    end = np.zeros(len(steps), np.int64)
-    np.minimum.at(begin, place, columns.start[rows])
-    np.maximum.at(end, place, columns.end[rows])
-    same = np.ones(len(steps), np.int64)
-    return np.stack([same * core, steps, same * number, same * version, begin, end], 1)

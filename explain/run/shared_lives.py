@@ -20,6 +20,7 @@ from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Program
+from .grouped import grouped
 from .instruction_columns import InstructionColumns
 from .memory_accesses import Accesses, MemoryAccesses
 
@@ -123,12 +124,12 @@ def _stored_buffers(
     numbers = np.full(len(stored.row), -1, np.int64)
     ops, slot = columns.op[stored.row], slots[stored.row]
     by_tensor = _by_tensor(buffers)
-    for op in np.unique(ops).tolist():
-        tensor = graph.op[program.ops[op].name].output
-        for number in by_tensor.get(tensor, ()):
+    for op, mine in grouped(ops):
+        low, when = stored.low[mine], slot[mine]
+        for number in by_tensor.get(graph.op[program.ops[op].name].output, ()):
             buffer = buffers[number]
-            inside = (stored.low >= buffer.address) & (stored.low < buffer.address + buffer.bytes)
-            numbers[inside & (ops == op) & (slot >= buffer.live[0]) & (slot < buffer.live[1])] = number
+            inside = (low >= buffer.address) & (low < buffer.address + buffer.bytes)
+            numbers[mine[inside & (when >= buffer.live[0]) & (when < buffer.live[1])]] = number
     return numbers
 
 
@@ -145,9 +146,8 @@ def _read_buffers(
     loaded: dict[str, dict[str, None]] = {}
     for local in plan.local:
         loaded.setdefault(plan.segments[local.segment].ops[local.live[0]], {})[local.name] = None
-    for op in np.unique(ops).tolist():
+    for op, mine in grouped(ops):
         node = graph.op[program.ops[op].name]
-        mine = np.flatnonzero(ops == op)
         for tensor in dict.fromkeys((*node.inputs, *node.outputs, *loaded.get(node.name, ()))):
             for number in by_tensor.get(tensor, ()):
                 buffer = buffers[number]

@@ -30,6 +30,7 @@ from ...ir.plan import LocalBuffer, Plan
 from ...ir.program import Program
 from ...ir.semantics.cell import Cells
 from ...ir.semantics.portions import on_cores
+from .grouped import grouped
 from .instruction_columns import InstructionClass, InstructionColumns
 from .memory_accesses import MemoryAccesses
 
@@ -104,21 +105,21 @@ class SlotsOfInstructions:
         for queue, core in enumerate(-1 if q.core is None else q.core for q in self._program.queues):
             rows = np.arange(columns.first[queue], columns.first[queue + 1])
             rows = rows[np.isin(self.kind[rows], _COMPUTE)]
-            ops = columns.op[rows]
-            for op in np.unique(ops).tolist():
+            for op, where in grouped(columns.op[rows]):
                 slots = self._points.get((core, op), [])
                 if slots:
-                    where = np.flatnonzero(ops == op)
                     self.slot[rows[where]] = _divided(where, work[rows[where]], slots)
 
     def _assign_stores(self) -> None:
         """Stores of cores to the shared memory."""
         columns = self._columns
         stores = np.flatnonzero(np.isin(self.kind, ("copy", "broadcast")) & (self._written == self._shared))
-        for (core, op), slots in self._stored.items():
-            rows = stores[(self.core[stores] == core) & (columns.op[stores] == op)]
-            if len(rows):
-                self.slot[rows] = _shared_out(self._payload[rows], slots)
+        for core, mine in grouped(self.core[stores]):
+            for op, some in grouped(columns.op[stores[mine]]):
+                slots = self._stored.get((core, op), [])
+                if slots:
+                    rows = stores[mine[some]]
+                    self.slot[rows] = _shared_out(self._payload[rows], slots)
 
     def _assign_loads(self) -> None:
         """Loads of data, as far as the bytes add up."""
