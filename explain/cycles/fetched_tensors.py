@@ -13,6 +13,9 @@ from ...ir.program import Program
 FetchedTensor = Callable[[Instruction], tuple[int, str]]
 """From an instruction to the operator that it works for, as an index in ``program.ops``, and the tensor it fetches."""
 
+_PAGE = 1 << 16
+"""Bytes of main memory whose buffers are looked through for an address: networks have thousands of them."""
+
 
 def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine) -> FetchedTensor:
     """A function that tells the operator and the fetched tensor of each instruction of the program.
@@ -32,9 +35,14 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
     def is_live(buffer: SharedBuffer, op: str) -> bool:
         return any(buffer.live[0] <= slot < buffer.live[1] for slot in slots.get(op, ()))
 
+    pages: dict[int, list[SharedBuffer]] = {}
+    for buffer in buffers:
+        for page in range(buffer.address // _PAGE, -(-(buffer.address + buffer.bytes) // _PAGE)):
+            pages.setdefault(page, []).append(buffer)
+
     def find(address: int, marked: int) -> tuple[int, str]:
         op = program.ops[marked].name
-        for buffer in buffers:
+        for buffer in pages.get(address // _PAGE, ()):
             if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op):
                 readers = [c.name for c in graph.consumers[buffer.tensor] if order[c.name] >= order[op]]
                 return (index[min(readers, key=order.__getitem__)] if readers else marked), buffer.tensor

@@ -141,7 +141,11 @@ def _used(lives: Sequence[tuple[int, int, LocalBuffer | SharedBuffer]], slots: i
             beginning[begin].append((end, b.address, b.address + b.bytes))
     live: list[tuple[int, int, int]] = []
     used: list[int] = []
+    ends = {life[0] for begun in beginning for life in begun}
     for slot, begun in enumerate(beginning):
+        if used and not begun and slot not in ends:
+            used.append(used[-1])
+            continue
         live = [life for life in (*live, *begun) if life[0] > slot]
         total = reached = 0
         for _, low, high in sorted(live, key=lambda life: life[1]):
