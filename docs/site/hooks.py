@@ -13,12 +13,16 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pictures import PICTURES
+from pictures import PICTURES, SCHEMES
 from runs import with_help, with_outputs
+from tables import comparison, machine_keys
 
+import girih
+
+KEYS = "```keys\n```\n"
 ROLE = re.compile(r":(?:class|func|attr|mod|data|meth|exc):(?=<code>)")
-PICTURE = re.compile(r"^```picture (\w+) (\S+)\n(.*?)\n```\n", re.MULTILINE | re.DOTALL)
-"""``picture KIND FILE.girih``, and its caption."""
+DRAWN = re.compile(r"^```(picture \w+|report|compare) (.+)\n(?:((?:(?!```).*\n)*))```\n", re.MULTILINE)
+"""``picture KIND FILE.girih`` or ``report FILE.girih`` with a caption, or ``compare FILE.girih...``."""
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
@@ -27,19 +31,32 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Run the commands of a page, draw its pictures, and publish the HTML that its commands wrote."""
+    """Run the commands of a page, and put what is drawn from the files that they wrote in place of its blocks."""
     folder = _folder(config) / Path(page.file.src_uri).stem
-    text = with_help(with_outputs(markdown, folder))
+
+    def publish(name: str, content: str) -> str:
+        place = f"runs/{folder.name}/{name}"
+        files.append(File.generated(config, place, content=content))
+        return place
 
     def draw(block: re.Match[str]) -> str:
-        kind, compiled, caption = block.groups()
-        name = f"runs/{folder.name}/{kind}-{Path(compiled).stem}.svg"
-        files.append(File.generated(config, name, content=PICTURES[kind](folder / compiled)))
-        return f"![{caption}]({name})\n\n*{caption}*\n"
+        kind, compiled, caption = (text.strip() for text in block.groups())
+        paths = [folder / name for name in compiled.split()]
+        if kind == "compare":
+            return comparison(paths)
+        stem = paths[0].stem
+        if kind == "report":
+            place = publish(f"{stem}.html", girih.load(paths[0]).explain().to_html())
+            shown = f'<iframe class="report" src="{place}" title="Report" loading="lazy"></iframe>\n'
+            caption = f"{caption} [Open it alone]({place})."
+        else:
+            kind = kind.removeprefix("picture ")
+            pictures = {s: publish(f"{kind}-{stem}-{s}.svg", PICTURES[kind](paths[0], s)) for s in SCHEMES}
+            shown = "".join(f"![{kind} of a run]({place}#only-{scheme})\n" for scheme, place in pictures.items())
+        return f"<figure markdown>\n{shown}<figcaption markdown>{caption}</figcaption>\n</figure>\n"
 
-    for html in sorted(folder.glob("*.html")):
-        files.append(File.generated(config, f"runs/{folder.name}/{html.name}", abs_src_path=str(html)))
-    return PICTURE.sub(draw, text)
+    text = with_help(with_outputs(markdown, folder))
+    return DRAWN.sub(draw, text.replace(KEYS, machine_keys()) if KEYS in text else text)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

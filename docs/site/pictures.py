@@ -1,9 +1,10 @@
-"""Pictures of a compiled network, drawn from the nouns: SVG that reads on light and dark pages."""
+"""Pictures of a compiled network, drawn from the nouns: one SVG for light pages and one for dark ones."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -18,13 +19,17 @@ from matplotlib.figure import Figure
 
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 """Paul Tol's bright scheme, which the colour-blind can tell apart."""
-_STYLE = {
-    "svg.hashsalt": "girih", "svg.fonttype": "path", "font.size": 9, "axes.spines.top": False,
-    "axes.spines.right": False,
-}  # fmt: skip
+SCHEMES = {"light": "#37474F", "dark": "#CFD8DC"}
+"""The colour of text and axes on a light page and on a dark one."""
+
+WIDTH = 5.8
+"""Of a picture in inches: its letters are those of the page on a wide screen, and can be read on a narrow one."""
+
+Painter = tuple[Callable[[Axes], None], float]
+"""What draws a picture, and its height in inches."""
 
 
-def timeline(path: Path) -> str:
+def timeline(path: Path) -> Painter:
     """The engines of the first core and of the cluster over a run, coloured by segment."""
     compiled = girih.load(path)
     report = compiled.explain()
@@ -43,10 +48,10 @@ def timeline(path: Path) -> str:
         axes.invert_yaxis()
         axes.set_xlabel("cycles")
 
-    return _svg(draw, (7.5, 0.32 * len(queues) + 0.8))
+    return draw, 0.26 * len(queues) + 0.7
 
 
-def memory(path: Path) -> str:
+def memory(path: Path) -> Painter:
     """Addresses of the shared memory over the slots of the plan: activations and constants apart."""
     compiled = girih.load(path)
     plan, constants = compiled.plan, compiled.graph.constant_names
@@ -60,7 +65,7 @@ def memory(path: Path) -> str:
                 axes.add_patch(
                     plt.Rectangle(
                         (begin, buffer.address / 1024), end - begin, buffer.bytes / 1024,
-                        facecolor=colour, edgecolor="white", linewidth=0.5,
+                        facecolor=colour, edgecolor="none",
                     )
                 )  # fmt: skip
         axes.set_xlim(0, len(plan.slots))
@@ -68,10 +73,10 @@ def memory(path: Path) -> str:
         axes.set_xlabel("slot (step of the plan, operator)")
         axes.set_ylabel(f"{shared.name}, KiB")
 
-    return _svg(draw, (7.5, 2.8))
+    return draw, 2.5
 
 
-def waterfall(path: Path) -> str:
+def waterfall(path: Path) -> Painter:
     """From the lower bound to the cycles of a run, cause by cause."""
     report = girih.load(path).explain()
 
@@ -88,18 +93,29 @@ def waterfall(path: Path) -> str:
         axes.invert_yaxis()
         axes.set_xlabel("cycles")
 
-    return _svg(draw, (7.5, 0.3 * len(report.waterfall) + 1.1))
+    return draw, 0.24 * len(report.waterfall) + 0.9
 
 
-def _svg(draw: Callable[[Axes], None], size: tuple[float, float]) -> str:
-    with mpl.rc_context(_STYLE):
+def _svg(painter: Callable[[Path], Painter], path: Path, scheme: str) -> str:
+    draw, height = painter(path)
+    ink = SCHEMES[scheme]
+    style = {
+        "svg.hashsalt": "girih", "svg.fonttype": "path", "font.size": 8.5, "axes.spines.top": False,
+        "axes.spines.right": False, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink,
+        "xtick.color": ink, "ytick.color": ink, "axes.facecolor": "none", "savefig.facecolor": "none",
+    }  # fmt: skip
+    with mpl.rc_context(style):
         figure: Figure
-        figure, axes = plt.subplots(figsize=size, layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, height), layout="constrained")
         draw(axes)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
     return file.getvalue()
 
 
-PICTURES: dict[str, Callable[[Path], str]] = {"timeline": timeline, "memory": memory, "waterfall": waterfall}
+PICTURES: dict[str, Callable[[Path, str], str]] = {
+    painter.__name__: partial(_svg, painter) for painter in (timeline, memory, waterfall)
+}
+"""By its name, what draws a picture of a ``.girih`` file in a scheme."""
