@@ -8,11 +8,13 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain import explain
 from ..explain.compilation import Compilation
+from ..explain.details.alternatives import Alternative
 from ..explain.details.details import Details, Subjects, build_details, resolved
 from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
@@ -31,6 +33,8 @@ from .run import Arrays, Result, run
 
 if TYPE_CHECKING:
     import onnx
+
+    from ..solver.model_alternatives import ModelAlternatives
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,18 @@ class Compiled(container.Package):
         subjects = resolved(subjects, self.graph, self.plan, self.machine, self.log)
         if trace is None:
             trace = run(self, None, check=False, seed=0, data=False).trace
-        return build_details(self.compilation(trace), subjects)
+        return build_details(self.compilation(trace), subjects, self.alternatives)
+
+    def alternatives(self, operator: str) -> tuple[Alternative, ...]:
+        """What the models could have decided for an operator, with their costs; ``KeyError`` for an unknown name."""
+        return tuple(Alternative(**vars(row)) for row in self._models.of(operator))
+
+    @cached_property
+    def _models(self) -> ModelAlternatives:
+        # Imported here because OR-Tools takes seconds to load.
+        from ..solver.model_alternatives import ModelAlternatives
+
+        return ModelAlternatives(self.graph, self.machine, self.plan, self.options.for_solver)
 
     def compilation(self, trace: Trace) -> Compilation:
         """What reports are drawn from, with a run of the program."""

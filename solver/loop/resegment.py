@@ -61,21 +61,11 @@ def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -
         if most > 1:
             shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
             fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
-            choices = tuple(SegmentSplit(i, segment.cores) for i in fewer if _possible(shape, (*i, *segment.cores)))
+            choices = tuple(split for i in fewer if (split := SegmentSplit(i, segment.cores)).fits(shape))
             column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], choices)
             cut = column.split if column is not None else None
         coarse.append(segment if cut is None else replace(segment, instances=cut.instances))
     return tuple(coarse)
-
-
-def _possible(shape: tuple[int, ...], splits: Sequence[Split]) -> bool:
-    """Whether there are such dimensions, and no part is empty."""
-    parts = [1] * len(shape)
-    for split in splits:
-        if split.dim >= len(shape):
-            return False
-        parts[split.dim] *= split.parts
-    return all(p <= extent for p, extent in zip(parts, shape, strict=True))
 
 
 def _like(graph: Graph, cells: Cells, tensor: str, segment: Segment, reader: Segment) -> tuple[Split, ...]:
@@ -102,7 +92,8 @@ def _cheapest(
     splits: list[SegmentSplit] = []
     for cores in core_splits(shape, candidates.machine.cores):
         for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
-            if len((*like, *more)) <= MOST_SPLITS and _possible(shape, (*like, *more, *cores)):
-                splits.append(SegmentSplit((*like, *more), cores))
+            split = SegmentSplit((*like, *more), cores)
+            if len(split.instances) <= MOST_SPLITS and split.fits(shape):
+                splits.append(split)
     column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], tuple(splits))
     return column.split if column is not None else None

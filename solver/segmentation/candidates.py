@@ -75,7 +75,7 @@ class Candidates:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
         if self.graph.ops[last].host is not None:
             return [host_column(self.graph, self.machine, last)]
-        first = self._earliest(last)
+        first = self.earliest(last)
         key = self._context(first, last)
         if key not in self._known_columns:
             self._known_columns[key] = last, self._priced(first, last)
@@ -119,7 +119,7 @@ class Candidates:
     def _enumeration(self, first: int, last: int, cells: BatchedCells) -> FusionEnumeration:
         return FusionEnumeration(self.costs, first, last, cells, self.capacity, self.shared_capacity)
 
-    def _earliest(self, last: int) -> int:
+    def earliest(self, last: int) -> int:
         """The first operator of the longest valid run that ends with ``last``."""
         ops = self.graph.ops
         start = max(0, last + 1 - self.longest)

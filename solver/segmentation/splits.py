@@ -42,6 +42,15 @@ class SegmentSplit:
     def core_count(self) -> int:
         return prod(s.parts for s in self.cores)
 
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether there are such dimensions, and no part is empty."""
+        parts = [1] * len(shape)
+        for split in (*self.instances, *self.cores):
+            if split.dim >= len(shape):
+                return False
+            parts[split.dim] *= split.parts
+        return all(p <= extent for p, extent in zip(parts, shape, strict=True))
+
 
 def core_splits(shape: tuple[int, ...], cores: int) -> list[Splits]:
     """Cuts over the cores in one or two dimensions, that use as many cores as possible or nearly so."""

@@ -76,17 +76,20 @@ def chains(extents: Sequence[int], unit: int = 1) -> list[tuple[int, ...]]:
     return list(found) or [()]
 
 
-def reductions(op: Op, cost: OpCost, part: OpBoxes) -> list[Reduction]:
-    """Cuts of the reduction of the anchor; one whole piece for what the vector engine runs."""
+def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) -> list[Reduction]:
+    """Cuts of the reduction of the anchor, with that into tiles of sizes ``also``; one whole piece for what the vector
+    engine runs."""
     if op.contraction is None:
         return [Reduction((), 1, 1)]
     points = part.points[op.contraction]
     extents = [points[a].size for a in contraction_axes(op.stages[op.contraction]).k]
     if cost.contraction is None:
         return [Reduction(tuple(extents), 1, prod(extents))]
+    cuts = chains(extents)
+    if also and also not in cuts:
+        cuts.append(also)
     return [
-        Reduction(sizes, prod(-(-e // s) for e, s in zip(extents, sizes, strict=True)), prod(sizes))
-        for sizes in chains(extents)
+        Reduction(sizes, prod(-(-e // s) for e, s in zip(extents, sizes, strict=True)), prod(sizes)) for sizes in cuts
     ]
 
 
@@ -112,11 +115,12 @@ def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int],
 
 
 def tile_shapes(
-    op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False, disabled: Disabled = ALL_ON
-) -> list[Shape]:
+    op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False,
+    also: tuple[int, ...] = (), disabled: Disabled = ALL_ON,
+) -> list[Shape]:  # fmt: skip
     """The candidates for ``box`` of the output whose private buffers fit ``capacity`` bytes once.
 
-    With ``all_sizes`` single elements and any number of tiles are considered too.
+    With ``all_sizes`` single elements and any number of tiles are considered too; tiles of the sizes ``also`` always.
     """
     columns, chosen = column_dims(op, graph, cost, box)
     extents = shape_of(box)
@@ -138,6 +142,8 @@ def tile_shapes(
             sizes.setdefault(tuple(found))
     if all_sizes:
         sizes.setdefault(tuple(1 for _ in extents))
+    if also:
+        sizes.setdefault(also)
     shapes = _evaluated(op, graph, cost, box, list(sizes), capacity, chosen)
     if "stationary-first" in disabled:
         return [s for s in shapes if s.order == tuple(range(len(extents)))]

@@ -115,8 +115,7 @@ class Tiler:
         """
         if self.graph.op[segment.ops[0]].host is not None:
             return segment, ()
-        cores = range(count(segment.cores))
-        instances = [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
+        instances = instance_cells(segment, cells)
         all_cells = [cell for row in instances for cell in row]
         caps = caps or {}
         choices: list[Choice] = []
@@ -124,8 +123,8 @@ class Tiler:
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets(all_cells, op)
-            beside = Beside(False, _lead(op, preceding)) if leads else ALONE
-            weights = self._weights(op, instances[len(instances) // 2])
+            beside = Beside(False, lead_of(op, preceding)) if leads else ALONE
+            weights = self.weights(op, instances[len(instances) // 2])
             choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
             if isinstance(choice, TileOverflow):
                 return replace(choice, effort=sum((c.effort for c in choices), choice.effort))
@@ -134,7 +133,7 @@ class Tiler:
                 # Nobody waits for what was made before this: the matrix engine was busy meanwhile.
                 preceding.clear()
             elif boxes:
-                scratch = self._scratch(op, choice.tile, boxes)
+                scratch = self.scratch(op, choice.tile, boxes)
                 preceding[op.output] = Lead(
                     choice.cycles, largest(boxes), choice.tile.sizes, choice.tile.order, scratch
                 )
@@ -161,7 +160,7 @@ class Tiler:
             self._costs[number] = OpCost(self.structures.representatives[number], self.graph, self.machine)
         return self._costs[number]
 
-    def _weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
+    def weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
         """How the cores of one instance share the stationary operand."""
         if op.contraction is None or self.cost(op).contraction is None:
             return Weights()
@@ -171,23 +170,27 @@ class Tiler:
 
     def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | TileOverflow:
         """The best tile that fits in every tile of every box."""
-        accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
-        lead = beside.lead
-        if lead is not None and lead.scratch <= accumulator // 2:
-            # The two overlap only if their buffers lie apart.
-            accumulator -= lead.scratch
-        weight_memory = _cap(self.machine.role("weights").capacity, caps.weights)
+        accumulator, weight_memory = self.capacity(beside, caps)
         excluded: set[Tile] = set()
         effort = NO_EFFORT
         for attempt in range(ATTEMPTS + 1):
             choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
             effort += choice.effort
-            if isinstance(choice, TileOverflow) or self._fits_everywhere(
+            if isinstance(choice, TileOverflow) or self.fits_everywhere(
                 op, choice.tile, boxes, accumulator, weight_memory
             ):
                 return replace(choice, effort=effort)
             excluded.add(choice.tile)
         return replace(self._infeasible(op, boxes, (accumulator, weight_memory)), effort=effort)
+
+    def capacity(self, beside: Beside, caps: Caps = Caps()) -> tuple[int, int]:
+        """Bytes of accumulator and of weight memory that a tile may use."""
+        accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        lead = beside.lead
+        if lead is not None and lead.scratch <= accumulator // 2:
+            # The two overlap only if their buffers lie apart.
+            accumulator -= lead.scratch
+        return accumulator, _cap(self.machine.role("weights").capacity, caps.weights)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
@@ -208,12 +211,15 @@ class Tiler:
 
     def problem(
         self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
-        *, all_sizes: bool = False,
+        *, all_sizes: bool = False, also: Tile | None = None,
     ) -> TilingProblem | None:  # fmt: skip
-        """All data for one box; ``None`` if no candidate fits at all."""
+        """All data for one box, with the candidate ``also`` if it has room; ``None`` if no candidate fits at all."""
         cost = self.cost(op)
-        shapes = tile_shapes(op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, disabled=self.disabled)
-        modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box)))
+        sizes, reduction = ((), ()) if also is None else (also.sizes, also.reduce)
+        shapes = tile_shapes(
+            op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, also=sizes, disabled=self.disabled
+        )
+        modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box), reduction))
         table = ShapeTable(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
         if cost.contraction is not None and beside.lead is not None:
@@ -231,16 +237,16 @@ class Tiler:
         )
         return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
 
-    def _fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
+    def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
-        if self._scratch(op, tile, boxes) > accumulator:
+        if self.scratch(op, tile, boxes) > accumulator:
             return False
         if tile.engine != "matrix":
             return True
         size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
         return tile.weight_depth * size <= weights
 
-    def _scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
+    def scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
         """Bytes of all versions of the tile's private buffers; equal operators need as much."""
         key = (self.structures.class_of[op.name], replace(tile, op=""), tuple(boxes))
         if key not in self._sizes:
@@ -321,6 +327,12 @@ def hint(problem: TilingProblem, forbidden: set[int]) -> tuple[int, int] | None:
     return best
 
 
+def instance_cells(segment: Segment, cells: Cells) -> list[list[Cell]]:
+    """The cells of a segment, by instance and core."""
+    cores = range(count(segment.cores))
+    return [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
+
+
 def largest(boxes: Sequence[Box]) -> Box:
     """The box with the most points; among equals the one in the middle, where nothing is cut off."""
     most = max(volume(b) for b in boxes)
@@ -340,7 +352,7 @@ def together(choices: Sequence[Choice]) -> Solved:
     )
 
 
-def _lead(op: Op, before: Mapping[str, Lead]) -> Lead | None:
+def lead_of(op: Op, before: Mapping[str, Lead]) -> Lead | None:
     """What keeps the vector engine when ``op`` begins: ``before``, by what it makes since the matrix engine worked."""
     if op.contraction is None or not before:
         return None

@@ -219,7 +219,7 @@ def test_the_smallest_tile_is_tried_at_last(machine: Machine, monkeypatch: pytes
         tried.append(tile.sizes)
         return tile.sizes == (1, 1)
 
-    monkeypatch.setattr(tiler, "_fits_everywhere", fits)
+    monkeypatch.setattr(tiler, "fits_everywhere", fits)
     choice = tiler.tile(graph.ops[0], [box_of(graph)], Weights())
     assert isinstance(choice, Choice)
     assert choice.tile.sizes == (1, 1) and len(tried) == ATTEMPTS + 1

@@ -1,0 +1,97 @@
+"""What the models could have decided for an operator: the plan's own answer is among it, at the models' own costs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from girih.frontend import import_onnx
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.semantics.cell import Cells
+from girih.models import build
+from girih.solver import plan
+from girih.solver.model_alternatives import ModelAlternative, ModelAlternatives
+from girih.solver.options import Options, Planned, Strategy
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.segmentation.segment_alternatives import SegmentAlternatives
+from girih.solver.tiling.solve import Tiler
+from girih.solver.tiling.tile_alternatives import TileAlternative, TileAlternatives
+from tests.support.cpsat import unhurried
+
+MACHINE = load_machine("tiny")
+
+
+@lru_cache(maxsize=2)
+def planned(network: str, strategy: Strategy = "solver") -> tuple[Graph, Planned]:
+    graph = import_onnx(build(network).SerializeToString(deterministic=True), batch=1)
+    with unhurried():
+        return graph, plan(graph, MACHINE, Options(timeout=6.0, strategy=strategy))
+
+
+def tiles(network: str, strategy: Strategy = "solver") -> dict[str, tuple[TileAlternative, ...]]:
+    graph, answer = planned(network, strategy)
+    alternatives = TileAlternatives(Tiler(graph, MACHINE), Cells(graph), answer.plan)
+    return {op.name: alternatives.of(op.name) for op in graph.ops if op.host is None}
+
+
+@pytest.mark.parametrize(
+    ("network", "strategy"), [("tiny-transformer", "solver"), ("tiny-cnn", "solver"), ("tiny-cnn", "layerwise")]
+)
+def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Strategy) -> None:
+    _, answer = planned(network, strategy)
+    chosen = [next(t for t in listed if t.chosen) for listed in tiles(network, strategy).values()]
+    tiling = next(s for s in answer.plan.solved if s.model == "tiling")
+    assert sum(t.cycles or 0 for t in chosen) == tiling.objective
+    by_name = {tile.op: tile for segment in answer.plan.segments for tile in segment.tiles}
+    assert all(t.tile.cut == by_name[t.tile.op].cut for t in chosen)
+
+
+def test_another_tile_is_dearer_or_has_no_room() -> None:
+    for listed in tiles("tiny-transformer").values():
+        assert sum(t.chosen for t in listed) == 1
+        own = next(t.cycles for t in listed if t.chosen)
+        assert own is not None
+        for other in listed:
+            assert bool(other.why_not) != other.chosen
+            if other.cycles is not None and other.cycles < own:
+                assert "bytes" in other.why_not or "cells" in other.why_not
+    assert any(len(listed) > 3 for listed in tiles("tiny-transformer").values())
+
+
+def test_segments_cost_what_the_columns_say() -> None:
+    graph, answer = planned("tiny-transformer")
+    candidates = Candidates(graph, MACHINE)
+    of_plan = SegmentAlternatives(candidates, answer.plan)
+    columns = candidates.columns()
+    for segment in answer.plan.segments:
+        listed = of_plan.of(segment.ops[0])
+        (own,) = (a for a in listed if a.chosen)
+        assert sorted(own.ops) == sorted(segment.ops) and own.why_not == ""
+        assert (own.column.split.instances, own.column.split.cores) == (segment.instances, segment.cores)
+        same = [
+            c for c in columns if (c.first, c.last, c.split) == (own.column.first, own.column.last, own.column.split)
+        ]
+        assert all(c.cycles == own.column.cycles for c in same)
+        assert len(listed) > 1 and all(a.why_not for a in listed if not a.chosen)
+
+
+def test_alternatives_are_the_same_each_time() -> None:
+    graph, answer = planned("tiny-transformer")
+    both: list[tuple[ModelAlternative, ...]] = []
+    for _ in range(2):
+        both.append(ModelAlternatives(graph, MACHINE, answer.plan, Options(timeout=6.0)).of(graph.ops[3].name))
+    assert both[0] == both[1]
+    decisions = [a.decision for a in both[0]]
+    assert decisions == sorted(decisions, key=["tile", "split of its segment", "other segments"].index)
+    assert sum(a.chosen for a in both[0]) == 2
+
+
+def test_a_plan_of_rules_has_alternatives_too() -> None:
+    """Its tiles and segments need not be candidates of the models."""
+    graph, answer = planned("tiny-cnn", "graphturbo")
+    alternatives = ModelAlternatives(graph, MACHINE, answer.plan, Options(strategy="graphturbo"))
+    for op in graph.ops:
+        if op.host is None:
+            assert sum(a.chosen for a in alternatives.of(op.name) if a.decision == "tile") == 1
