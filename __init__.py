@@ -15,9 +15,11 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from .api.compile import Compiled as Compiled
+    from .api.compile import compare as compare
     from .api.compile import compile as compile
     from .api.compile import load as load
     from .api.run import Result as Result
+    from .explain.compare.comparison import Comparison as Comparison
     from .explain.report import Report as Report
     from .ir.errors import CheckError as CheckError
     from .ir.errors import GirihError as GirihError
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
 _FROM = {
     "compile": ".api.compile",
     "load": ".api.compile",
+    "compare": ".api.compile",
     "Compiled": ".api.compile",
     "Result": ".api.run",
     "Report": ".explain.report",
+    "Comparison": ".explain.compare.comparison",
     "Progress": ".solver.options",
     "load_machine": ".ir.load_machine",
     "machine_names": ".ir.load_machine",

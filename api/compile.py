@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..explain import explain
+from ..explain.compare.compare import compare as compare_compilations
+from ..explain.compare.comparison import Comparison
 from ..explain.compilation import Compilation
 from ..explain.details.alternatives import Alternative
 from ..explain.details.details import Details, Subjects, build_details, resolved
@@ -103,6 +105,11 @@ class Compiled(container.Package):
 
         return ModelAlternatives(self.graph, self.machine, self.plan, self.options.for_solver)
 
+    def diff(self, other: Compiled, *, names: tuple[str, str] = ("A", "B")) -> Comparison:
+        """What differs from this schedule (A) to the ``other`` (B), and what it costs in runs in time alone."""
+        runs = [run(side, None, check=False, seed=0, data=False).trace for side in (self, other)]
+        return compare_compilations(self.compilation(runs[0]), other.compilation(runs[1]), names)
+
     def compilation(self, trace: Trace) -> Compilation:
         """What reports are drawn from, with a run of the program."""
         return Compilation(
@@ -112,7 +119,7 @@ class Compiled(container.Package):
             self.machine,
             self.log,
             trace,
-            provenance(self.graph.name, self.options),
+            provenance(self.graph.name, self.options, self.versions),
         )
 
     def save(self, place: str | Path) -> None:
@@ -214,6 +221,11 @@ def compile_for(
         )
     log, seconds, cached = planned.log, stages.seconds, stages.cached
     return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)
+
+
+def compare(a: Compiled, b: Compiled) -> Comparison:
+    """What differs from the schedule ``a`` to ``b``, and what each difference costs; see :meth:`Compiled.diff`."""
+    return a.diff(b)
 
 
 def load(place: str | Path) -> Compiled:

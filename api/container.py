@@ -59,7 +59,8 @@ _DAMAGE = (
 class Package:
     """Everything that a compilation produced. ``model`` holds the bytes of the ONNX network with dimensions bound.
 
-    ``graph.data`` and ``model`` are empty after a partial read.
+    ``graph.data`` and ``model`` are empty after a partial read. ``versions`` are those of Girih and of the libraries
+    that compiled it.
     """
 
     graph: Graph = field(repr=False)
@@ -69,6 +70,7 @@ class Package:
     log: SolveLog = field(repr=False)
     options: CompileOptions
     model: bytes = field(repr=False)
+    versions: dict[str, str] = field(default_factory=versions, repr=False, compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"{self.graph.name} on {self.machine.name}: {self.plan.cycles_text}"
@@ -116,7 +118,7 @@ def save(package: Package, path: str | Path) -> None:
             writer.add("model.onnx", package.model, compressed=False)
             writer.add(
                 "meta.json",
-                to_json(Meta(FORMAT, versions(), package.options, writer.digests)),
+                to_json(Meta(FORMAT, package.versions, package.options, writer.digests)),
             )
             archive.comment = _SEAL + b"0" * _DIGITS
         digits = _before_digits(file)
@@ -148,6 +150,7 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
                 log=from_json(reader.get("log.json"), SolveLog),
                 options=reader.meta.options,
                 model=reader.get("model.onnx") if data else b"",
+                versions=reader.meta.versions,
             )
             # Last, because whatever is wrong with an entry says more.
             _check_seal(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import metadata
 
 from ..explain.compilation import Provenance
@@ -23,8 +24,8 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in _VERSIONED}
 
 
-def provenance(network: str, options: CompileOptions) -> Provenance:
-    """The options by their names on the command line, without those that have no value, and the installed versions."""
+def provenance(network: str, options: CompileOptions, compiled_by: Mapping[str, str]) -> Provenance:
+    """The options by their names on the command line, without those that have no value, and the versions."""
     dims = {f"dim {name}": str(extent) for name, extent in options.dims.items()}
     values = {
         "network": network,
@@ -36,4 +37,4 @@ def provenance(network: str, options: CompileOptions) -> Provenance:
         **dims,
         "seed": str(options.seed),
     }
-    return Provenance({name: value for name, value in values.items() if value}, versions())
+    return Provenance({name: value for name, value in values.items() if value}, compiled_by)

@@ -160,4 +160,4 @@ def short(text: str, width: int = 48) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.rstrip("%").replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+    return cell == "-" or cell.rstrip("%").replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()

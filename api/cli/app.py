@@ -17,6 +17,7 @@ from ...explain.units import printable
 from ...ir.errors import GirihError
 from .cache_command import cache_command
 from .compile_command import compile_command
+from .diff_command import diff_command
 from .explain_command import explain_command
 from .inspect_commands import (
     disasm_command,
@@ -71,8 +72,8 @@ def completion_command(shell: str) -> None:
 
 
 for _command in (
-    compile_command, run_command, explain_command, plan_command, disasm_command, targets_command, models_command,
-    ops_command, schema_command, cache_command, completion_command,
+    compile_command, run_command, explain_command, diff_command, plan_command, disasm_command, targets_command,
+    models_command, ops_command, schema_command, cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

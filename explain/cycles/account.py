@@ -20,8 +20,10 @@ from .intervals import concurrency, even_shares
 from .ledger import Ledger
 
 
-def cycle_breakdown(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> CycleBreakdown:
-    """All cycles of a run."""
+def cycle_breakdown(
+    graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace, by_operator: str | None = None
+) -> CycleBreakdown:
+    """All cycles of a run; rows of operators are of the resource ``by_operator``, which is the bounding one if None."""
     account = _Account(graph, plan, program, machine, trace)
     works = {work.resource: work for work in unavoidable(graph, machine)}
     bound = bounding(tuple(works.values())).resource
@@ -36,7 +38,7 @@ def cycle_breakdown(graph: Graph, plan: Plan, program: Program, machine: Machine
         work = works.get(ledger.resource)
         totals.append(ledger.row(every, work))
         segments += [ledger.row(segment.ops, work, i) for i, segment in enumerate(plan.segments)]
-        if ledger.resource == bound:
+        if ledger.resource == (by_operator or bound):
             operators += [ledger.row((op,), work, i, op) for i, s in enumerate(plan.segments) for op in s.ops]
     return CycleBreakdown(bound, tuple(totals), tuple(segments), tuple(operators))
 

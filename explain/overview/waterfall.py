@@ -73,9 +73,9 @@ def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: i
     exact["main_memory"] -= in_bound
     exact["shared_work"] = difference + in_bound
     rounded = _rounded(exact, cycles - bound)
-    titles = _titles(total, machine)
+    names = titles(total, machine)
     rows = [
-        WaterfallRow(cause, *titles[cause], rounded[cause], _losers(breakdown.operators, cause))
+        WaterfallRow(cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause))
         for cause in _CAUSES
         if rounded[cause]
     ]
@@ -103,7 +103,7 @@ def _losers(operators: Sequence[BreakdownRow], cause: Cause) -> tuple[OperatorCy
     return tuple(row for row in ranked[:_MOST_OPERATORS] if row.cycles > 0)
 
 
-def _titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:
+def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:
     """Title and note of each cause, in the terms of the machine and of the bounding resource."""
     name, main, shared = total.resource, machine.role("main").name, machine.role("shared").name
     matrix = name == machine.engine_for("matrix").name

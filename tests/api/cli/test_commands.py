@@ -33,7 +33,7 @@ from girih.ir.trace import NpuShare, Summary, Trace, Violation
 from girih.solver.cpsat.interrupts import Interrupts
 from tests.support.compiled import compiled_residual
 
-COMMANDS = ("compile", "run", "explain", "plan", "disasm", "targets", "models", "ops", "cache", "completion")
+COMMANDS = ("compile", "run", "explain", "diff", "plan", "disasm", "targets", "models", "ops", "cache", "completion")
 BREAK = Violation("bounds", 0, 1, "mmatmul", "conv", 64, 10, "address 64 is outside")
 
 

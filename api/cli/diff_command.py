@@ -1,0 +1,67 @@
+"""The command that compares: ``girih diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .compiled_file import OUTPUT, load_nouns
+from .output import columns, show
+
+_SUFFIXES = {".json": "json", ".html": "html"}
+
+
+@click.command("diff", short_help="Say what differs between two schedules, and what it costs.")
+@click.argument("first", metavar="A.girih", type=click.Path(path_type=Path))
+@click.argument("second", metavar="B.girih", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "kind", type=click.Choice(["text", "json", "html"]), help="Default: by the name of -o, else text."
+)
+@OUTPUT
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--exit-code", "exit_code", is_flag=True, help="Exit with 1 if any decision differs.")
+@click.pass_context
+def diff_command(
+    context: click.Context,
+    first: Path,
+    second: Path,
+    kind: str | None,
+    output: Path | None,
+    as_json: bool,
+    exit_code: bool,
+) -> None:
+    """Say what differs between the schedules of A.girih and B.girih, usually of the same network.
+
+    One screen: which is faster, by how much and mainly why; the difference in simulated cycles by cause and by
+    operator, each of which adds up to the cycle; bounds, predictions, traffic and memory peaks. Then tables of what is
+    decided otherwise: machine, options, segments, tiles, residency, order, movement and addresses.
+
+    \b
+    Examples:
+      girih diff before.girih after.girih
+      girih diff before.girih after.girih -o diff.html
+      girih diff before.girih after.girih --json | jq '.operators | sort_by(.b - .a)[:10]'
+      girih diff before.girih after.girih --exit-code && echo the same schedule
+    """
+    from ...ir.files import check_places, write_text
+
+    check_places([output], [first, second])
+    named = "text" if output is None else _SUFFIXES.get(output.suffix, "text")
+    kind = "json" if as_json else kind or named
+    comparison = load_nouns(first).diff(load_nouns(second), names=(str(first), str(second)))
+    if kind == "json":
+        text = comparison.to_json().decode()
+    elif kind == "html":
+        text = comparison.html
+    else:
+        text = comparison.text(columns() if output is None else 80)
+    if output is not None:
+        write_text(output, f"{text}\n")
+        click.echo(f"{' '.join(comparison.verdict)}\n{output}: written", err=as_json)
+    elif kind == "text":
+        show(text, f"girih diff {first} {second} -o FILE")
+    else:
+        click.echo(text)
+    if exit_code and not comparison.same:
+        context.exit(1)
