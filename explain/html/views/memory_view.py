@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,13 +24,12 @@ ROLES = ("activation", "constant", "input or output", "scratch")
 """What a buffer holds; the page has a colour and a filter for each."""
 BINS = 600
 """Parts of the run for each of which the load of a bank is one number."""
-_FULL = 100
-"""The number that says that all of what a bank serves was asked for; 255 is the largest."""
 
 _CAPTION = (
     "Each rectangle is a buffer: its addresses upwards, and the cycles of the simulated run from the first access to "
-    "its contents to the last. The curve above it is how many bytes are in use, the rows below are the banks: the "
-    "darker, the more of what a bank serves was asked for. Press a buffer to select its tensor."
+    "its contents to the last. The curve above it is how many bytes are in use. The rows below are the banks: "
+    "the darker, the more of what a bank can serve was used; red where instructions asked for more, and so met in a "
+    "bank conflict. Press a buffer to select its tensor."
 )
 
 
@@ -68,12 +67,10 @@ def memory_view(report: Report, compilation: Compilation) -> View:
         levels = [
             covered_bytes(*(c[rows["core"] == (core or 0)] for c in (begin, end, address, size))) for core in cores
         ]
-        heat = np.array(
-            [
-                bank_load(machine, run.columns, run.accesses, number, core, compilation.trace.cycles, BINS)
-                for core in cores
-            ]
-        )
+        loads = [
+            bank_load(machine, run.columns, run.accesses, number, core, compilation.trace.cycles, BINS)
+            for core in cores
+        ]
         memories.append(
             {
                 **_described(memory, compilation),
@@ -86,14 +83,14 @@ def memory_view(report: Report, compilation: Compilation) -> View:
                     "length": end - begin,
                 },
                 "levels": [{"time": _delta(time), "bytes": _delta(level)} for time, level in levels],
-                "heat": np.clip(np.round(heat * _FULL), 0, 255).astype(np.uint8),
+                "used": _shares(load.used for load in loads),
+                "overloaded": _shares(load.overloaded for load in loads),
                 **more,
             }
         )
     data = {
         "cycles": compilation.trace.cycles,
         "bins": BINS,
-        "full": _FULL,
         "cores": machine.cores,
         "roles": list(ROLES),
         "names": list(names),
@@ -172,6 +169,11 @@ def _transfers(lives: SharedLives) -> dict[str, object]:
         moved = np.flatnonzero(begin >= 0)
         moves[name] = {"buffer": moved, "begin": begin[moved], "length": (end - begin)[moved]}
     return moves
+
+
+def _shares(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Shares as whole numbers up to 200, of which none but 0 stands for nothing."""
+    return np.clip(np.ceil(np.array(list(parts)) * 200 - 1e-6), 0, 255).astype(np.uint8)
 
 
 def _delta(values: np.ndarray) -> np.ndarray:

@@ -162,5 +162,6 @@ def test_the_load_of_banks_adds_up_to_the_traffic(name: str) -> None:
             touched = run.accesses.of(number, core)
             traffic = [run.columns.classes[run.columns.class_of[row]].cost.cost.traffic for row in touched.row]
             asked = sum(t[o] for t, o in zip(traffic, touched.operand, strict=True) if o < len(t))
-            assert load.shape == (memory.banks, 50)
-            assert load.sum() * cycles / 50 * memory.bytes_per_cycle == pytest.approx(asked)
+            assert load.used.shape == load.overloaded.shape == (memory.banks, 50)
+            assert (load.overloaded >= 0).all() and (load.overloaded <= 1 + 1e-9).all()
+            assert load.used.sum() * cycles / 50 * memory.bytes_per_cycle == pytest.approx(asked)

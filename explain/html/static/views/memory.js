@@ -207,13 +207,18 @@ girih.view('memory', async (section, data, page) => {
       context.fillRect(0, y, w, (tall - 1) * vertical);
       const first = Math.max(0, Math.floor((x0 / data.cycles) * data.bins));
       for (let bin = first; bin < data.bins && (bin * data.cycles) / data.bins < x1; bin++) {
-        const load = memory.load(state.core, bank, bin);
-        if (!load) continue;
+        const [load, overload] = memory.load(state.core, bank, bin);
+        if (!load && !overload) continue;
         const a = Math.floor(at((bin * data.cycles) / data.bins));
         const b = Math.ceil(at(((bin + 1) * data.cycles) / data.bins));
-        context.globalAlpha = Math.min(1, 0.08 + (0.92 * load) / data.full);
-        context.fillStyle = load > data.full ? select : warn;
+        context.globalAlpha = 0.06 + 0.94 * Math.min(1, load);
+        context.fillStyle = warn;
         context.fillRect(a, y, b - a, (tall - 1) * vertical);
+        if (overload) {
+          context.globalAlpha = 0.25 + 0.75 * Math.min(1, overload * 4);
+          context.fillStyle = select;
+          context.fillRect(a, y, b - a, (tall - 1) * vertical);
+        }
       }
       context.globalAlpha = 1;
     }
@@ -279,8 +284,10 @@ girih.view('memory', async (section, data, page) => {
     if (at.y >= place.banks) {
       const bank = Math.min(state.memory.banks - 1, Math.floor((at.y - place.banks) / bankHeight(state.memory)));
       const bin = Math.max(0, Math.min(data.bins - 1, Math.floor((at.x / data.cycles) * data.bins)));
-      const load = state.memory.load(state.core, bank, bin) / data.full;
-      return `bank ${bank}: ${load >= 2.55 ? 'at least ' : ''}${format.percent(load)} of its ${format.number(state.memory.served)} bytes a cycle asked for, around cycle ${format.number(Math.round(at.x))}`;
+      const [load, overload] = state.memory.load(state.core, bank, bin);
+      const width = data.cycles / data.bins;
+      return `bank ${bank}, cycles ${format.number(Math.round(bin * width))} to ${format.number(Math.round((bin + 1) * width))}: ${format.percent(load)} of its ${format.number(state.memory.served)} bytes a cycle used` +
+        (overload ? `; more was asked for in ${format.percent(overload)} of these cycles` : '');
     }
     if (at.y <= CURVE) {
       const level = state.memory.levels[state.memory.scope === 'core' ? state.core : 0];
@@ -323,7 +330,7 @@ girih.view('memory', async (section, data, page) => {
     note.replaceChildren(
       element('strong', {}, `${memory.name} is fullest with ${format.number(peak.bytes)} B of ${format.number(memory.capacity)} B (${format.percent(peak.share)}) ${where}`),
       at ? ` at ${at.operator}, step ${at.step}, segment ${at.segment}.` : '.',
-      ` The plan reserves these bytes for slots; in the run, at most ${format.number(best.bytes)} B held something still to be read, in cycle ${format.number(best.time)}.`,
+      ` That counts slots; in the run, which overlaps them, at most ${format.number(best.bytes)} B were in use at once${memory.scope === 'core' ? ` on core ${state.core}` : ''}, in cycle ${format.number(best.time)}.`,
       ` ${conflict ? `Engines lost ${format.plural(conflict, 'cycle')} because they met at a bank${memory.scope === 'core' ? ', all cores added up' : ''}.` : 'No engine lost a cycle at its banks.'}`,
       ` ▼ fetched from main memory, ▲ stored there; hatched: a circular buffer.`);
     const tensors = new Map();
@@ -432,7 +439,10 @@ function memoryRun(memory, data) {
     rowsOf: (number) => (memory.scope === 'core' ? [above(core, number - 1), above(core, number)] : [0, buffer.length]),
     fetch: moves(memory.fetches),
     store: moves(memory.stores),
-    load: (number, bank, bin) => memory.heat[((memory.scope === 'core' ? number : 0) * memory.banks + bank) * data.bins + bin],
+    load: (number, bank, bin) => {
+      const at = ((memory.scope === 'core' ? number : 0) * memory.banks + bank) * data.bins + bin;
+      return [memory.used[at] / 200, memory.overloaded[at] / 200];
+    },
     levels: memory.levels.map((given) => {
       const [time, bytes] = [sums(given.time), sums(given.bytes)];
       const top = bytes.reduce((best, value, i) => (value > bytes[best] ? i : best), 0);
