@@ -17,7 +17,7 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint dist tour format docs site bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -47,6 +47,7 @@ dist: $(VENV)/.installed-dev ## build sdist and wheel into build/dist, and check
 	@rm -rf $(BUILD)/dist
 	$(PY) -m build --installer=pip --outdir $(BUILD)/dist .
 	$(PY) -m twine check --strict $(BUILD)/dist/*
+	$(PY) .ci/check_wheel.py $(BUILD)/dist/*.whl
 
 tour: dist ## install the wheel into a fresh environment, and run the tour of the README there
 	@rm -rf $(BUILD)/tour && mkdir -p $(BUILD)/tour
@@ -66,6 +67,10 @@ docs: $(VENV)/.installed ## write the pages that derive from the sources
 site: $(VENV)/.installed-docs ## build the documentation into build/site, with what its commands print today; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "build/site/index.html"
+
+screenshot: $(VENV)/.installed-dev ## take the picture of a report in the README: of COMPILED=FILE, or what `make demo` has compiled; needs Chromium
+	@test -f "$(COMPILED)" || { echo "error: $(COMPILED) is missing: make demo, or name a compiled network: make screenshot COMPILED=FILE" >&2; exit 2; }
+	$(PY) docs/site/screenshot.py "$(COMPILED)" docs/assets/report.png
 
 bench: JSON ?= $(BUILD)/networks.json
 bench: $(VENV)/.installed-dev | $(BUILD) ## measure whole networks; results go to JSON=FILE
