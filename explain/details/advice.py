@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...ir.machine import Machine
-from ...ir.plan import Plan
+from ...ir.isa.timing import matrix_shape
+from ...ir.machine import Engine
 from ...ir.semantics.cell import count
 from ..compilation import Compilation
 from ..cycles.breakdown import BreakdownRow
@@ -29,7 +29,6 @@ class Advice:
 
 def advice(compilation: Compilation, row: BreakdownRow, segment: int, full: Mapping[str, float]) -> tuple[Advice, ...]:
     """For the losses of a row of the breakdown; ``full``: the share of each memory that is in use meanwhile."""
-    plan, machine = compilation.plan, compilation.machine
     parts = {
         "extra": row.extra or 0.0,
         "rounding": row.rounding,
@@ -44,12 +43,27 @@ def advice(compilation: Compilation, row: BreakdownRow, segment: int, full: Mapp
     }
     worth = [(cause, cycles) for cause, cycles in parts.items() if cycles > _WORTH * row.cycles]
     ranked = sorted(worth, key=lambda part: -part[1])
-    return tuple(Advice(cause, cycles, _sentence(cause, plan, machine, row, segment, full)) for cause, cycles in ranked)
+    return tuple(Advice(cause, cycles, _sentence(cause, compilation, row, segment, full)) for cause, cycles in ranked)
 
 
-def _sentence(
-    cause: str, plan: Plan, machine: Machine, row: BreakdownRow, segment: int, full: Mapping[str, float]
-) -> str:
+def _fill(compilation: Compilation, op: str, matrix: Engine) -> str:
+    """How much of the array the operator's first matrix instruction fills."""
+    program = compilation.program
+    for queue, stream in zip(program.queues, program.streams, strict=True):
+        for instruction in stream if queue.engine == matrix.name else ():
+            if instruction.row.kind == "matrix" and program.ops[instruction.op].name == op:
+                rows, columns, _ = matrix_shape(instruction)
+                blocks = -(-rows // matrix.rows) * -(-columns // matrix.columns)
+                filled = share(rows * columns, blocks * matrix.rows * matrix.columns)
+                return (
+                    f"a tile has {rows} rows and {columns} columns for an array of {matrix.rows} x {matrix.columns}, "
+                    f"and fills {filled} of it"
+                )
+    return "lanes or bursts are not full"
+
+
+def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: int, full: Mapping[str, float]) -> str:
+    plan, machine = compilation.plan, compilation.machine
     main, shared, local = (machine.role(role).name for role in ("main", "shared", "local"))
     instances = count(plan.segments[segment].instances)
     link = next((link for link in machine.links if link.memory == main), None)
@@ -64,8 +78,8 @@ def _sentence(
             f"for which {local} must hold more ({in_use[local]})"
         ),
         "rounding": (
-            f"tiles do not fill the array ({matrix.rows} x {matrix.columns}), lanes or bursts: extents that are "
-            "multiples of these do, or another batch; the alternatives above say what other tiles cost"
+            f"{_fill(compilation, row.op, matrix)}: extents that fill them, by another batch or split, lose less; the "
+            "alternatives below say what other tiles cost"
         ),
         "fill": (
             "the array is filled again for each part of the reduction: larger parts, for which the weight memory must "

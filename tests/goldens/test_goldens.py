@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import girih
+from girih.explain.details.details import Subjects
 from girih.explain.plan_text import plan_text
 from girih.ir.program import disassemble
 from girih.models import build
@@ -16,7 +17,11 @@ from tests.support.golden import Golden
 
 FOLDER = Path(__file__).parent
 NETWORKS = ("tiny-cnn", "tiny-transformer")
-NOUNS = ("plan", "program", "report")
+NOUNS = ("plan", "program", "report", "details")
+DETAILS = {
+    "tiny-cnn": Subjects(("block.conv1",), ("maxpool",), ("0",), ("LLB",), ("residency",)),
+    "tiny-transformer": Subjects(("layer.0.mlp.fc1.matmul",), ("layer.0.mlp.norm",), ("1",), ("L1",), ("tiling",)),
+}
 
 
 @cache
@@ -33,6 +38,8 @@ def text(network: str, noun: str) -> str:
         return plan_text(found.plan)
     if noun == "program":
         return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
+    if noun == "details":
+        return str(found.details(DETAILS[network]))
     return found.explain().tables
 
 

@@ -51,7 +51,7 @@ def profile_text(profile: Sequence[int], capacity: int, period: float, width: in
     """A curve of two lines of blocks, from nothing to the capacity, over an axis of cycles."""
     labels = [size(capacity), size(capacity // 2)]
     margin = max(map(len, labels))
-    room = max(10, min(len(profile), width - margin - 4))
+    room = max(10, min(len(profile), width - margin - 5))
     group = -(-len(profile) // room)
     levels = [max(profile[i : i + group]) for i in range(0, len(profile), group)]
     height = 2 * (len(_LEVELS) - 1)

@@ -9,7 +9,7 @@ from ....ir.plan import Split
 from ...units import plural, share, size
 from ..alternatives import Alternative
 from ..operator_details import Loop, OperatorDetails
-from .tables import count, extents, numbers, pairs, paragraph, table, title
+from .tables import count, entries, extents, numbers, pairs, paragraph, table, title
 
 _WAITS = {
     "fetch_weights": "fetch of weights",
@@ -114,13 +114,18 @@ def _alternatives(alternatives: Sequence[Alternative], width: int) -> list[str]:
     for decision, group in groupby(alternatives, key=lambda a: a.decision):
         rows = list(group)
         chosen = next((a.cycles for a in rows if a.chosen), None)
-        unit = rows[0].unit
-        lines += title(f"Alternatives: {decision} (costs in {unit}, as the model knows them; *: chosen)", width)
-        cells = [
-            ("*" if a.chosen else "", a.choice, count(a.cycles), _relative(a.cycles, chosen), a.why_not) for a in rows
-        ]
-        lines += table(" |choice|cost|to chosen|why not", cells, width)
+        lines += title(f"Alternatives: {decision}. Costs in {rows[0].unit}, as the model knows them", width)
+        cells = [(count(a.cycles), _relative(a.cycles, chosen), _answer(a)) for a in rows]
+        lines += entries("cost|to chosen|choice", cells, width)
     return lines
+
+
+def _answer(alternative: Alternative) -> str:
+    """The choice, and what speaks against it unless that is nothing but its cost."""
+    if alternative.chosen:
+        return f"{alternative.choice} (chosen)"
+    against = alternative.why_not
+    return f"{alternative.choice}: {against}" if not against.endswith("cycles more") else alternative.choice
 
 
 def _relative(cycles: float | None, chosen: float | None) -> str:
@@ -128,7 +133,7 @@ def _relative(cycles: float | None, chosen: float | None) -> str:
 
 
 def _binds(op: OperatorDetails, width: int) -> list[str]:
-    lines = title("What binds: cycles that it alone would keep engines and links busy", width)
+    lines = title("What binds: cycles that it alone would keep engines and links busy (fetches run ahead)", width)
     rows = [(row.resource, count(row.cycles), share(row.cycles, op.loads[0].cycles)) for row in op.loads[:_MOST_LOADS]]
     lines += table("resource|cycles|of the most", rows, width)
     if op.waits:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...units import plural, share, size
+from ...units import share, size
 from ..segment_details import SegmentDetails
 from .operator_text import splits
-from .tables import count, extents, numbers, pairs, table, title
+from .tables import count, extents, more, numbers, pairs, table, title
 
 _MOST_ROWS = 24
 """Operators, transfers and steps in the text; the JSON has them all."""
@@ -37,12 +37,12 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
         for o in segment.operators[:_MOST_ROWS]
     ]
     lines += table("operator|engine|predicted|run|lost|most of it", cells, width)
-    lines += _more(len(segment.operators), "operator")
+    lines += more(len(segment.operators) - _MOST_ROWS, "operator", width)
 
     lines += title("Transfers between shared and local memory, in portions of", width)
     transfers = [(t.direction, t.tensor, size(t.bytes), extents(t.portion)) for t in segment.transfers[:_MOST_ROWS]]
     lines += table("way|tensor|size|portion", transfers, width)
-    lines += _more(len(segment.transfers), "transfer")
+    lines += more(len(segment.transfers) - _MOST_ROWS, "transfer", width)
 
     if segment.rooms:
         lines += title("Memories of a core: the most in use at once", width)
@@ -51,8 +51,4 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
 
     lines += title("Steps of the plan that are its instances, with predicted cycles", width)
     lines += table("step|begins|ends", [(n, count(a), count(b)) for n, a, b in steps[:_MOST_ROWS]], width)
-    return lines + _more(len(steps), "step")
-
-
-def _more(rows: int, noun: str) -> list[str]:
-    return [f"  and {plural(rows - _MOST_ROWS, f'more {noun}')}; --json has them all"] if rows > _MOST_ROWS else []
+    return lines + more(len(steps) - _MOST_ROWS, "step", width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from ...units import printable
+from ...units import plural, printable
 
 INDENT = "  "
 _LEAST_COLUMNS = 20
@@ -58,6 +58,27 @@ def table(heads: str, rows: Sequence[Sequence[object]], width: int, indent: str 
         return (indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in aligned)).rstrip()
 
     return [line(row) for row in (names, *cells)]
+
+
+def entries(heads: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Numbers in columns, and a last column of text, which is broken where the lines end."""
+    *names, last = heads.split("|")
+    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
+    margin = INDENT + " " * (sum(widths) + 2 * len(widths))
+    if len(margin) > width // 2:
+        return [line for *cells, text in rows for line in paragraph(f"{', '.join(cells)}: {text}", width, INDENT)]
+    lines = [f"{INDENT}{'  '.join(n.rjust(w) for n, w in zip(names, widths, strict=True))}  {last}"]
+    for *cells, text in rows:
+        numbers = "  ".join(cell.rjust(w) for cell, w in zip(cells, widths, strict=True))
+        lines += _wrapped(text, width, f"{INDENT}{numbers}  ", margin)
+    return lines
+
+
+def more(rows: int, noun: str, width: int, indent: str = INDENT) -> list[str]:
+    """That so many rows are left out, if any are."""
+    return (
+        _wrapped(f"and {plural(rows, f'more {noun}')}; --json has them all", width, indent, indent) if rows > 0 else []
+    )
 
 
 def shortened(text: str, width: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from ...units import plural, size
+from ...units import size
 from ..tensor_details import StayRow, TensorDetails
-from .tables import count, extents, pairs, paragraph, table, title
+from .tables import count, extents, more, pairs, paragraph, table, title
 
 _MOST_GROUPS = 12
 """Places in the text; the JSON has them all."""
@@ -34,21 +34,17 @@ def tensor_text(tensor: TensorDetails, width: int) -> list[str]:
         lines += paragraph(place, width, "  ")
         cells = [_stay(stay) for stay in stays[:_MOST_STAYS]]
         lines += table("address|size|steps|begins|ends|note", cells, width, "    ")
-        lines += _more(len(stays) - len(cells), "stay", "    ")
-    lines += _more(len(groups) - _MOST_GROUPS, "place", "  ")
+        lines += more(len(stays) - len(cells), "stay", width, "    ")
+    lines += more(len(groups) - _MOST_GROUPS, "place", width)
     lines += title("Moves by operator; begins and ends: first and last cycle in the run", width)
     moves = [
         (m.kind, f"{m.source} > {m.target}", m.op, count(m.copies), size(m.bytes), count(m.begin), count(m.end))
         for m in tensor.moves[:_MOST_MOVES]
     ]
     if not moves:
-        return [*lines, "  none: it never leaves the cores' local memories"]
+        return [*lines, *paragraph("none: it never leaves the cores' local memories", width)]
     lines += table("move|way|in slots of|copies|size|begins|ends", moves, width)
-    return lines + _more(len(tensor.moves) - len(moves), "move", "  ")
-
-
-def _more(rows: int, noun: str, indent: str) -> list[str]:
-    return [f"{indent}and {plural(rows, f'more {noun}')}; --json has them all"] if rows > 0 else []
+    return lines + more(len(tensor.moves) - len(moves), "move", width)
 
 
 def _place(stay: StayRow) -> str:
