@@ -8,9 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from onnx import save_model
 
 import girih
 from girih import models
+from girih.api.cli.app import main
 from girih.api.compile import Compiled
 from girih.explain.report import Report
 from girih.ir.load_machine import machine_text, parse_machine
@@ -36,6 +38,31 @@ def test_the_page_about_json_has_every_key_of_a_report() -> None:
     text = (DOCS / "json.md").read_text(encoding="utf-8")
     keys = json.loads(schema_path("report").read_text(encoding="utf-8"))["properties"]
     assert not [key for key in keys if f"`{key}`" not in text]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["models", "models tiny-cnn", "ops", "targets", "cache", "compile", "run", "run --check", "diff", "explain"],
+)
+def test_the_page_about_json_has_every_key_that_a_command_prints(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words, path = command.split(), tmp_path / "net.girih"
+    if words[0] in ("run", "diff", "explain"):
+        compiled_cnn(parse_machine(machine_text("tiny"), "tiny.toml"), 1, "layerwise").save(path)
+    extra = {
+        "compile": [tmp_path / "net.onnx", "-o", path, "--target", "tiny", "--batch", "1", "--strategy", "layerwise"],
+        "run": [path],
+        "diff": [path, path],
+        "explain": [path, "--operator", "conv1"],
+        "cache": ["--cache", tmp_path],
+    }
+    if words[0] == "compile":
+        save_model(models.build("tiny-cnn"), tmp_path / "net.onnx")
+    with pytest.raises(SystemExit):
+        main([*words, *map(str, extra.get(words[0], [])), "--json"])
+    text = (DOCS / "json.md").read_text(encoding="utf-8")
+    assert not [key for key in json.loads(capfd.readouterr().out) if f"`{key}`" not in text]
 
 
 def test_the_chip_that_a_page_describes_loads_and_compiles() -> None:

@@ -37,6 +37,8 @@ def schema(name: SchemaName) -> dict[str, Any]:
             definition["description"] = " ".join(str(definition["description"]).split())
     root = cast("dict[str, Any]", definitions.pop(str(reference["$ref"]).rsplit("/", 1)[-1]))
     root["title"] = title
+    if name == "report":
+        root["properties"]["format"] = {"description": "Version of the report.", "const": FORMAT}
     return {"$schema": DIALECT, **root, "$defs": dict(sorted(definitions.items()))}
 
 

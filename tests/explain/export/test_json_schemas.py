@@ -100,3 +100,8 @@ def test_every_key_of_a_machine_file_is_described() -> None:
     for table in (schema, *schema["$defs"].values()):
         for key, value in table["properties"].items():
             assert value.get("description", "").endswith("."), key
+
+
+def test_a_report_of_another_format_is_another_schema() -> None:
+    example = EXAMPLES["report"]()
+    assert not validator("report").is_valid({**example, "format": example["format"] + 1})
