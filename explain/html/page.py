@@ -17,15 +17,38 @@ from markupsafe import Markup
 from ..compilation import Compilation
 from ..report import Report
 from .payload import packed
+from .subjects import memories, operators, segments, tensors
 from .view import View
+from .views.convergence_view import convergence_view
+from .views.engines_view import engines_view
+from .views.hosts_view import hosts_view
 from .views.memory_view import memory_view
+from .views.network_view import network_view
+from .views.operators_view import operators_view
+from .views.repeat_view import repeat_view
+from .views.roofline_view import roofline_view
 from .views.timeline_view import timeline_view
+from .views.traffic_view import traffic_view
 from .views.verdict_view import verdict_view
+from .views.waterfall_view import waterfall_view
 
 _HERE = Path(__file__).parent
-_SHARED = ("girih", "format", "payload", "selection", "theme", "plot")
+_SHARED = ("girih", "format", "payload", "selection", "theme", "plot", "table", "search", "details")
 
-VIEWS: tuple[Callable[[Report, Compilation], View], ...] = (verdict_view, timeline_view, memory_view)
+VIEWS: tuple[Callable[[Report, Compilation], View], ...] = (
+    verdict_view,
+    waterfall_view,
+    engines_view,
+    roofline_view,
+    network_view,
+    timeline_view,
+    memory_view,
+    traffic_view,
+    operators_view,
+    convergence_view,
+    hosts_view,
+    repeat_view,
+)
 """The sections, in the order in which they are read."""
 
 
@@ -34,8 +57,10 @@ def page(report: Report) -> str:
     compilation = report.compilation
     views = [view(report, compilation) for view in VIEWS]
     data = {
-        "operators": [{"name": o.name, "segment": o.segment, "engine": o.engine} for o in report.operators],
-        "tensors": [t.name for t in compilation.graph.tensors],
+        "operators": operators(report, compilation),
+        "tensors": tensors(report, compilation),
+        "segments": segments(report),
+        "memories": memories(report),
         "views": {view.name: view.data for view in views},
     }
     scripts = (*_SHARED, *(f"views/{view.name}" for view in views), "start")

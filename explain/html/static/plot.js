@@ -7,7 +7,8 @@
  *       height: 420,                       in pixels
  *       x: {start, end, least, most, log, title, format, ticks},   `least`/`most`: how far one can move; default: start/end
  *       y: {...},                                          `format`: number -> text of a tick; `reversed`: grows downwards
- *                                                          `ticks`: false for no axis, or a list of values for fixed ones
+ *                                                          `ticks`: false for no axis, or a list of values for fixed ones;
+ *                                                          `count`: about how many ticks
  *       zoom: 'x' | 'xy' | '',             which ranges zooming changes; '' for none
  *       smallest: 10,                      the narrowest range of x, in its units (not for log)
  *     });
@@ -99,6 +100,7 @@
         axis_label_text_font_style: 'normal', axis_label_text_font: FONT, major_label_text_font: FONT,
         axis_label_text_font_size: '12px', major_label_text_font_size: '12px', visible: ticks !== false,
       });
+      if (options[name].count) axis.ticker.setv({ desired_num_ticks: options[name].count });
       if (Array.isArray(ticks)) axis.ticker = new Bokeh.FixedTicker({ ticks, minor_ticks: [] });
       // A formatter of its own would be code in a text, which the page forbids itself.
       if (format) {
