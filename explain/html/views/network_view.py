@@ -6,7 +6,7 @@ import numpy as np
 
 from ...compilation import Compilation
 from ...report import Report
-from ..layers import layers
+from ..layered_layout import layered_layout
 from ..view import View
 
 
@@ -20,7 +20,7 @@ def network_view(report: Report, compilation: Compilation) -> View:
         for name in dict.fromkeys(op.inputs)
         if name in graph.producer
     )
-    layer, place = layers(len(index), edges)
+    layer, place = layered_layout(len(index), edges)
     data = {"layer": layer, "place": place, "edges": np.array(edges, np.int64).reshape(-1, 2)}
     caption = (
         "Each box is an operator, in the order of the data: from left to right and then line by line, as text"

@@ -15,7 +15,7 @@ import numpy as np
 _SWEEPS = 4
 
 
-def layers(nodes: int, edges: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+def layered_layout(nodes: int, edges: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     """(layer of each node, its place in the layer), both from 0 on; ``edges`` lead from producers to consumers."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(nodes))
