@@ -8,7 +8,7 @@ import numpy as np
 
 from ....ir.graph import Graph
 from ....ir.machine import Memory
-from ....ir.plan import LocalBuffer, SharedBuffer
+from ....ir.plan import LocalBuffer, Plan, SharedBuffer
 from ...compilation import Compilation
 from ...report import Report
 from ...run.bank_load import bank_load
@@ -94,6 +94,7 @@ def memory_view(report: Report, compilation: Compilation) -> View:
         "cores": machine.cores,
         "roles": list(ROLES),
         "names": list(names),
+        "operators": _touched(graph, plan, names),
         "memories": memories,
     }
     return View("memory", "Memory maps", _CAPTION, data)
@@ -169,6 +170,15 @@ def _transfers(lives: SharedLives) -> dict[str, object]:
         moved = np.flatnonzero(begin >= 0)
         moves[name] = {"buffer": moved, "begin": begin[moved], "length": (end - begin)[moved]}
     return moves
+
+
+def _touched(graph: Graph, plan: Plan, names: Mapping[str, int]) -> dict[str, list[int]]:
+    """For each operator, the numbers of the names that it reads or writes, private buffers included."""
+    touched = {op.name: dict.fromkeys((*op.inputs, *op.outputs)) for op in graph.ops}
+    for buffer in plan.local:
+        if buffer.op in touched:
+            touched[buffer.op][buffer.name] = None
+    return {op: [names[name] for name in mine if name in names] for op, mine in touched.items()}
 
 
 def _shares(parts: Iterable[np.ndarray]) -> np.ndarray:

@@ -7,7 +7,7 @@ girih.view('memory', async (section, data, page) => {
   const MAP = 330;
   const memories = data.memories.map((memory) => memoryRun(memory, data));
   const fullest = memories.reduce((best, each) => (each.role !== 'main' && each.peak.share > best.peak.share ? each : best), memories.find((each) => each.role === 'shared') ?? memories[0]);
-  const state = { memory: memories.find((each) => each.role === 'shared') ?? fullest, core: 0, hidden: new Set(), chosen: -1, tensor: null };
+  const state = { memory: memories.find((each) => each.role === 'shared') ?? fullest, core: 0, hidden: new Set(), chosen: -1, tensor: null, touched: null };
   const used = (memory) => memory.buffers.name.length > 0;
 
   const tabs = element('div', { class: 'memory-tabs', role: 'group', 'aria-label': 'Memory' });
@@ -78,7 +78,11 @@ girih.view('memory', async (section, data, page) => {
   section.append(note, below);
 
   const visible = (memory, i) => !state.hidden.has(memory.roleOf(i));
-  const isChosen = (memory, i) => (state.chosen >= 0 ? i === state.chosen : state.tensor !== null && memory.nameOf(i) === state.tensor);
+  const isChosen = (memory, i) => {
+    if (state.chosen >= 0) return i === state.chosen;
+    if (state.tensor !== null) return memory.nameOf(i) === state.tensor;
+    return state.touched !== null && state.touched.has(memory.numberOf(i));
+  };
 
   const draw = () => {
     const { memory } = state;
@@ -110,7 +114,7 @@ girih.view('memory', async (section, data, page) => {
       }
     }
     const [from, to] = memory.rowsOf(state.core);
-    const anyChosen = state.chosen >= 0 || state.tensor !== null;
+    const anyChosen = state.chosen >= 0 || state.tensor !== null || state.touched !== null;
     context.textBaseline = 'middle';
     context.font = `${11 * ratio}px system-ui, sans-serif`;
     for (let i = from; i < to; i++) {
@@ -388,6 +392,8 @@ girih.view('memory', async (section, data, page) => {
     const tensor = selection && selection.kind === 'tensor' ? selection.name : null;
     if (tensor !== state.tensor) state.chosen = -1;
     state.tensor = tensor;
+    const operator = selection && selection.kind === 'operator' && Object.hasOwn(data.operators, selection.name) ? data.operators[selection.name] : null;
+    state.touched = operator ? new Set(operator) : null;
     if (selection && selection.kind === 'memory') {
       const memory = memories.find((each) => each.name === selection.name && used(each));
       if (memory && memory !== state.memory) Object.assign(state, { memory, chosen: -1 });
@@ -433,6 +439,7 @@ function memoryRun(memory, data) {
     ...memory, buffer, version, core, step, begin, end, low,
     high: (i) => low(i) + size(i),
     extent: Array.from(buffers.address, (address, i) => address + buffers.bytes[i]).reduce((a, b) => Math.max(a, b), 0),
+    numberOf: (i) => buffers.name[buffer[i]],
     nameOf: (i) => data.names[buffers.name[buffer[i]]],
     roleOf: (i) => buffers.role[buffer[i]],
     has: (name) => known.has(numbers.get(name)),

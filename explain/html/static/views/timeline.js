@@ -437,7 +437,12 @@ girih.view('timeline', async (section, data, page) => {
   });
   plot.onRange(draw);
   new ResizeObserver(() => requestAnimationFrame(draw)).observe(plot.frame);
-  page.timeline = { plot, run, focus, draw };
+  /** Where the middle of an instruction is in the picture, in pixels. */
+  const placeOf = (instruction) => {
+    const row = rowOf(instruction);
+    return plot.screen((run.start[instruction] + run.end[instruction]) / 2, row.top + row.height / 2);
+  };
+  page.timeline = { plot, run, focus, draw, place: placeOf };
 });
 
 /** The instructions of the run as columns; see timeline_view.py for how they are coded. */

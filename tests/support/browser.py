@@ -1,0 +1,44 @@
+"""A headless Chromium that opens a page from disk, without a network, and keeps what the page complains about."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@contextmanager
+def opened(path: Path, *, width: int = 1280, theme: str = "light") -> Iterator[Any]:
+    """The drawn page; it must have asked for nothing and complained about nothing when the block ends."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        complaints: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=true]", state="attached", timeout=60_000)
+        yield page
+        assert not complaints, complaints
+        assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [path.as_uri()]
+        browser.close()
