@@ -17,7 +17,10 @@ REPORT   := $(BUILD)/resnet50.report.txt
 # pip installs into the environment from outside: that needs no ensurepip, which some distributions split off.
 INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+# Debian's package manager, as root or through sudo.
+APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get
+
+.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -42,6 +45,11 @@ lint: $(VENV)/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(PY)
+
+browser: ## install Chromium from Debian's archive where there is none, for the tests of reports and `make screenshot`
+	@for browser in chromium chromium-browser google-chrome; do command -v $$browser >/dev/null && exit 0; done; \
+	$(APT) update -qq && $(APT) install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null \
+		|| echo "warning: there is no Chromium, and apt-get did not install it: tests that need it are skipped" >&2
 
 dist: $(VENV)/.installed-dev ## build sdist and wheel into build/dist, and check what they say of themselves
 	@rm -rf $(BUILD)/dist
