@@ -164,8 +164,8 @@ COLLECTION_THRESHOLDS = (100_000, 20, 100)
 
 
 @contextmanager
-def _rarely_collected() -> Generator[None]:
-    """Nearly all objects of a compilation live to its end; the default rate of garbage collection cost a quarter."""
+def rarely_collected() -> Generator[None]:
+    """Nearly all objects of a compilation or a report live to its end; the default collection cost a quarter."""
     thresholds = gc.get_threshold()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
@@ -174,7 +174,7 @@ def _rarely_collected() -> Generator[None]:
         gc.set_threshold(*thresholds)
 
 
-@_rarely_collected()
+@rarely_collected()
 def compile_for(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     machine: Machine,

@@ -10,7 +10,7 @@ import click
 
 from ...ir.errors import UsageError
 from .compiled_file import FILE, OUTPUT, complete_name, load_nouns
-from .output import columns, show
+from .output import columns, encodable, show
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -76,6 +76,7 @@ def explain_command(
     """
     from ...explain.details.details import Subjects
     from ...ir.files import check_places, write_text
+    from ..compile import rarely_collected
 
     check_places([output], [compiled])
     by_suffix = {".json": "json", ".html": "html"}.get(output.suffix if output else "", "text")
@@ -83,13 +84,14 @@ def explain_command(
     subjects = Subjects(operators, tensors, segments, memories, models)
     if kind == "html" and (subjects or output is None):
         raise UsageError("a page has all of the report and goes to a file: girih explain FILE.girih -o report.html")
+    click.get_current_context().with_resource(rarely_collected())
     if subjects:
         details = load_nouns(compiled).details(subjects)
         if output is not None:
             write_text(output, f"{details.to_json().decode() if kind == 'json' else details}\n")
             click.echo(f"{output}: written", err=as_json)
         else:
-            click.echo(details.to_json().decode() if kind == "json" else details.text(columns()))
+            click.echo(details.to_json().decode() if kind == "json" else encodable(details.text(columns())))
         return
     report = load_nouns(compiled).explain()
     if kind == "json":

@@ -17,6 +17,8 @@ JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout."
 )
 
+_PLAIN = str.maketrans("▁▂▃▄▅▆▇█", ".,:-=+*#")
+
 
 def emit(as_json: bool, data: Mapping[str, object], text: str) -> None:
     """Print the object or the text."""
@@ -33,7 +35,7 @@ def show(text: str, whole: str) -> None:
         lines = [f"{t[: width - 1]}…" if t.startswith("  ") and len(t) > width else t for t in text.splitlines()]
         cut = "\n".join(lines)
         text = cut if cut == text else f"{cut}\nRows are cut to {width} columns; all of them: {whole}"
-    click.echo(_encodable(text))
+    click.echo(encodable(text))
 
 
 def columns(most: int = 80) -> int:
@@ -41,12 +43,12 @@ def columns(most: int = 80) -> int:
     return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text with plain characters in place of bars and dots, where standard output has none of those."""
     try:
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
-        return text.replace("█", "#").replace("…", "...")
+        return text.replace("…", "...").translate(_PLAIN)
     return text
 
 

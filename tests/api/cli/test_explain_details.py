@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import zipfile
@@ -11,6 +12,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from girih.api.cli import app as cli
+from girih.api.cli.output import encodable
 from tests.support.compiled import compiled_residual
 
 OP = compiled_residual().graph.ops[1].name
@@ -112,6 +114,12 @@ def test_a_narrow_terminal_without_colours(
     assert code == 0
     assert max(map(len, out.splitlines())) <= 40
     assert "\x1b" not in out
+
+
+def test_a_terminal_without_blocks_gets_plain_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert encodable("|▁▄█|") == "|▁▄█|"
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert encodable("|▁▄█|…") == "|.-#|..."
 
 
 def test_the_shell_completes_names_of_the_file(compiled: Path) -> None:
