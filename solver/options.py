@@ -59,6 +59,8 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+LiveListener = Callable[[str, float | None, float | None, str], None]
+"""Hears of a search while it runs: model, incumbent, bound, unit."""
 Judge = Callable[[Plan], int]
 """The cycles of a plan by a simulation of its program."""
 TOLERANCE = 1e-4

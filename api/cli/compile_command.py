@@ -129,7 +129,7 @@ def compile_command(
         raise UsageError(f"--no-cache and --cache {cache} contradict each other; leave out one")
     store = open_cache(cache or not no_cache)
     check_places([output], [model, target if target.endswith(".toml") else None])
-    with reserved_stdout(as_json), live_progress() as progress:
+    with reserved_stdout(as_json), live_progress(solver_timeout) as progress:
         from ..compile import compile_for
 
         compiled = compile_for(model, machine, options, progress, store)

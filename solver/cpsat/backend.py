@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -30,6 +30,10 @@ Var: TypeAlias = cp_model.IntVar
 Expr: TypeAlias = "cp_model.LinearExpr | cp_model.IntVar | int"
 Interval: TypeAlias = cp_model.IntervalVar
 Linear: TypeAlias = "cp_model.BoundedLinearExpression | bool"
+Watch: TypeAlias = "Callable[[float | None, float | None], None]"
+"""Hears incumbent and bound of a search while it runs; ``None`` while there is none."""
+WATCH_SECONDS = 0.25
+"""Between two calls of a watch."""
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 DETERMINISTIC_PER_SECOND = 0.1
@@ -207,18 +211,24 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
         super().__init__()
         self.stop_requested = False
         self.improvements: list[_Improvement] = []
+        self.latest: tuple[float | None, float | None] = None, None
+        """Incumbent and bound, for a watch."""
+
+    def on_bound(self, bound: float) -> None:
+        self.latest = self.latest[0], bound
 
     def on_solution_callback(self) -> None:
         propagations = self.num_binary_propagations + self.num_integer_propagations
         self.improvements.append(
             _Improvement(self.deterministic_time, propagations, self.objective_value, self.best_objective_bound)
         )
+        self.latest = self.objective_value, self.best_objective_bound
         if self.stop_requested:
             self.stop_search()
 
 
-def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
-    """Search for the best solution within ``budget``."""
+def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = None) -> Solution:
+    """Search for the best solution within ``budget``; ``watch`` sees on, and changes nothing."""
     solver = cp_model.CpSolver()
     p = solver.parameters
     p.num_workers = 1
@@ -236,7 +246,9 @@ def solve(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
     closed = model.close()
     began = time.perf_counter()
     watcher = _Watcher()
-    interrupted = _run(solver, closed, watcher)
+    if watch is not None and closed.has_objective():
+        solver.best_bound_callback = watcher.on_bound
+    interrupted = _run(solver, closed, watcher, watch)
     seconds = time.perf_counter() - began
     status = _status(solver, closed)
     found = status in ("optimal", "feasible")
@@ -274,8 +286,11 @@ def _points(
     return thinned((*points, last))
 
 
-def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watcher: _Watcher) -> bool:
-    """Search in a thread, so that an interrupt reaches this one; whether there was an interrupt."""
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watcher: _Watcher, watch: Watch | None) -> bool:
+    """Search in a thread, so that an interrupt reaches this one; whether there was an interrupt.
+
+    ``watch`` is called here, a few times a second, if there is something new.
+    """
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -289,14 +304,22 @@ def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watcher: _Watcher) 
 
     threading.Thread(target=work, daemon=True).start()
     interrupted = False
+    told = watcher.latest
     while not done.is_set():
         try:
-            done.wait()
+            done.wait(None if watch is None else WATCH_SECONDS)
+            if watch is not None and watcher.latest != told:
+                told = watcher.latest
+                watch(*told)
         except KeyboardInterrupt:
             if interrupted:
                 raise
             interrupted = watcher.stop_requested = True
             solver.stop_search()
+        except BaseException:
+            watcher.stop_requested = True
+            solver.stop_search()
+            raise
     if failures:
         raise failures[0]
     return interrupted

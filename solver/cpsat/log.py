@@ -47,6 +47,10 @@ class Record:
         if self._listener is not None:
             self._listener(Progress(model, status, incumbent, bound, self.seconds, message, unit))
 
+    def watch(self, model: str, incumbent: float | None, bound: float | None, unit: str) -> None:
+        """What a search knows while it runs."""
+        self.tell(model, "running", incumbent, bound, unit=unit)
+
     def cut(self, model: str, why: str) -> None:
         """A lower model refused what ``model`` decided."""
         self.run(ModelRun(model, "infeasible", None, None, 0.0, 0.0, "", f"cut: {why}"))

@@ -128,8 +128,9 @@ class _Search:
         self.incumbent = incumbent
         self.record = incumbent.record
         self.cuts = Cuts()
-        self.subproblem = Subproblem(graph, machine, options, incumbent.note)
-        self.master = Master(graph, machine, Candidates(graph, machine, disabled=options.disabled), options.seed)
+        live = self.record.watch
+        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live)
+        self.master = Master(graph, machine, Candidates(graph, machine, disabled=options.disabled), options.seed, live)
         self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []

@@ -12,6 +12,7 @@ from ...ir.machine import Machine, Role
 from ...ir.plan import Segment
 from ..cost.operator import contraction_engine
 from ..cost.smallest_tile import middle_element, smallest_tile_bytes
+from ..options import LiveListener
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -35,18 +36,25 @@ class Cuts:
 class Master:
     """Segmentation of one graph on one machine; columns are made once."""
 
-    def __init__(self, graph: Graph, machine: Machine, candidates: Candidates, seed: int) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, candidates: Candidates, seed: int, live: LiveListener | None = None
+    ) -> None:
         self.graph = graph
         self.machine = machine
         self.candidates = candidates
         self.seed = seed
+        self._live = live
 
     def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
             self.graph, self.machine, cuts=cuts.columns, budget=budget(iteration.segmentation),
-            seed=self.seed, candidates=self.candidates,
+            seed=self.seed, candidates=self.candidates, watch=self._watch if self._live else None,
         )  # fmt: skip
+
+    def _watch(self, incumbent: float | None, bound: float | None) -> None:
+        if self._live is not None:
+            self._live("segmentation", incumbent, bound, "cycles")
 
     def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:
         """A feasibility cut: smaller tiles, as long as they may help; then the column goes."""

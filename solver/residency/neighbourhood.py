@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cpsat.backend import Budget, Solution, solve
+from ..cpsat.backend import Budget, Solution, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint, later, thinned
 from ..switches import ALL_ON, Disabled
 from .candidates import affordable
@@ -63,9 +63,10 @@ def improve(
     budget: Budget,
     seed: int,
     disabled: Disabled = ALL_ON,
+    watch: Watch | None = None,
 ) -> ResidencyIncumbent:
     """Better decisions than ``start``, or ``start`` and a bound; the solver runs only if there is a gap."""
-    search = _Search(problem, room, start, budget, seed)
+    search = _Search(problem, room, start, budget, seed, watch)
     uses = sum(len(item.uses) for item in problem.items)
     if uses <= WHOLE_USES and not search.closed:
         search.solve_whole(1.0 if uses <= SINGLE_WINDOW_USES else WHOLE_SHARE)
@@ -78,8 +79,9 @@ class _Search:
     """The incumbent, and what is left of the budget."""
 
     def __init__(
-        self, problem: ResidencyProblem, room: NDArray[np.int64], start: Decisions, budget: Budget, seed: int
-    ) -> None:
+        self, problem: ResidencyProblem, room: NDArray[np.int64], start: Decisions, budget: Budget, seed: int,
+        watch: Watch | None,
+    ) -> None:  # fmt: skip
         self.problem = problem
         self.room = room
         self.best = start
@@ -87,6 +89,7 @@ class _Search:
         self.bound = float(lower_bound(problem))
         self.budget = budget
         self.seed = seed
+        self.watch = watch
         self.began = time.perf_counter()
         self.spent = 0.0
         self.stopped = self.timed_out = self.limited = False
@@ -109,7 +112,7 @@ class _Search:
         if self._exhausted(seconds, limit):
             return
         before = self.points[-1]
-        solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit))
+        solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit), self.watch)
         self.limited = self.limited or solution.effort.limited
         self.bound = max(self.bound, solution.bound or 0.0)
         # Of the whole, the model's own incumbents and bounds hold; those of a window hold for the window.
@@ -126,6 +129,8 @@ class _Search:
         solution = self._solve(slots, Budget(seconds, limit))
         self.stopped = self.stopped or solution.effort.timed_out
         self.points.append(self._point())
+        if self.watch is not None:
+            self.watch(float(self.timing.objective), self.bound)
 
     def _point(self) -> SearchPoint:
         """What is known now."""
@@ -139,12 +144,12 @@ class _Search:
         self.stopped = True
         return True
 
-    def _solve(self, slots: range, budget: Budget) -> Solution:
+    def _solve(self, slots: range, budget: Budget, watch: Watch | None = None) -> Solution:
         """Solve a window; a better answer becomes the incumbent."""
         data = window(self.problem, self.room, affordable(self.problem), self.best, self.timing, slots)
         model = ResidencyModel(data, self.timing.end)
         model.hint(self.best, self.timing)
-        solution = solve(model.model, budget=budget, seed=self.seed)
+        solution = solve(model.model, budget=budget, seed=self.seed, watch=watch)
         self.spent += solution.effort.deterministic_seconds + BUILDING
         self.timed_out = self.timed_out or solution.effort.timed_out
         self.stopped = self.stopped or solution.interrupted

@@ -14,7 +14,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells
-from ..cpsat.backend import Budget
+from ..cpsat.backend import Budget, Watch
 from ..switches import ALL_ON, Disabled
 from .buffers import Residency, residency
 from .candidates import fetch_candidates
@@ -84,6 +84,7 @@ def decide_residency(
     everything_in_main: bool = False,
     problem: ResidencyProblem | None = None,
     disabled: Disabled = ALL_ON,
+    watch: Watch | None = None,
 ) -> Residency | SharedOverflow:
     """Decide what lives in the shared memory when.
 
@@ -105,7 +106,7 @@ def decide_residency(
         timing = evaluate_decisions(problem, start)
         answer = ResidencyIncumbent(start, timing, "fixed", float(timing.objective))
     else:
-        answer = improve(problem, room, start, budget=budget, seed=seed, disabled=disabled)
+        answer = improve(problem, room, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
     return residency(graph, machine, problem, answer, budget=budget, seed=seed)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved, Split
-from ..cpsat.backend import Budget, solve
+from ..cpsat.backend import Budget, Watch, solve
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint
 from .candidates import Candidates
 from .column_cost import Column
@@ -66,8 +66,9 @@ def segment(
     budget: Budget | None = None,
     seed: int = 0,
     candidates: Candidates | None = None,
+    watch: Watch | None = None,
 ) -> Segmentation:
-    """The best segmentation that the cuts allow.
+    """The best segmentation that the cuts allow; ``watch`` hears of it in cycles.
 
     ``candidates`` can be handed from call to call, so that columns are priced once. Raises
     :class:`InfeasibleSearchError` if an operator fits in no segment.
@@ -78,7 +79,7 @@ def segment(
     removed = 0
     for _ in range(MOST_REMOVALS):
         try:
-            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed)
+            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed, watch)
         except InfeasibleSearchError as error:
             raise InfeasibleSearchError(str(error), effort + error.effort) from None
         effort += solution.effort
@@ -122,7 +123,9 @@ def _admitted(columns: Sequence[Column], cuts: Sequence[BendersCut], graph: Grap
     return admitted
 
 
-def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int) -> _Solution:
+def _solve(
+    columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int, watch: Watch | None
+) -> _Solution:
     problem = SegmentationProblem(columns, graph, machine)
     bounds, best = problem.search()
     if bounds is None:
@@ -139,7 +142,13 @@ def _solve(columns: Sequence[Column], graph: Graph, machine: Machine, budget: Bu
     model = SegmentationModel(problem, sorted({*useful.tolist(), *(best.path if best else ())}))
     if best is not None:
         model.hint(best)
-    solution = solve(model.model, budget=budget, seed=seed)
+
+    def in_cycles(incumbent: float | None, bound: float | None) -> None:
+        if watch is not None:
+            found = ceiling if incumbent is None else min(ceiling, incumbent / OVERLAP_PENALTY)
+            watch(found, _bound(bound, found, bounds.bound, left_out))
+
+    solution = solve(model.model, budget=budget, seed=seed, watch=in_cycles if watch else None)
     if solution.found:
         answer = model.answer(solution.value)
         best = answer if best is None or answer.objective < best.objective else best

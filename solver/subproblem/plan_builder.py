@@ -23,7 +23,7 @@ from ..banks.solve import PlacementOverflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
-from ..options import ModelRun
+from ..options import LiveListener, ModelRun
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
 from ..residency.problem import residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
@@ -80,7 +80,7 @@ class PlanBuilder:
 
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None],
-        disabled: Disabled = ALL_ON,
+        disabled: Disabled = ALL_ON, live: LiveListener | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -91,6 +91,7 @@ class PlanBuilder:
         self.pipelines = Pipelines(graph, cells, machine, self.walks, disabled)
         self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note
+        self._live = live
         self._sha256 = graph.digest
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
@@ -216,6 +217,7 @@ class PlanBuilder:
                     slot_cycles=cycles, reservations=reservations,
                     budget=request.again if reservations else request.residency, seed=self.seed,
                     everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
+                    watch=self._watch if self._live else None,
                 )  # fmt: skip
             except InfeasibleSearchError as error:
                 self.discard("residency", (error.effort,))
@@ -248,6 +250,10 @@ class PlanBuilder:
             f"operator {op}: {', '.join(overflow.names[:4])} could not be packed into {memory.name}: {overflow.need:,} "
             f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers; {_ways_out(memory)}",
         )  # fmt: skip
+
+    def _watch(self, incumbent: float | None, bound: float | None) -> None:
+        if self._live is not None:
+            self._live("residency", incumbent, bound, "cycles, weighted")
 
     def slot_cycles(self, draft: Plan) -> list[int]:
         """Cycles of each slot if the shared memory were endless and held everything: by how much it moves the end."""

@@ -15,7 +15,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved
 from ...ir.semantics.cell import Cells
 from ..effort import Effort, PartialAnswer, total_effort
-from ..options import ModelRun, Options
+from ..options import LiveListener, ModelRun, Options
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .step_order import orders
@@ -24,19 +24,23 @@ from .time_budget import Iteration
 
 
 class Subproblem:
-    """``note`` hears of each answer of each model."""
+    """``note`` hears of each answer of each model, ``live`` of searches while they run."""
 
-    def __init__(self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None]) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None],
+        live: LiveListener | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.options = options
         self.note = note
         self.cells = Cells(graph)
-        self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled)
+        self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled, live)
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
-            graph, machine, self.cells, self.builder, options.seed, options.disabled, layerwise=self.is_layerwise
-        )
+            graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
+            layerwise=self.is_layerwise,
+        )  # fmt: skip
 
     def tiles(
         self,

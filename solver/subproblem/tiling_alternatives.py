@@ -14,6 +14,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
+from ..options import LiveListener
 from ..switches import ALL_ON, Disabled
 from ..tiling.solve import Caps, Choice, TileOverflow, Tiler
 from .concat_aliasing import with_inside
@@ -63,7 +64,7 @@ class TilingAlternatives:
 
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, builder: PlanBuilder, seed: int,
-        disabled: Disabled = ALL_ON, *, layerwise: bool = False,
+        disabled: Disabled = ALL_ON, live: LiveListener | None = None, *, layerwise: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -72,6 +73,7 @@ class TilingAlternatives:
         self.seed = seed
         self.disabled = disabled
         self.layerwise = layerwise
+        self._live = live
         self._tilers: dict[float, Tiler] = {}
 
     def best(
@@ -130,8 +132,9 @@ class TilingAlternatives:
         if iteration.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, iteration.tiling)
             self._tilers[iteration.tiling] = Tiler(
-                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled
-            )
+                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled,
+                live=self._live,
+            )  # fmt: skip
         return self._tilers[iteration.tiling]
 
     def _others(

@@ -22,8 +22,9 @@ from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cost.smallest_tile import smallest_tile_bytes
-from ..cpsat.backend import Budget, solve
+from ..cpsat.backend import Budget, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint
+from ..options import LiveListener
 from ..switches import ALL_ON, Disabled
 from .candidates import reductions, tile_shapes
 from .model import build
@@ -93,8 +94,9 @@ class Tiler:
     """Tiles of one graph's operators on one machine; equal operators with equal boxes are solved once."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0, disabled: Disabled = ALL_ON
-    ) -> None:
+        self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0, disabled: Disabled = ALL_ON,
+        live: LiveListener | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.rates = Rates.of(machine)
@@ -102,6 +104,7 @@ class Tiler:
         self.budget = budget
         self.seed = seed
         self.disabled = disabled
+        self._live = live
         self._costs: dict[int, OpCost] = {}
         self._known: dict[tuple[object, ...], Choice | TileOverflow] = {}
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
@@ -206,7 +209,9 @@ class Tiler:
         forbidden = {i for i, s in enumerate(problem.shapes) if (s.sizes, s.order) in wrong}
         if attempt == ATTEMPTS:
             forbidden |= {i for i, s in enumerate(problem.shapes) if any(size > 1 for size in s.sizes)}
-        choice = choose(problem, forbidden, budget=self.budget, seed=self.seed)
+        live, unit = self._live, f"cycles of {op.name}"
+        watch = None if live is None else lambda incumbent, bound: live("tiling", incumbent, bound, unit)
+        choice = choose(problem, forbidden, budget=self.budget, seed=self.seed, watch=watch)
         return choice or self._infeasible(op, boxes, capacity)
 
     def problem(
@@ -269,7 +274,9 @@ def tile_overflow(op: Op, machine: Machine, role: Role, need: int, room: int) ->
     return TileOverflow(op.name, memory.name, need, room, levers)
 
 
-def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int) -> Choice | None:
+def choose(
+    problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed: int, watch: Watch | None = None
+) -> Choice | None:
     """The best shape that is not ``forbidden`` with its best mode: hint, bound and, where they differ, the model.
 
     ``None`` if none fits.
@@ -287,7 +294,7 @@ def choose(problem: TilingProblem, forbidden: set[int], *, budget: Budget, seed:
     for i, var in enumerate(y):
         model.hint(var, int(i == best[1]))
     model.hint(time, value)
-    solution = solve(model, budget=budget, seed=seed)
+    solution = solve(model, budget=budget, seed=seed, watch=watch)
     if solution.found:
         best = (
             next(i for i, var in enumerate(x) if solution.true(var)),

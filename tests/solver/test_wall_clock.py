@@ -15,7 +15,7 @@ from girih.solver import plan
 from girih.solver.banks import model as banks_model
 from girih.solver.banks import solve as banks
 from girih.solver.banks.first_fit import Item
-from girih.solver.cpsat.backend import Budget, Model, Solution
+from girih.solver.cpsat.backend import Budget, Model, Solution, Watch
 from girih.solver.effort import NO_EFFORT, Effort, InfeasibleSearchError
 from girih.solver.options import Options, Planned
 from girih.solver.residency import buffers, neighbourhood, repair
@@ -73,8 +73,8 @@ def ended_by_the_clock(patch: Patch, module: Any, *, found: bool) -> list[Soluti
     """Have the clock end each search of a module, with the answer of the search or without any; the list grows."""
     solve, solutions = module.solve, list[Solution]()
 
-    def timed_out(model: Model, *, budget: Budget, seed: int = 0) -> Solution:
-        solution = solve(model, budget=budget, seed=seed)
+    def timed_out(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = None) -> Solution:
+        solution = solve(model, budget=budget, seed=seed, watch=watch)
         effort = replace(solution.effort, timed_out=True)
         solutions.append(replace(solution, effort=effort) if found else Solution("unknown", None, None, effort))
         return solutions[-1]
