@@ -35,13 +35,21 @@
       if (value < 1e-3) return `${+(value * 1e6).toPrecision(4)} µs`;
       return value < 1 ? `${+(value * 1e3).toPrecision(4)} ms` : `${+value.toPrecision(4)} s`;
     },
-    extents: (values) => (values && values.length ? Array.from(values).join(' × ') : '–'),
+    extents: (values) => (values && values.length ? Array.from(values).join('×') : '–'),
+    /** For axes: as many digits as tell ticks apart that are `step` from one another. */
+    tick(value, step) {
+      const [unit, scale] = [['G', 1e9], ['M', 1e6], ['k', 1e3]].find(([, s]) => Math.abs(value) >= s) || ['', 1];
+      const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / scale) - 1e-9)));
+      return `${(value / scale).toFixed(digits)} ${unit}`.trim();
+    },
     /** The text with its middle left out where it is longer than `width`. */
     short(text, width = 40) {
       if (text.length <= width) return text;
       const tail = Math.floor(width / 2);
       return `${text.slice(0, width - tail - 1)}…${text.slice(-tail)}`;
     },
+    /** The end of the text, which tells names apart that begin alike. */
+    tail: (text, width) => (text.length <= width ? text : `…${text.slice(1 - width)}`),
     plural: (count, noun) => `${grouped(count, 0)} ${noun}${count === 1 ? '' : 's'}`,
   });
 })();

@@ -43,8 +43,8 @@ def engines_view(report: Report, compilation: Compilation) -> View:
         "waits for other cores or the host",
     ]
     caption = (
-        "Each bar is all cycles of the run, of an engine as the mean of the cores: coloured while it is busy,"
-        " hatched by what it waits for while it idles. An engine that idles has less work than the one that "
-        "bounds the run."
+        "Each bar is all cycles of the run, of an engine as the mean of the cores: blue while it is busy, orange and"
+        " grey by what it waits for while it idles. An engine that idles has less work than the one that bounds the"
+        " run."
     )
     return View("engines", "Engines and links: busy and idle", caption, {"rows": rows, "parts": parts})

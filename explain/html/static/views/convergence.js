@@ -3,7 +3,12 @@ girih.view('convergence', async (section, data, page) => {
   const { element, format } = page;
   section.append(element('p', {}, `The search ended with status “${data.status}”: ${data.reason}.`));
   const holder = element('div', { class: 'multiples' });
-  const searched = data.curves.filter((curve) => curve.work.length > 1 && new Set(curve.work).size > 1);
+  // A run that has its answer at once is no curve.
+  const takesWork = (curve) => {
+    const span = Math.max(...curve.work) - Math.min(...curve.work);
+    return curve.work.some((work, i) => i > 0 && (curve.model === 'plan' || curve.run[i] === curve.run[i - 1]) && work - curve.work[i - 1] > 0.02 * span);
+  };
+  const searched = data.curves.filter((curve) => curve.work.length > 1 && takesWork(curve));
   if (searched.length) {
     section.append(
       element('ul', { class: 'legend' }, element('li', {}, element('span', { class: 'swatch part-0' }), 'incumbent'), element('li', {}, element('span', { class: 'swatch part-3' }), 'bound')),
@@ -35,7 +40,7 @@ girih.view('convergence', async (section, data, page) => {
       label: `Convergence of ${curve.model}: incumbent from ${format.number(curve.incumbent.find((v) => v !== null))}, bound to ${format.number(curve.bound.filter((v) => v !== null).pop())} ${curve.unit}.`,
       height: 200, zoom: '',
       x: { start: first - room, end: end + room, title: 'deterministic seconds', format: (value) => String(+value.toPrecision(3)), count: 5 },
-      y: { start: low - margin, end: high + margin, format: format.compact, count: 4 },
+      y: { start: low - margin, end: high + margin, format: (value) => format.tick(value, (high - low + 2 * margin) / 8), count: 4 },
     });
     const line = (values_, name, dash) => {
       const source = plot.source(steps(curve, values_));

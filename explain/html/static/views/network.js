@@ -53,9 +53,16 @@ girih.view('network', async (section, data, page) => {
     const near = data.layer[b] - data.layer[a] <= 1;
     const sameLine = Math.floor(data.layer[a] / lines.columns) === Math.floor(data.layer[b] / lines.columns);
     // Lines that pass over boxes do so above them.
-    const lift = near || !sameLine || data.place[a] !== data.place[b] ? 0 : 0.75 * ch;
+    const lift = near || data.place[a] !== data.place[b] ? 0 : 0.75 * ch;
+    if (!sameLine) {
+      // To another line: between both, not over boxes.
+      const gap = (lines.tops[Math.floor(data.layer[b] / lines.columns)] - 0.4) * ch;
+      curves.x0.push(x[a]); curves.y0.push(y[a] + bh / 2); curves.x1.push(x[b]); curves.y1.push(y[b] - bh / 2);
+      curves.cx0.push(x[a]); curves.cy0.push(gap); curves.cx1.push(x[b]); curves.cy1.push(gap);
+      continue;
+    }
     const [x0, x1] = [x[a] + bw / 2, x[b] - bw / 2];
-    const bend = sameLine ? Math.max((x1 - x0) / 2, 2) : 0.5 * cw;
+    const bend = Math.max((x1 - x0) / 2, 2);
     curves.x0.push(x0); curves.y0.push(y[a]); curves.x1.push(x1); curves.y1.push(y[b]);
     curves.cx0.push(x0 + (lift ? 0.15 * (x1 - x0) : bend)); curves.cy0.push(y[a] - lift * 1.3);
     curves.cx1.push(x1 - (lift ? 0.15 * (x1 - x0) : bend)); curves.cy1.push(y[b] - lift * 1.3);
@@ -64,6 +71,7 @@ girih.view('network', async (section, data, page) => {
   const edges = figure.bezier({ x0: field('x0'), y0: field('y0'), x1: field('x1'), y1: field('y1'), cx0: field('cx0'), cy0: field('cy0'), cx1: field('cx1'), cy1: field('cy1'), source: plot.source(curves), line_width: 1 });
   const source = plot.source({ x, y, fill: new Array(count).fill('#000'), alpha: new Array(count).fill(1) });
   const small = bw < 30;
+  const backs = figure.rect(field('x'), field('y'), bw, bh, { source, line_color: null, border_radius: small ? 0 : 4 });
   const boxes = figure.rect(field('x'), field('y'), bw, bh, { source, fill_color: field('fill'), fill_alpha: field('alpha'), line_color: field('fill'), line_width: small ? 0 : 1, border_radius: small ? 0 : 4 });
   const names = plot.source({ x: [], y: [], text: [] });
   const texts = figure.text(field('x'), field('y'), field('text'), { source: names, text_align: 'center', text_baseline: 'middle', text_font_size: '11px', text_font: 'system-ui, sans-serif' });
@@ -102,6 +110,7 @@ girih.view('network', async (section, data, page) => {
   chooser.append(...Object.entries(modes).map(([key, title]) => element('button', { type: 'button', class: 'button', 'data-mode': key, onclick: () => ((mode = key), paint()) }, title)));
   plot.coloured((colour) => {
     edges.glyph.setv({ line_color: colour('--edge') });
+    backs.glyph.setv({ fill_color: colour('--paper') });
     texts.glyph.setv({ text_color: colour('--ink') });
     paint();
   });
@@ -117,7 +126,7 @@ girih.view('network', async (section, data, page) => {
     if (letters >= 6) {
       for (let i = 0; i < count && shown.x.length < 600; i++) {
         if (x[i] < x0 - bw || x[i] > x1 + bw || y[i] < y0 - bh || y[i] > y1 + bh) continue;
-        shown.x.push(x[i]); shown.y.push(y[i]); shown.text.push(format.short(page.operators[i].name, Math.min(letters, 40)));
+        shown.x.push(x[i]); shown.y.push(y[i]); shown.text.push(format.tail(page.operators[i].name, Math.min(letters, 40)));
       }
     }
     names.data = shown;

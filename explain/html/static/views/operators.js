@@ -11,9 +11,10 @@ girih.view('operators', (section, data, page) => {
       { key: 'engine', title: 'engine', show: (o) => o.engine || '–' },
       number('cycles', 'cycles'), number('lost', 'lost'), number('predicted', 'predicted'),
       { key: 'limit', title: 'limited by', show: (o) => o.limit || '–' },
-      { key: 'shape', title: 'result', show: (o) => format.extents(o.shape) }, { key: 'tile', title: 'tile', show: (o) => format.extents(o.tile) },
-      { key: 'reduce', title: 'reduced', show: (o) => format.extents(o.reduce) },
-      number('macs', 'MACs'), number('elements', 'element ops'),
+      { key: 'shape', title: 'result', whole: true, show: (o) => format.extents(o.shape) }, { key: 'tile', title: 'tile', whole: true, show: (o) => format.extents(o.tile) },
+      { key: 'reduce', title: 'reduced', whole: true, show: (o) => format.extents(o.reduce) },
+      { key: 'macs', title: 'MACs', numeric: true, show: (o) => format.compact(o.macs) },
+      { key: 'elements', title: 'element ops', numeric: true, show: (o) => format.compact(o.elements) },
     ],
   });
 });
