@@ -76,6 +76,19 @@
     },
   };
 
+  /** Buttons that lead to the pictures that show the selection over time. */
+  const places = (selection) => {
+    // Sections that add these functions are drawn later than this.
+    const show = (where) => {
+      page[where](selection);
+      page.closeDetails();
+    };
+    const button = (words, where) => element('button', { type: 'button', class: 'button', onclick: () => show(where) }, words);
+    return element('p', { class: 'panel-places' },
+      ['operator', 'segment'].includes(selection.kind) ? button('Show in the timeline', 'showInTimeline') : null,
+      ['tensor', 'memory'].includes(selection.kind) ? button('Show in the memory map', 'showInMemory') : null);
+  };
+
   page.addDetails = () => {
     const title = element('h2', { tabindex: '-1' });
     const kind = element('p', { class: 'quiet panel-kind' });
@@ -84,13 +97,15 @@
     const panel = element('aside', { id: 'details', class: 'panel', 'aria-label': 'What is selected', 'aria-live': 'polite', hidden: true },
       element('div', { class: 'panel-head' }, element('div', {}, kind, title), close), content);
     document.body.append(panel);
+    /** Hides the panel; what is selected stays so. */
+    page.closeDetails = () => (panel.hidden = true);
     page.onSelect((selection) => {
       const told = selection && describe[selection.kind] && describe[selection.kind](selection.name);
       panel.hidden = !selection;
       if (!selection) return;
       kind.textContent = selection.kind;
       title.textContent = selection.name;
-      content.replaceChildren(...(told || [element('p', {}, `This report has no ${selection.kind} of that name.`)]).filter(Boolean));
+      content.replaceChildren(...(told ? [places(selection)] : []), ...(told || [element('p', {}, `This report has no ${selection.kind} of that name.`)]).filter(Boolean));
       content.scrollTop = 0;
     });
     document.addEventListener('keydown', (event) => event.key === 'Escape' && page.select(null));

@@ -12,7 +12,10 @@ girih.view('memory', async (section, data, page) => {
 
   const tabs = element('div', { class: 'memory-tabs', role: 'group', 'aria-label': 'Memory' });
   const buttons = memories.filter(used).map((memory) => {
-    const button = element('button', { type: 'button', class: 'button', onclick: () => page.select({ kind: 'memory', name: memory.name }) },
+    const button = element('button', { type: 'button', class: 'button', onclick: () => {
+      page.select({ kind: 'memory', name: memory.name });
+      page.closeDetails();
+    } },
       memory.name, element('span', { class: 'quiet' }, ` ${memory.role}, ${format.percent(memory.peak.share)}`));
     tabs.append(button);
     return [memory, button];
@@ -53,7 +56,7 @@ girih.view('memory', async (section, data, page) => {
   };
   let place = geometry();
   const ticks = () => {
-    const step = [1, 0.5, 0.25].map((part) => place.most * part).find((each) => place.most / each >= 4) ?? place.most / 4;
+    const step = 2 ** Math.ceil(Math.log2(Math.max(1, place.most) / 5));
     const rows = [[CURVE, '0 B in use'], [4, format.bytes(place.most)]];
     for (let address = 0; address <= place.most * 1.001; address += step) rows.push([place.y(address), `0x${Math.round(address).toString(16)}`]);
     const height = bankHeight(state.memory);
@@ -159,9 +162,9 @@ girih.view('memory', async (section, data, page) => {
       const room = Math.floor((b - Math.max(0, a) - 20 * ratio) / (6.4 * ratio));
       if (room >= 5 && tall > 13 * ratio) {
         context.globalAlpha = anyChosen && !chosen ? 0.5 : 1;
-        context.fillStyle = '#fff';
+        context.fillStyle = anyChosen && !chosen ? quiet : '#fff';
         context.shadowColor = 'rgb(0 0 0 / 70%)';
-        context.shadowBlur = 2 * ratio;
+        context.shadowBlur = anyChosen && !chosen ? 0 : 2 * ratio;
         context.fillText(format.short(memory.nameOf(i), room), Math.max(0, a) + 13 * ratio, y + tall / 2);
         context.shadowBlur = 0;
       }
@@ -226,7 +229,6 @@ girih.view('memory', async (section, data, page) => {
       }
       context.globalAlpha = 1;
     }
-    context.fillStyle = quiet;
   };
   const hatch = (context, x, y, width, height, colour, ratio) => {
     context.save();
@@ -319,10 +321,26 @@ girih.view('memory', async (section, data, page) => {
   });
   const choose = (i) => {
     const name = state.memory.nameOf(i);
-    if (page.tensors.some((tensor) => (tensor.name ?? tensor) === name)) page.select({ kind: 'tensor', name });
+    if (page.tensors.some((tensor) => (tensor.name ?? tensor) === name)) {
+      page.select({ kind: 'tensor', name });
+      page.closeDetails();
+    }
     state.chosen = i;
     renderBelow();
     draw();
+  };
+
+  /** Goes to a memory, or to the first buffer of a tensor. */
+  page.showInMemory = (selection) => {
+    page.select(selection);
+    const { memory } = state;
+    const [from, to] = memory.rowsOf(state.core);
+    let first = -1;
+    for (let i = from; i < to && selection.kind === 'tensor'; i++) {
+      if (memory.nameOf(i) === selection.name && (first < 0 || memory.begin[i] < memory.begin[first])) first = i;
+    }
+    if (first >= 0) jump(memory.buffer[first]);
+    section.closest('section').scrollIntoView({ block: 'start' });
   };
 
   const renderBelow = () => {

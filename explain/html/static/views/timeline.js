@@ -294,14 +294,19 @@ girih.view('timeline', async (section, data, page) => {
       waited ? `started after ${cycles(waited)} of waiting` : 'started as soon as its engine was free');
   };
   plot.hover(described);
+  /** Selects; what the panel would tell is told below the picture, which it would hide. */
+  const select = (selection) => {
+    page.select(selection);
+    page.closeDetails();
+  };
   plot.click((place) => {
     const found = find(place);
     if (!found) return;
     if (found.span !== undefined) {
-      page.select({ kind: 'operator', name: run.operators[run.slotOperator[found.row.spans.slot[found.span]]].name });
+      select({ kind: 'operator', name: run.operators[run.slotOperator[found.row.spans.slot[found.span]]].name });
     } else if (found.instruction >= 0) {
       focus(found.instruction);
-      page.select({ kind: 'operator', name: run.operators[run.operator[found.instruction]].name });
+      select({ kind: 'operator', name: run.operators[run.operator[found.instruction]].name });
     }
   });
 
@@ -400,7 +405,7 @@ girih.view('timeline', async (section, data, page) => {
   plot.frame.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === 'n' || event.key === 'p') step(event.key === 'n' ? 1 : -1);
-    else if (event.key === 'Enter' && state.focus >= 0) page.select({ kind: 'operator', name: run.operators[run.operator[state.focus]].name });
+    else if (event.key === 'Enter' && state.focus >= 0) select({ kind: 'operator', name: run.operators[run.operator[state.focus]].name });
     else return;
     event.preventDefault();
   });
@@ -487,7 +492,7 @@ function timelineRun(data) {
     // The latest end so far tells where those that reach a cycle begin.
     const reach = new Float64Array(stop.length);
     stop.forEach((value, i) => (reach[i] = Math.max(value, i ? reach[i - 1] : 0)));
-    return { slot, lane, start: begin, stop, lanes: 1 + lane.reduce((a, b) => Math.max(a, b), 0), firstAfter: (cycle) => above(reach, cycle, 0, reach.length) };
+    return { slot, lane, start: begin, stop, lanes: lane.reduce((a, b) => Math.max(a, b + 1), 0), firstAfter: (cycle) => above(reach, cycle, 0, reach.length) };
   };
   const [predicted, simulated] = [spansOf(data.predicted), spansOf(data.simulated)];
   /** Bytes that crossed a link before a cycle: each transfer's evenly, from the end of its issue to its own end. */
