@@ -11,7 +11,10 @@ from playwright.sync_api import sync_playwright
 
 import girih
 
-SIZE = (1280, 960)
+WIDTH = 1280
+SHOWN = {"verdict": ".lead, .second, .figures", "timeline": ".plot", "memory": ".memory-tabs, .plot"}
+"""The sections of the page that the picture shows, and what of them."""
+
 MOST_BYTES = 300_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 """Where there is none of these, Playwright takes its own."""
@@ -24,10 +27,14 @@ def main() -> None:
         page_file = Path(folder) / "report.html"
         girih.load(compiled).explain().save(page_file)
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        page = chromium.new_page(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
+        page = chromium.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         page.goto(page_file.as_uri())
-        page.wait_for_timeout(3000)
-        page.screenshot(path=picture)
+        page.wait_for_selector("html[data-ready=true]", state="attached")
+        kept = ", ".join(f"#{section}" for section in SHOWN)
+        rules = [f"#{section} .body > :not({parts})" for section, parts in SHOWN.items()]
+        page.add_style_tag(content=f".caption, .view:not({kept}), {', '.join(rules)} {{ display: none }}")
+        page.wait_for_timeout(2000)
+        page.screenshot(path=picture, full_page=True)
         chromium.close()
     size = picture.stat().st_size
     if size > MOST_BYTES:
