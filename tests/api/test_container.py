@@ -266,3 +266,11 @@ def test_what_is_written_is_within_the_bound(tmp_path: Path, size: int) -> None:
         container._Writer(archive).add("x", b"a" * size)  # pyright: ignore[reportPrivateUsage]
         info = archive.getinfo("x")
     assert info.file_size <= container.INFLATION * info.compress_size
+
+
+def test_a_file_of_another_version_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(container, "FORMAT", 6)
+        compiled_residual().save(tmp_path / "net.girih")
+    with pytest.raises(UsageError, match="its format is 6, this is version 7; compile the model again"):
+        load(tmp_path / "net.girih")

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -83,6 +84,33 @@ def test_points_of_a_search() -> None:
     assert (solution.effort.searches, solution.effort.variables, solution.effort.constraints) == (1, 61, 93)
     # Counted work, no clock: the same again.
     assert solve(jobs(), budget=Budget(60.0, 0.2)).effort.points == points
+
+
+def test_a_watch_changes_nothing() -> None:
+    told: list[tuple[float | None, float | None]] = []
+    threads: set[int] = set()
+
+    def watch(incumbent: float | None, bound: float | None) -> None:
+        told.append((incumbent, bound))
+        threads.add(threading.get_ident())
+
+    alone = solve(jobs(), budget=Budget(60.0, 0.3))
+    watched = solve(jobs(), budget=Budget(60.0, 0.3), watch=watch)
+    assert (watched.objective, watched.bound) == (alone.objective, alone.bound)
+    assert replace(watched.effort, seconds=0.0) == replace(alone.effort, seconds=0.0)
+    assert told and threads == {threading.get_ident()}
+    incumbents = [incumbent for incumbent, _ in told if incumbent is not None]
+    assert incumbents == sorted(incumbents, reverse=True) and incumbents[-1] >= (alone.objective or 0)
+
+
+def test_a_watch_that_fails_ends_the_search() -> None:
+    def watch(incumbent: float | None, bound: float | None) -> None:
+        raise ValueError("no more room on the screen")
+
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="no more room"):
+        solve(jobs(), budget=Budget(60.0, 1e9), watch=watch)
+    assert time.perf_counter() - began < 30
 
 
 def test_no_objective_no_points() -> None:
