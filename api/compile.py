@@ -24,6 +24,7 @@ from ..ir.checks.check_machine import check_machine
 from ..ir.errors import UsageError
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
+from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
@@ -49,6 +50,17 @@ class Compiled(container.Package):
 
     seconds: dict[str, float] = field(default_factory=dict[str, float], compare=False)
     cached: dict[str, bool] = field(default_factory=dict[str, bool], compare=False)
+
+    def _repr_html_(self) -> str:
+        plan, program = self.plan, self.program
+        rows = [
+            ("operators", len(self.graph.ops)),
+            ("segments", len(plan.segments)),
+            ("instructions", program.instructions),
+            ("cycles, predicted", plan.cycles_predicted),
+            ("cycles, at least", plan.lower_bound_cycles),
+        ]
+        return paragraph(str(self)) + html_table(("what", "number"), rows)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from ..explain.export.perfetto import chrome_trace
 from ..ir.errors import CheckError
 from ..ir.files import known_suffix, write_text, written_whole
 from ..ir.machine import Machine
+from ..ir.notebook.fragments import html_table, paragraph
+from ..ir.plan import Plan
 from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
@@ -44,11 +46,18 @@ class Result:
     program: Program = field(repr=False)
     machine: Machine = field(repr=False)
     seconds: dict[str, float]
+    plan: Plan | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         checked = "" if self.check is None else ", checked"
         verdict = "passed" if self.passed else "FAILED"
         return f"{self.cycles:,} cycles on {self.machine.name}{checked}: {verdict}"
+
+    def _repr_html_(self) -> str:
+        ports = [(name, "x".join(map(str, array.shape)), array.dtype.name) for name, array in self.outputs.items()]
+        busy = [(name, cycles) for name, cycles in self.trace.summary.busy.items()]
+        shown = html_table(("output", "shape", "type"), ports) if ports else ""
+        return paragraph(str(self)) + html_table(("engine", "busy cycles"), busy) + shown
 
     @property
     def cycles(self) -> int:
@@ -114,7 +123,9 @@ class Result:
 
     def save_trace(self, path: str | Path) -> None:
         """Write what ran when for Chrome's trace viewer or Perfetto."""
-        write_text(path, json.dumps(chrome_trace(self.program, self.machine, self.trace), separators=(",", ":")))
+        write_text(
+            path, json.dumps(chrome_trace(self.program, self.machine, self.trace, self.plan), separators=(",", ":"))
+        )
 
 
 def unjudged(output: OutputCheck, exact: bool) -> str:
@@ -158,7 +169,9 @@ def run(
     if not data:
         started = time.perf_counter()
         trace = simulate(program, package.machine, {}, {}, data=False)
-        return Result({}, trace, None, program, package.machine, {"simulate": time.perf_counter() - started})
+        return Result(
+            {}, trace, None, program, package.machine, {"simulate": time.perf_counter() - started}, package.plan
+        )
     arrays = make_inputs(package, seed) if inputs is None else given_inputs(package, inputs)
     started = time.perf_counter()
     host = None
@@ -178,7 +191,7 @@ def run(
     verdict = compare(package, arrays, trace.outputs) if check and comparable else None
     if check:
         seconds["check"] = time.perf_counter() - started
-    return Result(trace.outputs, trace, verdict, program, package.machine, seconds)
+    return Result(trace.outputs, trace, verdict, program, package.machine, seconds, package.plan)
 
 
 def make_inputs(package: Package, seed: int) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
 from ..ir.files import write_text
+from ..ir.notebook.fragments import html_table, paragraph
 from .compilation import Compilation, Provenance
 from .convergence import Convergence
 from .cycles.breakdown import CycleBreakdown
@@ -27,6 +28,8 @@ FORMAT = 1
 
 WIDTH = 80
 """Columns of text, unless its reader has fewer."""
+_NOTEBOOK_OPERATORS = 8
+"""Operators that a notebook shows: those that lose most."""
 _TABLES_ALONE = "this report was read from JSON, which has tables alone; explain the .girih file again"
 _FORMATS = ("", ".txt", ".md", ".json", ".html")
 
@@ -73,6 +76,19 @@ class Report:
 
     def __str__(self) -> str:
         return self.screen()
+
+    def _repr_html_(self) -> str:
+        causes = [(row.title, row.cycles, f"{row.cycles / max(1, self.summary.cycles):.1%}") for row in self.waterfall]
+        causes.append(("= simulated", self.summary.cycles, "100.0%"))
+        ranked = sorted(self.operators, key=lambda row: -row.lost)[:_NOTEBOOK_OPERATORS]
+        losers = [
+            (row.name, row.segment, row.engine, round(row.run_cycles), round(row.lost), row.limit) for row in ranked
+        ]
+        return (
+            "".join(paragraph(sentence) for sentence in self.verdict)
+            + html_table(("cause", "cycles", "of the run"), causes)
+            + html_table(("operator", "segment", "engine", "cycles", "lost", "limited by"), losers)
+        )
 
     def screen(self, width: int = WIDTH) -> str:
         """What costs cycles and what to look at next, in lines of ``width`` columns; :attr:`tables` has the rest."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .box import Box
+from .notebook.fragments import html_table, paragraph
 
 
 @dataclass(frozen=True)
@@ -265,3 +266,17 @@ class Plan:
             f"plan ({self.strategy}) for {self.machine}: {len(self.segments)} segments, {len(self.steps)} steps, "
             f"{self.cycles_text}, at least {self.lower_bound_cycles:,}"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                index,
+                segment.ops[0],
+                segment.ops[-1],
+                len(segment.ops),
+                "x".join(f"{s.parts}@{s.dim}" for s in segment.instances) or "1",
+                "x".join(f"{s.parts}@{s.dim}" for s in segment.cores) or "1",
+            )
+            for index, segment in enumerate(self.segments)
+        ]
+        return paragraph(str(self)) + html_table(("segment", "from", "to", "operators", "instances", "cores"), rows)

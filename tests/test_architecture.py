@@ -36,6 +36,9 @@ DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "google": "on
 onnx brings google.protobuf along."""
 
 
+USER_EXTRAS = {"tables"}
+"""Optional dependencies that the package imports, in functions alone; the others are for working on it."""
+
 MOST_FILES = 14
 """Python files in a folder at most: what a reader takes in at a glance."""
 
@@ -188,6 +191,9 @@ def test_one_file_imports_the_constraint_solver() -> None:
 def test_every_library_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {requirement_name(line) for line in project["dependencies"]}
+    # What users can install on top; the code that needs it says so if it is missing.
+    extras = project["optional-dependencies"].items()
+    declared |= {requirement_name(line) for extra, lines in extras if extra in USER_EXTRAS for line in lines}
     wrong = [
         f"{place(path, line)} imports {name}"
         for path in package_sources()

@@ -7,12 +7,28 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from ...explain.export.formats import EXPORT_FORMATS, FORMATS, ExportFormat, companion, format_of, unknown_format
 from ...ir.errors import UsageError
 from .compiled_file import FILE, OUTPUT, complete_name, load_nouns
 from .output import columns, encodable, show
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+
+class _Format(click.ParamType):
+    """One of the formats, or an error that says which was probably meant."""
+
+    name = "format"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in FORMATS:
+            self.fail(unknown_format(value), param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 
 
 def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callable[[_F], _F]:
@@ -27,8 +43,9 @@ def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callabl
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["text", "json", "html"]),
-    help="Default: by the suffix of -o FILE, else text.",
+    type=_Format(),
+    help="text, json, html, or for other tools: perfetto, onnx (Netron), model-explorer, csv, parquet. Default: by the "
+    "suffix of -o FILE, else text.",
 )
 @OUTPUT
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -61,7 +78,10 @@ def explain_command(
     --operator, --tensor, --segment, --memory and --model tell all about what they name instead; each can be repeated,
     and the shell completes the names (see `girih completion`).
 
-    With -o FILE.html, a page with pictures, which any browser opens without a network.
+    With -o FILE.html, a page with pictures, which any browser opens without a network. Other formats are for other
+    tools: --format perfetto (a trace of a run in time alone), onnx (the network with metadata, for Netron), csv and
+    parquet (the operators), model-explorer (a graph, and node data beside it: FILE.cycles.json, FILE.lost.json and
+    FILE.segment.json).
 
     \b
     Examples:
@@ -69,6 +89,8 @@ def explain_command(
       girih explain resnet50.girih --tables | less
       girih explain resnet50.girih -o report.html
       girih explain resnet50.girih -o report.txt
+      girih explain resnet50.girih -o annotated.onnx
+      girih explain resnet50.girih --format model-explorer -o graph.json
       girih explain resnet50.girih --operator layer4.0.conv2 --memory LLB
       girih explain resnet50.girih --tensor fc.weight --model residency
       girih explain resnet50.girih --format json | jq .segments
@@ -79,12 +101,14 @@ def explain_command(
     from ..compile import rarely_collected
 
     check_places([output], [compiled])
-    by_suffix = {".json": "json", ".html": "html"}.get(output.suffix if output else "", "text")
-    kind = "json" if as_json else kind or by_suffix
+    kind = "json" if as_json else kind or format_of(output)
     subjects = Subjects(operators, tensors, segments, memories, models)
     if kind == "html" and (subjects or output is None):
         raise UsageError("a page has all of the report and goes to a file: girih explain FILE.girih -o report.html")
     click.get_current_context().with_resource(rarely_collected())
+    if export := EXPORT_FORMATS.get(kind):
+        _export(export, compiled, output, bool(subjects))
+        return
     if subjects:
         details = load_nouns(compiled).details(subjects)
         if output is not None:
@@ -107,3 +131,23 @@ def explain_command(
         click.echo(text)
     else:
         show(text, f"girih explain {compiled} -o FILE")
+
+
+def _export(export: ExportFormat, compiled: Path, output: Path | None, details: bool) -> None:
+    """Write the files of a format for another tool."""
+    from ...ir.files import check_places, written_whole
+    from ..compile import load
+
+    if details or output is None:
+        raise UsageError(
+            f"{export.name} has all of the network and goes to a file: "
+            f"girih explain FILE.girih --format {export.name} -o out{export.suffix}"
+        )
+    package = load(compiled) if export.network else load_nouns(compiled)
+    report = package.explain()
+    files = {companion(output, what): data for what, data in export.write(report, package.model).items()}
+    check_places(files, [compiled])
+    for place, data in files.items():
+        with written_whole(place) as file:
+            file.write(data)
+        click.echo(f"{place}: written")

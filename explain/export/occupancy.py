@@ -43,7 +43,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class _Execution:
+class TimedInstruction:
     """An instruction that came to its end. Its engine worked from ``begin + issue`` to ``end``."""
 
     engine: Engine
@@ -63,20 +63,20 @@ def occupancy(program: Program, machine: Machine, trace: Trace) -> tuple[dict[Me
     return memories, {link: Steps(width, _means(rows, steps, width)) for link, rows in transfers.items()}
 
 
-def _executions(program: Program, trace: Trace, machine: Machine) -> Iterator[_Execution]:
+def executions(program: Program, trace: Trace, machine: Machine) -> Iterator[TimedInstruction]:
     """Everything but synchronisation that ended, queue by queue."""
     for queue, stream, begins, ends in zip(program.queues, program.streams, trace.start, trace.end, strict=True):
         engine = machine.engine[queue.engine]
         for instruction, begin, end in zip(stream, begins.tolist(), ends.tolist(), strict=True):
             if end >= 0 and instruction.row.kind != "sync":
-                yield _Execution(engine, queue.core, instruction, begin, end)
+                yield TimedInstruction(engine, queue.core, instruction, begin, end)
 
 
 def _transfers(program: Program, machine: Machine, trace: Trace) -> dict[str, list[tuple[int, int, int]]]:
     """For each link, (begin, end, bytes) of every transfer."""
     transfers: dict[str, list[tuple[int, int, int]]] = {link.name: [] for link in machine.links}
     costs = InstructionCosts(program, machine)
-    for execution in _executions(program, trace, machine):
+    for execution in executions(program, trace, machine):
         if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
             begin = execution.begin + execution.engine.issue
             for link, count in costs.cost(execution.engine, execution.instruction).cost.links:
@@ -99,7 +99,7 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
 
     main += [(*_span(placed), 0, 0, True) for placed in program.constants]
     main += [(*_span(_tensor(port)), 0, 0, True) for port in program.inputs]
-    for execution in _executions(program, trace, machine):
+    for execution in executions(program, trace, machine):
         instruction, position = execution.instruction, execution.instruction.row.position
         for operand in operands(instruction.mnemonic, _without_addresses(instruction)):
             base, memory = int(instruction.values[position[f"{operand.name}.base"]]), machine.memories[operand.memory]
@@ -121,7 +121,7 @@ def _without_addresses(instruction: Instruction) -> tuple[int | float, ...]:
     return tuple(values)
 
 
-def _owners(machine: Machine, execution: _Execution, operand: Strided) -> Sequence[int | None]:
+def _owners(machine: Machine, execution: TimedInstruction, operand: Strided) -> Sequence[int | None]:
     """The cores in whose memory the operand is."""
     if machine.memories[operand.memory].scope != "core":
         return (None,)

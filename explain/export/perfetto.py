@@ -2,7 +2,9 @@
 
 One process for each core, and process 0 for the cluster, with a track for each engine. On a track, the instructions of
 one operator lie within a slice of that operator; arrows lead from the last instruction that a wait waits for to the
-first one behind the wait; memories and links have counters. A microsecond of the viewer is a cycle.
+first one behind the wait; memories have counters. A process has the links, with a slice for each operator while its
+transfers are in flight and a counter of bytes a cycle; another, above all, what the plan predicted of each slot. A
+microsecond of the viewer is a cycle.
 """
 
 from __future__ import annotations
@@ -13,21 +15,32 @@ from itertools import groupby
 from typing import Any
 
 from ...ir.machine import Machine
+from ...ir.plan import Plan
 from ...ir.program import Program
 from ...ir.trace import Trace
-from .occupancy import Steps, occupancy
+from ..cycles.instruction_costs import InstructionCosts
+from .occupancy import Steps, executions, occupancy
+from .spans import Span, lanes, merged
 
 Event = dict[str, Any]
 
+PREDICTION = 100_000
+"""The process of what the plan predicted; machines have fewer cores."""
+LINKS = 100_001
+"""The process of links."""
 
-def chrome_trace(program: Program, machine: Machine, trace: Trace) -> dict[str, Any]:
-    """The JSON object that such viewers open."""
+
+def chrome_trace(program: Program, machine: Machine, trace: Trace, plan: Plan | None = None) -> dict[str, Any]:
+    """The JSON object that such viewers open; with ``plan`` it has the prediction, too."""
     events = [*_names(program), *_slices(program, trace), *_arrows(program, trace)]
+    events += _links(program, machine, trace)
+    if plan is not None and plan.predictions:
+        events += _prediction(plan)
     memories, links = occupancy(program, machine, trace)
     for (memory, core), steps in memories.items():
         events += _counter(_process(core), f"{memory} occupied", "bytes", steps)
     for link, steps in links.items():
-        events += _counter(0, f"{link} link", "bytes a cycle", steps)
+        events += _counter(LINKS, f"{link} link", "bytes a cycle", steps)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
@@ -98,3 +111,58 @@ def _counter(process: int, name: str, unit: str, steps: Steps) -> Iterator[Event
             yield {"ph": "C", "pid": process, "ts": number * steps.width, "name": name, "args": {unit: value}}
         before = value
     yield {"ph": "C", "pid": process, "ts": len(steps.values) * steps.width, "name": name, "args": {unit: 0}}
+
+
+def _process_name(process: int, name: str, sort_index: int) -> Iterator[Event]:
+    yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
+    yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": sort_index}}
+
+
+def _thread_name(process: int, thread: int, name: str) -> Iterator[Event]:
+    yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": name}}
+    yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
+
+
+def _links(program: Program, machine: Machine, trace: Trace) -> Iterator[Event]:
+    """On each link, a slice of an operator while transfers for it are in flight; those at once lie in several rows."""
+    costs = InstructionCosts(program, machine)
+    transfers: list[dict[int, list[Span[int]]]] = [{} for _ in machine.links]
+    for execution in executions(program, trace, machine):
+        if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
+            begin = execution.begin + execution.engine.issue
+            for link, count in costs.cost(execution.engine, execution.instruction).cost.links:
+                transfers[link].setdefault(execution.instruction.op, []).append((begin, execution.end, count))
+    yield from _process_name(LINKS, "links", 0)
+    thread = 0
+    for link, by_op in zip(machine.links, transfers, strict=True):
+        spans = [(begin, end, (op, counts)) for op in sorted(by_op) for begin, end, counts in merged(by_op[op])]
+        rows, first, used = lanes(spans), thread, 0
+        for row, (begin, end, (op, counts)) in rows:
+            used = max(used, row + 1)
+            known = program.ops[op] if op < len(program.ops) else None
+            yield {
+                "ph": "X",
+                "pid": LINKS,
+                "tid": first + row,
+                "ts": begin,
+                "dur": end - begin,
+                "cat": "link",
+                "name": known.name if known else "?",
+                "args": {"bytes": sum(counts), "transfers": len(counts)},
+            }
+        for row in range(used):
+            yield from _thread_name(LINKS, first + row, f"{link.name} {row + 1}" if row else link.name)
+        thread += max(1, used)
+
+
+def _prediction(plan: Plan) -> Iterator[Event]:
+    """A slice for each slot, when the plan expected it to compute on the busiest core."""
+    yield from _process_name(PREDICTION, "predicted", -1)
+    used = 0
+    for row, (begin, end, (step, op)) in lanes([(p.start, p.stop, (p.step, p.op)) for p in plan.predictions]):
+        used = max(used, row + 1)
+        where = {"segment": plan.steps[step].segment, "instance": plan.steps[step].instance, "step": step}
+        track = {"ph": "X", "pid": PREDICTION, "tid": row, "cat": "prediction"}
+        yield {**track, "ts": begin, "dur": end - begin, "name": op, "args": where}
+    for row in range(used):
+        yield from _thread_name(PREDICTION, row, f"slots {row + 1}" if row else "slots")

@@ -13,12 +13,15 @@ import pytest
 from benchmarks.calibration.layers import Layer
 from benchmarks.calibration.programs import layer_program
 from girih.explain.export.occupancy import occupancy
-from girih.explain.export.perfetto import chrome_trace
+from girih.explain.export.perfetto import LINKS, PREDICTION, chrome_trace
+from girih.explain.export.spans import lanes, merged
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.ir.plan import Prediction
 from girih.ir.program import Program, ProgramOp
 from girih.ir.trace import Trace
 from girih.simulator import simulate
+from tests.support.compiled import compiled_residual
 from tests.support.simulator.programs import TINY, add, move, program, wait
 
 STCP920 = load_machine("stcp920")
@@ -57,13 +60,18 @@ def shown(name: str) -> tuple[Program, Machine, Trace, list[dict[str, Any]]]:
     return net, machine, trace, json.loads(text)["traceEvents"]
 
 
+def of_engines(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [e for e in events if e["pid"] not in (LINKS, PREDICTION)]
+
+
 def slices(events: list[dict[str, Any]], *, operators: bool) -> list[dict[str, Any]]:
-    return [e for e in events if e["ph"] == "X" and (e["cat"] == "operator") == operators]
+    return [e for e in of_engines(events) if e["ph"] == "X" and (e["cat"] == "operator") == operators]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_engine_of_every_core_has_a_track(name: str) -> None:
     net, _, _, events = shown(name)
+    events = of_engines(events)
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert len(tracks) == len(net.queues)
@@ -78,7 +86,7 @@ def test_every_engine_of_every_core_has_a_track(name: str) -> None:
 def test_instructions_lie_within_operators_and_beside_one_another(name: str) -> None:
     net, _, _, events = shown(name)
     for track in range(len(net.queues)):
-        own = [e for e in events if e["ph"] == "X" and e["tid"] == track]
+        own = [e for e in of_engines(events) if e["ph"] == "X" and e["tid"] == track]
         open_: list[int] = []
         # An outer slice comes before what is in it, also where both begin at once.
         for event in own:
@@ -187,3 +195,41 @@ def test_what_is_written_is_occupied_until_it_is_read() -> None:
     # Core 1 never reads its copy; core 0 reads it twice, and writes a result that MTO0 fetches.
     assert memories["L1", 1].values.max() == 256
     assert memories["L1", 0].values.max() == 512
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_slices_of_links_carry_the_bytes_that_are_counted_and_never_overlap(name: str) -> None:
+    _, machine, trace, events = shown(name)
+    threads = {e["tid"]: e["args"]["name"] for e in events if e["pid"] == LINKS and e["name"] == "thread_name"}
+    moved: Counter[str] = Counter()
+    end: dict[int, int] = {}
+    for event in (e for e in events if e["ph"] == "X" and e["pid"] == LINKS):
+        moved[threads[event["tid"]].split()[0]] += event["args"]["bytes"]
+        assert event["ts"] >= end.get(event["tid"], 0)
+        end[event["tid"]] = event["ts"] + event["dur"]
+    assert dict(moved) == {
+        link.name: count for link in machine.links if (count := trace.counters[f"{link.name}_link_byte"])
+    }
+
+
+def test_the_prediction_is_a_process_of_its_own_above_all() -> None:
+    package = compiled_residual()
+    trace = simulate(package.program, package.machine, {}, {}, data=False)
+    slots = package.plan.slots
+    predictions = tuple(Prediction(step, op, 10 * n, 10 * n + 15) for n, (step, op) in enumerate(slots))
+    plan = replace(package.plan, predictions=predictions)
+    events = chrome_trace(package.program, package.machine, trace, plan)["traceEvents"]
+    own = [e for e in events if e["pid"] == PREDICTION]
+    slices_ = [e for e in own if e["ph"] == "X"]
+    assert [(e["args"]["step"], e["name"], e["ts"], e["dur"]) for e in slices_] == [
+        (p.step, p.op, p.start, 15) for p in predictions
+    ]
+    assert {e["tid"] for e in slices_} == {0, 1}
+    indices = {e["pid"]: e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"}
+    assert indices[PREDICTION] == min(indices.values())
+
+
+def test_lanes_and_merging() -> None:
+    spans = [(0, 4, "a"), (2, 6, "b"), (4, 5, "c"), (6, 7, "d")]
+    assert [(row, what) for row, (_, _, what) in lanes(spans)] == [(0, "a"), (1, "b"), (0, "c"), (0, "d")]
+    assert merged([(5, 6, 1), (0, 2, 2), (2, 3, 3)]) == [(0, 3, (2, 3)), (5, 6, (1,))]

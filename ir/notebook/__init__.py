@@ -1,0 +1,1 @@
+"""How nouns look in notebooks."""

@@ -1,0 +1,60 @@
+"""``girih explain --format``: files for other tools, and what is said where there are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from girih.api.cli import app as cli
+from tests.support.compiled import compiled_residual
+
+
+def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as exit:
+        cli.main([str(w) for w in words])
+    assert isinstance(exit.value.code, int)
+    out, err = capfd.readouterr()
+    return exit.value.code, out, err
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Path:
+    compiled_residual().save(tmp_path / "net.girih")
+    return tmp_path / "net.girih"
+
+
+def test_the_suffix_tells_the_format(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    code, out, _ = girih(capfd, "explain", compiled, "-o", tmp_path / "operators.csv")
+    assert code == 0 and f"{tmp_path / 'operators.csv'}: written" in out
+    assert (tmp_path / "operators.csv").read_text().startswith("operator,")
+
+
+def test_perfetto(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    code, _, _ = girih(capfd, "explain", compiled, "--format", "perfetto", "-o", tmp_path / "trace.json")
+    assert code == 0 and json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_node_data_lie_beside_the_graph(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    code, out, _ = girih(capfd, "explain", compiled, "--format", "model-explorer", "-o", tmp_path / "g.json")
+    names = ("g.json", "g.cycles.json", "g.lost.json", "g.segment.json")
+    assert code == 0 and out.splitlines() == [f"{tmp_path / name}: written" for name in names]
+    assert all(json.loads((tmp_path / name).read_text()) for name in names)
+
+
+def test_a_near_miss_is_suggested(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, _, err = girih(capfd, "explain", compiled, "--format", "perfeto")
+    assert code == 2 and "did you mean perfetto?" in err
+
+
+def test_other_tools_need_a_file_and_all_of_the_network(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, _, err = girih(capfd, "explain", compiled, "--format", "csv")
+    assert code == 2 and "-o out.csv" in err
+    code, _, err = girih(capfd, "explain", compiled, "--format", "csv", "-o", "x.csv", "--memory", "LLB")
+    assert code == 2 and "all of the network" in err
+
+
+def test_what_is_read_is_not_replaced(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
+    code, _, err = girih(capfd, "explain", compiled, "--format", "csv", "-o", compiled)
+    assert code == 2 and "which is read" in err
