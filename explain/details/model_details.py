@@ -21,6 +21,7 @@ class ModelRunRow:
     objective: float | None
     bound: float | None
     gap: float | None
+    unit: str
     work: float
     note: str
     plan: float | None
@@ -55,7 +56,7 @@ def model_details(compilation: Compilation, name: str) -> ModelDetails:
         work += run.deterministic_seconds
         plan = next((r.objective for r in log.runs[number + 1 :] if r.model == WHOLE_PLAN), None)
         distance = gap(run.objective, run.bound)
-        rows.append(ModelRunRow(run.status, run.objective, run.bound, distance, work, run.note, plan))
+        rows.append(ModelRunRow(run.status, run.objective, run.bound, distance, run.unit, work, run.note, plan))
     cuts = tuple(note for note in row.notes if note.startswith("cut"))
     curves = tuple(curve for curve in convergence(log) if curve.model == name)
     return ModelDetails(name, formulation(name), row, tuple(rows), curves, cuts, _meaning(row, log.more_time_helps))

@@ -8,6 +8,8 @@ from ...units import plural, share, size
 from ..memory_details import BufferRow, MemoryDetails
 from .tables import count, pairs, table, title
 
+_FULL = 0.85
+"""A memory of which this share is in use counts as full."""
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
 
@@ -26,6 +28,10 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
         ("when", f"at cycle {count(memory.cycle)} of the prediction"),
         ("highest", f"{memory.extent:,}: end of the last buffer; what lies between is lost to fragmentation"),
     ]
+    if memory.peak > _FULL * memory.capacity:
+        rows.append(("means", "it may limit the plan: try more of it, a smaller batch or --precision fp16"))
+    else:
+        rows.append(("means", "it has room left even at its peak, so that it is hardly what limits the plan"))
     if memory.conflicts is not None:
         rows.append(("conflicts", f"{count(memory.conflicts)} cycles lost at banks in the run, all engines added up"))
     lines = [*title(f"Memory {memory.name}", width), *pairs(rows, width)]
@@ -40,11 +46,14 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
         (b.name, b.use, size(b.bytes), share(b.bytes, memory.peak), f"{b.address:#x}", _steps(b), b.until[0])
         for b in memory.filling
     ]
-    return [*lines, *table("buffer|use|size|of peak|address|steps|last used by", cells, width)]
+    heads = "buffer|use|size|of peak|address|steps|last used by"
+    if all(b.use == "data" for b in memory.filling):
+        heads, cells = heads.replace("use|", ""), [(name, *others) for name, _, *others in cells]
+    return [*lines, *table(heads, cells, width)]
 
 
 def _steps(b: BufferRow) -> str:
-    return f"{b.since[1]} to {b.until[1]}"
+    return f"{b.since[1]} to {b.until[1]}" if b.since[1] != b.until[1] else str(b.since[1])
 
 
 def profile_text(profile: Sequence[int], capacity: int, period: float, width: int) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...convergence import Convergence
 from ...model_answers import gap
 from ...units import plural
-from ..model_details import ModelDetails
-from .tables import count, pairs, paragraph, table, title
+from ..model_details import ModelDetails, ModelRunRow
+from .tables import count, entries, pairs, paragraph, table, title
 
 _MOST_POINTS = 12
 """Points of a curve in the text, evenly chosen."""
@@ -35,16 +35,16 @@ def model_text(model: ModelDetails, width: int) -> list[str]:
     lines = [*title(f"Model {model.name}", width), *pairs(rows, width)]
     if model.runs:
         lines += title(
-            f"Runs in order: objective and bound in {unit}; work: seconds of search so far, without a "
+            f"Runs in order: objective and bound in {unit} or as noted; work: seconds of search so far, without a "
             "clock; plan: predicted cycles of the plan with this answer",
             width,
         )
         last = model.runs[-_MOST_RUNS:]
         cells = [
-            (r.status, count(r.objective), count(r.bound), _share(r.gap), f"{r.work:.2f}", count(r.plan), r.note)
+            (count(r.objective), count(r.bound), _share(r.gap), f"{r.work:.2f}", count(r.plan), _note(r, row.unit))
             for r in last
         ]
-        lines += table("status|objective|bound|gap|work|plan|note", cells, width)
+        lines += entries("objective|bound|gap|work|plan|status", cells, width)
         if len(last) < len(model.runs):
             lines += paragraph(f"and {len(model.runs) - len(last)} before them; --json has them all", width)
     for curve in model.convergence:
@@ -72,8 +72,13 @@ def _convergence(curve: Convergence, width: int) -> list[str]:
     step = -(-len(points) // _MOST_POINTS)
     shown = [*points[:-1:step], points[-1]]
     cells = [(f"{p.work:.2f}", count(p.incumbent), count(p.bound), _share(gap(p.incumbent, p.bound))) for p in shown]
-    lines = title(f"Convergence of run {last}, in {curve.unit}; work: of all models since the compilation began", width)
+    lines = title(f"Convergence of the last search, in {curve.unit}; work: of all models since the beginning", width)
     return [*lines, *table("work|incumbent|bound|gap", cells, width)]
+
+
+def _note(run: ModelRunRow, unit: str) -> str:
+    other = f"in {run.unit}" if run.unit != unit and run.objective is not None else ""
+    return ", ".join(part for part in (run.status, run.note, other) if part)
 
 
 def _share(value: float | None) -> str:

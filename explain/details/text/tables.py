@@ -10,6 +10,8 @@ from ...units import plural, printable
 INDENT = "  "
 _LEAST_COLUMNS = 20
 """Whatever is said of a terminal, it has so many columns."""
+_LEAST_TEXT = 16
+"""Columns that a column of text keeps, at least."""
 _LEAST_NAME = 12
 """Columns that a column of names keeps, at least."""
 
@@ -50,7 +52,7 @@ def table(heads: str, rows: Sequence[Sequence[object]], width: int, indent: str 
         least = 0 if longest is None else max(_LEAST_NAME, len(names[longest]))
         if longest is None or widths[longest] <= least:
             return _lists(names, cells, width)
-        widths[longest] = max(least, widths[longest] - (sum(widths) - room))
+        widths[longest] -= 1
 
     def line(row: Sequence[str]) -> str:
         shown = [shortened(cell, w) for cell, w in zip(row, widths, strict=True)]
@@ -65,8 +67,8 @@ def entries(heads: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
     *names, last = heads.split("|")
     widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
     margin = INDENT + " " * (sum(widths) + 2 * len(widths))
-    if len(margin) > width // 2:
-        return [line for *cells, text in rows for line in paragraph(f"{', '.join(cells)}: {text}", width, INDENT)]
+    if len(margin) > width - _LEAST_TEXT:
+        return _lists([last, *names], [(text, *cells) for *cells, text in rows], width)
     lines = [f"{INDENT}{'  '.join(n.rjust(w) for n, w in zip(names, widths, strict=True))}  {last}"]
     for *cells, text in rows:
         numbers = "  ".join(cell.rjust(w) for cell, w in zip(cells, widths, strict=True))
