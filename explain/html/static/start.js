@@ -25,5 +25,6 @@
   // Sections have their height only now.
   const target = /^#[a-z]+$/.test(location.hash) && document.querySelector(location.hash);
   if (target) target.scrollIntoView();
+  page.drawn = performance.now();
   document.documentElement.dataset.ready = 'true';
 })();
