@@ -74,6 +74,8 @@
     }
   }
 
+  page.plots = new Map();
+
   page.plot = async (parent, options) => {
     const zoomed = options.zoom ?? 'xy';
     const frame = element('div', { class: 'plot-frame', tabindex: '0', role: 'img', 'aria-label': options.label });
@@ -81,6 +83,7 @@
     const tip = element('div', { class: 'plot-tip', hidden: true });
     const box = element('div', { class: 'plot' }, frame, tip);
     parent.append(box);
+    const section = parent.closest('section.view');
 
     const scale = (axis) => (axis.log ? 'log' : 'linear');
     const figure = Bokeh.Plotting.figure({
@@ -272,6 +275,8 @@
         ),
       );
     }
+    // By section, the first of each: for tests, and for those who look into a page.
+    if (section && !page.plots.has(section.id)) page.plots.set(section.id, plot);
     return plot;
   };
 })();

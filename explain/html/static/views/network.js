@@ -139,6 +139,7 @@ girih.view('network', async (section, data, page) => {
     });
     chosen.data = marked;
   });
+  page.networkPlace = (index) => plot.screen(x[index], y[index]);
   const at = (place) => {
     for (let i = 0; i < count; i++) if (Math.abs(x[i] - place.x) <= bw / 2 && Math.abs(y[i] - place.y) <= bh / 2) return page.operators[i];
     return null;
