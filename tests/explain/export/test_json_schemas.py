@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +108,24 @@ def test_every_key_of_a_machine_file_is_described() -> None:
 def test_a_report_of_another_format_is_another_schema() -> None:
     example = EXAMPLES["report"]()
     assert not validator("report").is_valid({**example, "format": example["format"] + 1})
+
+
+TAPLO = Path(sys.executable).with_name("taplo")
+
+
+@pytest.mark.skipif(not TAPLO.exists(), reason="taplo is not installed")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("", ""), ""),
+        (("\ncores = 2", "\ncores = 'two'"), '"two" is not of type "integer"'),
+        (("\nclusters = 2", ""), '"clusters" is a required property'),
+        (('\nrole = "local"', '\nrole = "lokal"'), '"lokal" is not one of'),
+    ],
+)
+def test_editors_find_the_schema_by_the_first_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(with_schema(machine_text("tiny")).replace(*change, 1), encoding="utf-8")
+    done = subprocess.run([TAPLO, "lint", "--colors", "never", mine], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (not message)
+    assert message in done.stderr
