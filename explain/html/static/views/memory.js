@@ -52,7 +52,9 @@ girih.view('memory', async (section, data, page) => {
     const banks = map + MAP + 12;
     // What is never used at the top is left out where it would be most of the picture.
     const most = memory.role === 'main' ? memory.extent : memory.extent < 0.7 * memory.capacity ? memory.extent * 1.1 : memory.capacity;
-    return { map, banks, height: banks + memory.banks * bankHeight(memory) + 2, y: (address) => map + MAP * (1 - address / Math.max(1, most)), most };
+    // Bank 0 is below, as address 0 is.
+    const bank = (number) => banks + (memory.banks - 1 - number) * bankHeight(memory);
+    return { map, banks, bank, height: banks + memory.banks * bankHeight(memory) + 2, y: (address) => map + MAP * (1 - address / Math.max(1, most)), most };
   };
   let place = geometry();
   const ticks = () => {
@@ -62,7 +64,7 @@ girih.view('memory', async (section, data, page) => {
     const height = bankHeight(state.memory);
     const { banks } = state.memory;
     if (banks === 1) rows.push([place.banks + height / 2, 'load']);
-    else for (const bank of banks > 8 ? [0, banks - 1] : [...Array(banks).keys()]) rows.push([place.banks + (bank + 0.5) * height, `bank ${bank}`]);
+    else for (const bank of banks > 8 ? [0, banks - 1] : [...Array(banks).keys()]) rows.push([place.bank(bank) + height / 2, `bank ${bank}`]);
     return rows;
   };
   let labels = ticks();
@@ -209,15 +211,15 @@ girih.view('memory', async (section, data, page) => {
     // Banks.
     const tall = bankHeight(memory);
     for (let bank = 0; bank < memory.banks; bank++) {
-      const y = (place.banks + bank * tall) * vertical;
+      const y = place.bank(bank) * vertical;
       context.fillStyle = card;
       context.fillRect(0, y, w, (tall - 1) * vertical);
       const first = Math.max(0, Math.floor((x0 / data.cycles) * data.bins));
       for (let bin = first; bin < data.bins && (bin * data.cycles) / data.bins < x1; bin++) {
         const [load, overload] = memory.load(state.core, bank, bin);
         if (!load && !overload) continue;
-        const a = Math.floor(at((bin * data.cycles) / data.bins));
-        const b = Math.ceil(at(((bin + 1) * data.cycles) / data.bins));
+        const a = Math.round(at((bin * data.cycles) / data.bins));
+        const b = Math.max(a + 1, Math.round(at(((bin + 1) * data.cycles) / data.bins)));
         context.globalAlpha = 0.06 + 0.94 * Math.min(1, load);
         context.fillStyle = warn;
         context.fillRect(a, y, b - a, (tall - 1) * vertical);
@@ -288,7 +290,7 @@ girih.view('memory', async (section, data, page) => {
   };
   plot.hover((at) => {
     if (at.y >= place.banks) {
-      const bank = Math.min(state.memory.banks - 1, Math.floor((at.y - place.banks) / bankHeight(state.memory)));
+      const bank = Math.max(0, state.memory.banks - 1 - Math.floor((at.y - place.banks) / bankHeight(state.memory)));
       const bin = Math.max(0, Math.min(data.bins - 1, Math.floor((at.x / data.cycles) * data.bins)));
       const [load, overload] = state.memory.load(state.core, bank, bin);
       const width = data.cycles / data.bins;
@@ -354,7 +356,7 @@ girih.view('memory', async (section, data, page) => {
       at ? ` at ${at.operator}, step ${at.step}, segment ${at.segment}.` : '.',
       ` That counts slots; in the run, which overlaps them, at most ${format.number(best.bytes)} B were in use at once${memory.scope === 'core' ? ` on core ${state.core}` : ''}, in cycle ${format.number(best.time)}.`,
       ` ${conflict ? `Engines lost ${format.plural(conflict, 'cycle')} because they met at a bank${memory.scope === 'core' ? ', all cores added up' : ''}.` : 'No engine lost a cycle at its banks.'}`,
-      ` ▼ fetched from main memory, ▲ stored there; hatched: a circular buffer.`);
+      ` ▼ fetched from main memory (pale until all of it is there), ▲ stored there; hatched: a circular buffer.`);
     const tensors = new Map();
     for (const buffer of peak.buffers) {
       const name = buffers.name[buffer];
@@ -370,12 +372,13 @@ girih.view('memory', async (section, data, page) => {
       cell(format.number(bytes), 'number'), cell(format.percent(bytes, memory.capacity), 'number'),
       cell(format.number(count), 'number'), cell(`0x${buffers.address[buffer].toString(16)}`, 'number')));
     if (rest) rows.push(element('tr', {}, cell(format.plural(all.length - 10, 'smaller one')), cell(''), cell(format.number(rest), 'number'), cell(format.percent(rest, memory.capacity), 'number'), cell(''), cell('')));
+    const shares = peak.buffers.reduce((sum, buffer) => sum + buffers.bytes[buffer], 0) > peak.bytes;
     const titles = ['Tensor', 'Role', 'Bytes', 'Of the memory', 'Buffers', 'Address of the first'];
     const head = element('tr', {}, titles.map((title, n) => element('th', { scope: 'col', class: n > 1 ? 'number' : null }, title)));
     below.replaceChildren(
       ...(state.chosen >= 0 ? [element('div', { class: 'timeline-detail' }, describe(state.chosen))] : []),
       element('div', { class: 'memory-table' }, element('table', {},
-        element('caption', {}, `What fills ${memory.name} at its peak, the largest first`),
+        element('caption', {}, `What fills ${memory.name} at its peak, the largest first${shares ? '; what shares addresses counts once in the peak' : ''}`),
         element('thead', {}, head), element('tbody', {}, rows))));
   };
   const jump = (buffer) => {
