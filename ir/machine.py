@@ -15,6 +15,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 Scope = Literal["chip", "cluster", "core"]
+
+_CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host"]})
+"""For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
 Role = Literal["main", "shared", "local", "weights", "accumulator"]
 
 
@@ -57,7 +60,7 @@ class Engine:
     name: Annotated[str, Meta(description="How reports and queues call it; a core's number follows.")]
     scope: Annotated[Scope, Meta(description="What has one of it: each cluster, or each core.")]
     classes: Annotated[
-        tuple[str, ...],
+        tuple[Annotated[str, _CLASS], ...],
         Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host."),
     ]
     reads: Annotated[tuple[str, ...], Meta(description="Names of the memories that it reads.")]

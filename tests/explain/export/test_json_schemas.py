@@ -16,6 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from girih.explain.export.json_schemas import KINDS, schema_text
+from girih.ir.checks.check_machine import CLASSES
 from girih.ir.codec import to_json
 from girih.ir.load_machine import load_machine, machine_names, machine_text, parse_machine
 from girih.ir.schemas.shipped import DIRECTIVE, SCHEMA_NAMES, SchemaName, schema_path, with_schema
@@ -108,6 +109,11 @@ def test_every_key_of_a_machine_file_is_described() -> None:
 def test_a_report_of_another_format_is_another_schema() -> None:
     example = EXAMPLES["report"]()
     assert not validator("report").is_valid({**example, "format": example["format"] + 1})
+
+
+def test_the_schema_knows_the_instruction_classes() -> None:
+    engine = validator("machine").schema["$defs"]["Engine"]
+    assert set(engine["properties"]["classes"]["items"]["enum"]) == set(CLASSES)
 
 
 TAPLO = Path(sys.executable).with_name("taplo")
