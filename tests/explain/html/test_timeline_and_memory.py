@@ -165,14 +165,14 @@ def test_pressing_an_instruction_selects_its_operator(files: Any) -> None:
     with opened(files("residual")) as tab:
         tab.click("#timeline >> text=Show all")
         row = int((columns.end - columns.start).argmax())
+        tab.evaluate("(row) => girih.page.timeline.focus(row, true)", row)
+        tab.evaluate("() => girih.page.timeline.plot.frame.scrollIntoView({ block: 'center', behavior: 'instant' })")
+        tab.wait_for_timeout(300)
         x, y = tab.evaluate(
             """(row) => {
-              const { plot, run } = girih.page.timeline;
-              plot.frame.scrollIntoView();
-              girih.page.timeline.focus(row, true);
-              const frame = plot.frame.getBoundingClientRect();
-              const place = girih.page.timeline.place(row);
-              return [frame.left + place[0], frame.top + place[1]];
+              const { left, top } = girih.page.timeline.plot.frame.getBoundingClientRect();
+              const [x, y] = girih.page.timeline.place(row);
+              return [left + x, top + y];
             }""",
             row,
         )
