@@ -73,6 +73,10 @@
       }
       return made;
     };
+    const isSelected = (row) => {
+      const subject = page.selection && options.subject && options.subject(row);
+      return Boolean(subject) && page.isSelected(subject.kind, subject.name);
+    };
     const mark = () => {
       for (const tr of body.children) {
         const selected = tr.dataset.kind && page.isSelected(tr.dataset.kind, tr.dataset.name);
@@ -83,7 +87,10 @@
     const draw = () => {
       const found = rows.filter((row) => texts.get(row).includes(wanted));
       if (order.key !== null) found.sort((a, b) => (order.descending ? -compare(a, b) : compare(a, b)));
-      body.replaceChildren(...found.slice(0, shown).map(rowOf));
+      // What is selected is shown, even if it is further down.
+      const below = found.slice(shown).find(isSelected);
+      body.replaceChildren(...found.slice(0, shown).map(rowOf), ...(below ? [rowOf(below)] : []));
+      body.dataset.below = below ? 'true' : 'false';
       columns.forEach((column, i) => {
         if (column.key === order.key) heads[i].setAttribute('aria-sort', order.descending ? 'descending' : 'ascending');
         else heads[i].removeAttribute('aria-sort');
@@ -95,7 +102,11 @@
       mark();
     };
     draw();
-    page.onSelect(mark);
+    page.onSelect(() => {
+      const marked = page.selection && [...body.children].some((tr) => page.isSelected(tr.dataset.kind, tr.dataset.name));
+      const others = body.dataset.below === 'true' || (!marked && page.selection && rows.some(isSelected));
+      (others ? draw : mark)();
+    });
     return { draw };
   };
 

@@ -233,7 +233,7 @@ def test_a_click_on_the_network_selects(files: Any) -> None:
             "name": report("residual").operators[0].name,
         }
         for mode in ("engine", "cycles lost", "segment"):
-            tab.locator("#network").get_by_role("button", name=mode, exact=True).click()
+            tab.locator("#network .choices").get_by_role("button", name=mode, exact=True).click()
             assert tab.locator("#network .legend li").count() >= 1
 
 
@@ -252,19 +252,8 @@ def test_there_is_no_serious_fault_of_accessibility(files: Any, theme: str) -> N
 
 
 def test_a_network_of_ten_thousand_operators_opens(tmp_path: Path) -> None:
-    """The tables and the graph are of ten thousand operators, the run is that of a few."""
-    given = report("residual")
-    few = given.compilation
-    net = Net("large")
-    x = net.input("chain", 8)
-    for number in range(10_000):
-        x = net.elementwise(f"op{number}", "max", x, 0.0)
-    many = net.graph()
-    graph = replace(few.graph, ops=(*few.graph.ops, *many.ops), tensors=(*few.graph.tensors, *many.tensors))
-    rows = [replace(given.operators[0], name=op.name, segment=i // 50, lost=float(i)) for i, op in enumerate(many.ops)]
-    large = replace(given, operators=(*given.operators, *rows)).drawn_from(replace(few, graph=graph), page)
     path = tmp_path / "large.html"
-    large.save(path)
+    enlarged(10_000).save(path)
     assert path.stat().st_size < 5_000_000
     with opened(path) as tab:
         assert tab.evaluate("performance.now()") < 20_000
@@ -275,3 +264,29 @@ def test_a_network_of_ten_thousand_operators_opens(tmp_path: Path) -> None:
         assert tab.locator("#details h2").inner_text() == "op9876"
         tab.locator("#operators").get_by_role("button", name="lost", exact=True).click()
         assert tab.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_what_is_selected_is_in_its_table_however_long_that_is(tmp_path: Path) -> None:
+    enlarged(60).save(tmp_path / "longer.html")
+    with opened(tmp_path / "longer.html") as tab:
+        assert tab.locator("#operators tr[data-name=op2]").count() == 0
+        for name in ("op2", "op3"):
+            tab.evaluate("(name) => girih.page.select({kind: 'operator', name})", name)
+            assert tab.locator(f"#operators tr[data-name={name}][aria-current=true]").count() == 1
+        assert tab.locator("#operators tr[data-name=op2]").count() == 0
+        tab.evaluate("girih.page.select(null)")
+        assert tab.locator("#operators tr[aria-current]").count() == 0
+
+
+def enlarged(operators: int) -> Report:
+    """The graph and the tables have so many operators more, the later the more they lose; the run is that of a few."""
+    given = report("residual")
+    few = given.compilation
+    net = Net("large")
+    x = net.input("chain", 8)
+    for number in range(operators):
+        x = net.elementwise(f"op{number}", "max", x, 0.0)
+    many = net.graph()
+    graph = replace(few.graph, ops=(*few.graph.ops, *many.ops), tensors=(*few.graph.tensors, *many.tensors))
+    rows = [replace(given.operators[0], name=op.name, segment=i // 50, lost=float(i)) for i, op in enumerate(many.ops)]
+    return replace(given, operators=(*given.operators, *rows)).drawn_from(replace(few, graph=graph), page)

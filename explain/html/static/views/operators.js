@@ -3,7 +3,7 @@ girih.view('operators', (section, data, page) => {
   const { format } = page;
   const number = (key, title) => ({ key, title, numeric: true, show: (o) => format.number(Math.round(o[key])) });
   page.table(section, {
-    label: 'Operators', filter: 'Filter operators', rows: page.operators, most: 20, sort: { key: 'lost', descending: true },
+    label: 'Table of operators', filter: 'Filter operators', rows: page.operators, most: 20, sort: { key: 'lost', descending: true },
     subject: (o) => ({ kind: 'operator', name: o.name }),
     columns: [
       { key: 'name', title: 'operator', show: (o) => format.short(o.name, 34) },
