@@ -33,8 +33,8 @@ def roofline_view(report: Report, compilation: Compilation) -> View:
         "Each dot is an operator: to the right, more operations for each byte that it moves over the link; upwards,"
         " more operations a cycle; a larger dot takes more cycles. The lines are what engines and link can do at most,"
         " in one cluster; a multiply-accumulate is two operations, and both scales are logarithmic. A dot far below the"
-        " lines loses cycles; one above the slope was fetched ahead, while others ran; what moves nothing over the link is"
-        " at the right edge."
+        " lines loses cycles; one above the slope was fetched ahead, while others ran; what moves nothing over the link"
+        " is at the right edge."
     )
     return View("roofline", "Roofline", caption, data)
 
