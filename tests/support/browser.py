@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +31,38 @@ def opened(path: Path, *, width: int = 1280, theme: str = "light") -> Iterator[A
 
     Without a browser the test is skipped, or fails where the environment says GIRIH_BROWSER_TESTS=required.
     """
+    context = _browser().new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    page = context.new_page()
+    complaints: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: requests.append(request.url))
+    try:
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=true]", state="attached", timeout=60_000)
+        yield page
+        assert not complaints, complaints
+        assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {path.as_uri()}
+    finally:
+        context.close()
+
+
+def _browser() -> Any:
     required = os.environ.get("GIRIH_BROWSER_TESTS") == "required"
     playwright = (
         importlib.import_module("playwright.sync_api") if required else pytest.importorskip("playwright.sync_api")
     )
     if CHROMIUM is None:
         (pytest.fail if required else pytest.skip)("no Chromium is installed")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-        complaints: list[str] = []
-        requests: list[str] = []
-        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready=true]", state="attached", timeout=60_000)
-        yield page
-        assert not complaints, complaints
-        assert {url for url in requests if not url.startswith(("data:", "blob:"))} == {path.as_uri()}
-        browser.close()
+    return _launched(playwright.sync_playwright)
+
+
+@cache
+def _launched(sync_playwright: Any) -> Any:
+    """One browser for all tests of a process: to start it takes longer than most of them."""
+    driver = sync_playwright().start()
+    browser = driver.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+    atexit.register(lambda: (browser.close(), driver.stop()))
+    return browser
