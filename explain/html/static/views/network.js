@@ -156,7 +156,7 @@ girih.view('network', async (section, data, page) => {
   const holder = element('div', { class: 'below' }, element('h3', {}, 'Segments'));
   section.append(holder);
   page.table(holder, {
-    label: 'Segments',
+    label: 'Segments', most: 8,
     rows: page.segments.map((s) => ({ ...s, index: Number(s.name) })),
     subject: (s) => ({ kind: 'segment', name: s.name }),
     sort: { key: 'index', descending: false },
@@ -164,7 +164,7 @@ girih.view('network', async (section, data, page) => {
       { key: 'index', title: 'segment', show: (s) => s.name },
       { key: 'first', title: 'from', show: (s) => format.short(s.first, 26) }, { key: 'last', title: 'to', show: (s) => format.short(s.last, 26) },
       { key: 'operators', title: 'operators', numeric: true, show: (s) => format.number(s.operators) },
-      { key: 'instances', title: 'instances' }, { key: 'cores', title: 'cores' },
+      { key: 'instances', title: 'instances', whole: true }, { key: 'cores', title: 'cores', whole: true },
       { key: 'cycles', title: 'cycles, predicted', numeric: true, show: (s) => format.number(s.cycles) },
       { key: 'share', title: 'share', numeric: true, show: (s) => format.percent(s.share) },
       { key: 'waits', title: 'waits before', numeric: true, show: (s) => format.number(s.waits) },
