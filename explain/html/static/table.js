@@ -4,7 +4,8 @@
  *
  *     const table = page.table(element, {
  *       label: 'Operators',
- *       columns: [{key, title, numeric, whole, show: (row) => text or element}],   sorted by row[key]; `whole`: in one line
+ *       columns: [{key, title, numeric, whole, show: (row) => text or element}],   sorted by row[key]; `whole`: in one line,
+ *                                                          `prose`: wide enough for sentences
  *       rows, sort: {key, descending},
  *       filter: 'Filter operators',       the label of the filter, none without it; it looks in all texts of a row
  *       subject: (row) => ({kind, name}), what a row selects; its first cell is a button then
@@ -64,7 +65,7 @@
       const cells = columns.map((column, i) => {
         const content = column.show ? column.show(row) : String(row[column.key] ?? '–');
         const inner = i === 0 && subject ? page.link(subject, content) : content;
-        return element(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : null, class: column.numeric ? 'numeric' : column.whole || i === 0 ? 'whole' : null }, inner);
+        return element(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : null, class: column.numeric ? 'numeric' : column.whole || i === 0 ? 'whole' : column.prose ? 'prose' : null }, inner);
       });
       const made = element('tr', {}, cells);
       if (subject) {

@@ -31,6 +31,17 @@ def test_the_suffix_tells_the_format(capfd: pytest.CaptureFixture[str], compiled
     assert (tmp_path / "operators.csv").read_text().startswith("operator,")
 
 
+def test_a_page_goes_to_a_file(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
+    code, out, _ = girih(capfd, "explain", compiled, "-o", tmp_path / "report.html")
+    assert code == 0 and f"{tmp_path / 'report.html'}: written" in out
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>") and page.rstrip().endswith("</html>")
+    code, _, err = girih(capfd, "explain", compiled, "--format", "html")
+    assert code == 2 and "-o report.html" in err
+    code, _, err = girih(capfd, "explain", compiled, "-o", tmp_path / "one.html", "--memory", "LLB")
+    assert code == 2 and "all of the report" in err
+
+
 def test_perfetto(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:
     code, _, _ = girih(capfd, "explain", compiled, "--format", "perfetto", "-o", tmp_path / "trace.json")
     assert code == 0 and json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

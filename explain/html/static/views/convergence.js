@@ -65,8 +65,8 @@ girih.view('convergence', async (section, data, page) => {
     columns: [
       { key: 'name', title: 'model' }, { key: 'status', title: 'status' }, { key: 'objective', title: 'objective', numeric: true, show: (m) => format.number(m.objective) },
       { key: 'bound', title: 'bound', numeric: true, show: (m) => format.number(m.bound) }, { key: 'gap', title: 'gap', numeric: true, show: (m) => format.percent(m.gap) },
-      { key: 'unit', title: 'unit' }, { key: 'runs', title: 'runs', numeric: true, show: (m) => format.number(m.runs) },
-      { key: 'work', title: 'work, s', numeric: true, show: (m) => m.work.toFixed(2) }, { key: 'notes', title: 'notes', show: (m) => m.notes.slice(0, 2).join('; ') || '–' },
+      { key: 'unit', title: 'unit', prose: true }, { key: 'runs', title: 'runs', numeric: true, show: (m) => format.number(m.runs) },
+      { key: 'work', title: 'work, s', numeric: true, show: (m) => m.work.toFixed(2) }, { key: 'notes', title: 'notes', prose: true, show: (m) => m.notes.slice(0, 2).join('; ') || '–' },
     ],
   });
 });

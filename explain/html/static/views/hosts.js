@@ -6,6 +6,6 @@ girih.view('hosts', (section, data, page) => {
   }
   page.table(section, {
     label: 'Operators on the host', rows: data.rows, subject: (row) => ({ kind: 'operator', name: row.name }),
-    columns: [{ key: 'name', title: 'operator', show: (row) => page.format.short(row.name, 34) }, { key: 'origin', title: 'from' }, { key: 'reason', title: 'why' }],
+    columns: [{ key: 'name', title: 'operator', show: (row) => page.format.short(row.name, 34) }, { key: 'origin', title: 'from' }, { key: 'reason', title: 'why', prose: true }],
   });
 });

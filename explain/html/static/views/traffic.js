@@ -28,7 +28,7 @@ girih.view('traffic', (section, data, page) => {
       { key: 'name', title: 'tensor', show: (t) => format.short(t.name, 40) }, { key: 'kind', title: 'kind' },
       { key: 'bytes', title: 'size', numeric: true, show: (t) => format.bytes(t.bytes) }, { key: 'fetched', title: 'fetched', numeric: true, show: (t) => format.bytes(t.fetched) },
       { key: 'stored', title: 'stored', numeric: true, show: (t) => format.bytes(t.stored) }, { key: 'moved', title: 'moved', numeric: true, show: (t) => format.bytes(t.moved) },
-      { key: 'reason', title: 'why' },
+      { key: 'reason', title: 'why', prose: true },
     ],
   });
   const memories = element('div', { class: 'below' }, element('h3', {}, 'How full memories get'));
@@ -38,7 +38,7 @@ girih.view('traffic', (section, data, page) => {
     columns: [
       { key: 'name', title: 'memory' }, { key: 'role', title: 'role' }, { key: 'capacity', title: 'capacity', numeric: true, show: (m) => format.bytes(m.capacity) },
       { key: 'peak', title: 'peak', numeric: true, show: (m) => format.bytes(m.peak) }, { key: 'share', title: 'full', numeric: true, show: (m) => format.percent(m.share) },
-      { key: 'buffers', title: 'buffers', numeric: true, show: (m) => format.number(m.buffers) }, { key: 'at', title: 'peak at' },
+      { key: 'buffers', title: 'buffers', numeric: true, show: (m) => format.number(m.buffers) }, { key: 'at', title: 'peak at', prose: true },
     ],
   });
 });
