@@ -7,12 +7,14 @@
  * `section` is the empty element below the section's heading and caption, `data` what the Python side of the view sent
  * (arrays are typed arrays), and `page` is shared by all views; every other file here adds to it:
  *
- * - page.operators [{name, segment, engine, ...}], page.operator.get(name), page.tensors [{name, ...}]
+ * - page.operators, page.tensors, page.segments, page.memories: rows as in subjects.py;
+ *   page.operator.get(name), page.tensor.get(name)                            (start.js)
  * - page.select({kind: "operator" | "tensor" | "segment" | "memory", name}) or page.select(null); page.selection;
  *   page.onSelect(fn): fn(selection or null), also called once at once        (selection.js)
  * - page.theme "light" | "dark", page.onTheme(fn), page.colour("--accent")     (theme.js)
  * - page.format.number, .bytes, .percent, .short, ...                          (format.js)
  * - page.plot(element, options): a plot with keys and buttons                  (plot.js)
+ * - page.table(element, options): a table that is sorted and filtered; page.link({kind, name})   (table.js)
  * - page.element("p", {class: "quiet"}, "text", child, ...): a new element
  *
  * A view may return a promise: what follows waits for it.
