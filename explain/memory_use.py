@@ -122,8 +122,11 @@ def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]
 
 def _local_peak(plan: Plan, buffers: Sequence[LocalBuffer]) -> tuple[int, str]:
     best, place = 0, ""
+    by_segment: dict[int, list[LocalBuffer]] = {}
+    for buffer in buffers:
+        by_segment.setdefault(buffer.segment, []).append(buffer)
     for index, segment in enumerate(plan.segments):
-        peak, position = peak_of((*b.live, b.address, b.bytes) for b in buffers if b.segment == index)
+        peak, position = peak_of((*b.live, b.address, b.bytes) for b in by_segment.get(index, ()))
         if peak > best:
             name = segment.ops[min(max(position, 0), len(segment.ops) - 1)]
             best, place = peak, f"{name}, segment {index}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import cache
 
 from ...ir.graph import Graph
 from ...ir.isa.table import ROWS, Instruction
@@ -25,7 +27,8 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
     """
     main = next(i for i, m in enumerate(machine.memories) if m.role == "main")
     buffers = [b for b in plan.shared if b.memory == machine.memories[main].name]
-    order = {name: i for i, name in enumerate(op for segment in plan.segments for op in segment.ops)}
+    ops = [op for segment in plan.segments for op in segment.ops]
+    order = {name: i for i, name in enumerate(ops)}
     slots: dict[str, list[int]] = {}
     for slot, (_, op) in enumerate(plan.slots):
         slots.setdefault(op, []).append(slot)
@@ -40,12 +43,18 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
         for page in range(buffer.address // _PAGE, -(-(buffer.address + buffer.bytes) // _PAGE)):
             pages.setdefault(page, []).append(buffer)
 
+    @cache
+    def readers_of(tensor: str) -> list[int]:
+        """Positions, in the order of the plan, of the operators that read a tensor."""
+        return sorted(order[consumer.name] for consumer in graph.consumers[tensor])
+
     def find(address: int, marked: int) -> tuple[int, str]:
         op = program.ops[marked].name
         for buffer in pages.get(address // _PAGE, ()):
             if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op):
-                readers = [c.name for c in graph.consumers[buffer.tensor] if order[c.name] >= order[op]]
-                return (index[min(readers, key=order.__getitem__)] if readers else marked), buffer.tensor
+                readers = readers_of(buffer.tensor)
+                first = bisect_left(readers, order[op])
+                return (index[ops[readers[first]]] if first < len(readers) else marked), buffer.tensor
         return marked, ""
 
     read = {
