@@ -141,7 +141,9 @@ def _read_buffers(
     numbers = np.full(len(reads.row), -1, np.int64)
     latest = np.full(len(reads.row), -1, np.int64)
     ops, begin = columns.op[reads.row], columns.start[reads.row]
-    by_tensor = _by_tensor(buffers)
+    by_tensor = {tensor: np.array(group, np.int64) for tensor, group in _by_tensor(buffers).items()}
+    low = np.array([b.address for b in buffers], np.int64)
+    high = np.array([b.address + b.bytes for b in buffers], np.int64)
     # A local buffer is loaded by the operator with which its life begins, which may not be the one that reads it.
     loaded: dict[str, dict[str, None]] = {}
     for local in plan.local:
@@ -149,18 +151,30 @@ def _read_buffers(
     for op, mine in grouped(ops):
         node = graph.op[program.ops[op].name]
         for tensor in dict.fromkeys((*node.inputs, *node.outputs, *loaded.get(node.name, ()))):
-            for number in by_tensor.get(tensor, ()):
-                buffer = buffers[number]
-                if written[number] < 0:
+            candidates = by_tensor.get(tensor)
+            if candidates is None:
+                continue
+            first, last, since = low[candidates], high[candidates], written[candidates]
+            # The latest of all that were written before and hold the address; by reads or by buffers, what is less.
+            if len(mine) < len(candidates):
+                for row in mine.tolist():
+                    address = reads.low[row]
+                    fits = (first <= address) & (address < last) & (since >= 0) & (since < begin[row])
+                    at = int(np.argmax(np.where(fits, since, -1)))
+                    if fits[at] and since[at] > latest[row]:
+                        numbers[row], latest[row] = candidates[at], since[at]
+                continue
+            for at, number in enumerate(candidates.tolist()):
+                if since[at] < 0:
                     continue
                 fits = (
-                    (reads.low[mine] >= buffer.address)
-                    & (reads.low[mine] < buffer.address + buffer.bytes)
-                    & (written[number] < begin[mine])
-                    & (written[number] > latest[mine])
+                    (reads.low[mine] >= first[at])
+                    & (reads.low[mine] < last[at])
+                    & (since[at] < begin[mine])
+                    & (since[at] > latest[mine])
                 )
                 numbers[mine[fits]] = number
-                latest[mine[fits]] = written[number]
+                latest[mine[fits]] = since[at]
     return numbers
 
 
