@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TypeVar, cast
 
 import numpy as np
 
@@ -197,6 +198,26 @@ def _check_origin(name: str, expected: str, actual: str) -> None:
         )
 
 
+def _check_format(meta: bytes) -> None:
+    """Raise :class:`UsageError` unless ``meta.json`` says that the file has the format of this version.
+
+    Other formats may have other keys, so that nothing else is read before.
+    """
+    try:
+        content = json.loads(meta)
+    except ValueError as error:
+        raise UsageError("its meta.json is not JSON; compile the model again") from error
+    number = cast("dict[str, object]", content).get("format") if isinstance(content, dict) else None
+    if type(number) is not int:
+        raise UsageError("its meta.json does not say as a number which format it has; compile the model again")
+    if number > FORMAT:
+        raise UsageError(
+            f"its format is {number}, made by a newer Girih, and this one reads {FORMAT}: use that, or compile again"
+        )
+    if number < FORMAT:
+        raise UsageError(f"its format is {number}, this is version {FORMAT}; compile the model again")
+
+
 class _Writer:
     """Adds entries with a fixed time stamp, and remembers their digests."""
 
@@ -226,9 +247,12 @@ class _Reader:
         self._archive = archive
         if sum(info.compress_size for info in archive.infolist()) > size:
             raise UsageError("its entries claim more bytes than it has; compile the model again")
-        self.meta = from_json(self._entry("meta.json"), Meta)
-        if self.meta.format != FORMAT:
-            raise UsageError(f"its format is {self.meta.format}, this is version {FORMAT}; compile the model again")
+        content = self._entry("meta.json")
+        _check_format(content)
+        try:
+            self.meta = from_json(content, Meta)
+        except UsageError as error:
+            raise UsageError("its meta.json was changed or is damaged; compile the model again") from error
 
     def digest(self, name: str) -> str:
         """What meta.json says that it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import struct
 import threading
@@ -274,3 +275,24 @@ def test_a_file_of_another_version_says_what_to_do(tmp_path: Path, monkeypatch: 
         compiled_residual().save(tmp_path / "net.girih")
     with pytest.raises(UsageError, match="its format is 6, this is version 7; compile the model again"):
         load(tmp_path / "net.girih")
+
+
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"format": 99}, "its format is 99, made by a newer Girih, and this one reads 7: use that, or compile again"),
+        ({"format": 99, "versions": 1, "options": "others"}, "made by a newer Girih"),
+        ({"format": "x"}, r"its meta\.json does not say as a number which format it has; compile the model again"),
+        ({"format": True}, "does not say as a number"),
+        ({"format": container.FORMAT, "options": 1}, r"its meta\.json was changed or is damaged; compile the model"),
+        ([], "does not say as a number"),
+        (None, r"its meta\.json is not JSON; compile the model again"),
+    ],
+)
+def test_what_meta_says_is_explained_without_internals(tmp_path: Path, meta: object, message: str) -> None:
+    path = tmp_path / "net.girih"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("meta.json", b"\xff{" if meta is None else json.dumps(meta))
+    with pytest.raises(UsageError, match=message) as raised:
+        load(path)
+    assert "Meta" not in str(raised.value)
