@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .api.compile import load as load
     from .api.run import Result as Result
     from .explain.compare.comparison import Comparison as Comparison
+    from .explain.details.details import Details as Details
     from .explain.report import Report as Report
     from .ir.errors import CheckError as CheckError
     from .ir.errors import GirihError as GirihError
@@ -45,6 +46,7 @@ _FROM = {
     "Result": ".api.run",
     "Report": ".explain.report",
     "Comparison": ".explain.compare.comparison",
+    "Details": ".explain.details.details",
     "Progress": ".solver.options",
     "load_machine": ".ir.load_machine",
     "machine_names": ".ir.load_machine",

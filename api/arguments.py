@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex, cast
 
@@ -50,6 +50,17 @@ def named(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast("Mapping[object, Any]", value)):
         raise wrong_type(name, value, "a dictionary whose keys are names")
     return dict(cast("Mapping[str, Any]", value))
+
+
+def names(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]:
+    """A sequence of names, or also of whole numbers, as text; a text alone is none: it would be one of letters."""
+    wanted = "a list of numbers" if numbers else "a list of names"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise wrong_type(name, value, f"{wanted}, such as [{value!r}]" if isinstance(value, (str, int)) else wanted)
+    items = cast("Sequence[object]", value)
+    if not all(isinstance(item, str) or (numbers and isinstance(item, SupportsIndex)) for item in items):
+        raise wrong_type(name, value, wanted)
+    return tuple(item if isinstance(item, str) else str(whole(name, item)) for item in items)
 
 
 def wrong_type(name: str, value: object, wanted: str) -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,7 +28,7 @@ from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
-from .arguments import path, whole, wrong_type
+from .arguments import names, path, whole, wrong_type
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
 from .provenance import provenance
@@ -94,17 +94,55 @@ class Compiled(container.Package):
         return result
 
     def explain(self, trace: Trace | None = None) -> Report:
-        """Why the schedule looks as it does, and where the cycles of a run go: by default of one in time alone."""
-        if trace is None:
-            trace = run(self, None, check=False, seed=0, data=False).trace
-        return explain(self.compilation(trace))
+        """Why the schedule looks as it does, and where the cycles of a run go: by default of one in time alone.
 
-    def details(self, subjects: Subjects, trace: Trace | None = None) -> Details:
-        """All about some operators, tensors, segments, memories and models; :class:`UsageError` for unknown names."""
+        ``trace`` is ``Result.trace`` of a run of this program; :class:`UsageError` for one of another.
+        """
+        return explain(self.compilation(self._traced(trace)), self.model)
+
+    def details(
+        self,
+        *,
+        operators: Sequence[str] = (),
+        tensors: Sequence[str] = (),
+        segments: Sequence[int | str] = (),
+        memories: Sequence[str] = (),
+        models: Sequence[str] = (),
+        trace: Trace | None = None,
+    ) -> Details:
+        """All about what is named, as the options of ``girih explain`` name it; ``trace`` as in :meth:`explain`.
+
+        Raises :class:`UsageError` for unknown names, and says which are near.
+        """
+        subjects = Subjects(
+            names("operators", operators),
+            names("tensors", tensors),
+            names("segments", segments, numbers=True),
+            names("memories", memories),
+            names("models", models),
+        )
         subjects = resolved(subjects, self.graph, self.plan, self.machine, self.log)
+        return build_details(self.compilation(self._traced(trace)), subjects, self.alternatives)
+
+    def _traced(self, trace: Trace | None) -> Trace:
+        """A run of the program in time alone, or the one that is given, if it can be of this program."""
         if trace is None:
-            trace = run(self, None, check=False, seed=0, data=False).trace
-        return build_details(self.compilation(trace), subjects, self.alternatives)
+            return run(self, None, check=False, seed=0, data=False).trace
+        if not isinstance(cast("object", trace), Trace):
+            raise wrong_type("trace", trace, "Result.trace of a run of this program")
+        streams = self.program.streams
+        counts, begun, ended = (tuple(len(row) for row in rows) for rows in (streams, trace.start, trace.end))
+        if not counts == begun == ended:
+            raise UsageError(
+                f"the trace is of another program: it has {sum(begun):,} instructions in {len(begun)} queues, this "
+                f"program {sum(counts):,} in {len(counts)}; pass Result.trace of a run of this program"
+            )
+        if trace.summary.machine != self.machine.name:
+            raise UsageError(
+                f"the trace is of a run on {trace.summary.machine}, and this program is for {self.machine.name}; pass "
+                "Result.trace of a run of this program"
+            )
+        return trace
 
     def alternatives(self, operator: str) -> tuple[Alternative, ...]:
         """What the models could have decided for an operator, with their costs; ``KeyError`` for an unknown name."""

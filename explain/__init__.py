@@ -9,12 +9,15 @@ if TYPE_CHECKING:
     from .report import Report
 
 
-def explain(compilation: Compilation) -> Report:
-    """The report on a compilation and a run of its program; a run in time alone (without data) is enough."""
+def explain(compilation: Compilation, network: bytes = b"") -> Report:
+    """The report on a compilation and a run of its program; a run in time alone (without data) is enough.
+
+    ``network`` are the bytes of the ONNX network, without which the report cannot be saved as ONNX.
+    """
     # The command line takes its units from this folder: only a report pays for numpy and the template engine.
     from .build_report import build_report
 
-    return build_report(compilation)
+    return build_report(compilation, network)
 
 
 __all__ = ["explain"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .compilation import Compilation
 from .convergence import convergence
 from .cycles.losses import largest_losses
+from .export.formats import exported
 from .html.page import page
 from .memory_use import memory_rows, traffic_rows
 from .model_answers import WHOLE_PLAN, gap, model_rows
@@ -18,8 +19,11 @@ from .report_summary import ReportSummary
 from .warnings import compilation_warnings
 
 
-def build_report(compilation: Compilation) -> Report:
-    """Explain a compilation by a run of its program, of which only the times are read."""
+def build_report(compilation: Compilation, network: bytes = b"") -> Report:
+    """Explain a compilation by a run of its program, of which only the times are read.
+
+    ``network`` is the ONNX network, which is needed to write it with metadata and for nothing else.
+    """
     graph, plan, program, machine = compilation.graph, compilation.plan, compilation.program, compilation.machine
     log, trace, breakdown, loads = compilation.log, compilation.trace, compilation.breakdown, compilation.loads
     summary = ReportSummary(
@@ -67,4 +71,4 @@ def build_report(compilation: Compilation) -> Report:
         operators=operator_rows(compilation),
         hosts=host_rows(graph),
         provenance=compilation.provenance,
-    ).drawn_from(compilation, page)
+    ).drawn_from(compilation, page, lambda report, kind, path: exported(report, kind, path, network))

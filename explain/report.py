@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
-from ..ir.files import write_text
+from ..ir.files import check_places, written_whole
 from ..ir.notebook.fragments import html_table, paragraph
 from .compilation import Compilation, Provenance
 from .convergence import Convergence
 from .cycles.breakdown import CycleBreakdown
+from .file_formats import file_format
 from .memory_use import MemoryRow, TrafficRow
 from .model_answers import ModelRow
 from .overview.idle_engines import IdleRow
@@ -31,7 +32,9 @@ WIDTH = 80
 _NOTEBOOK_OPERATORS = 8
 """Operators that a notebook shows: those that lose most."""
 _TABLES_ALONE = "this report was read from JSON, which has tables alone; explain the .girih file again"
-_FORMATS = ("", ".txt", ".md", ".json", ".html")
+
+Exporter = Callable[["Report", str, Path], Mapping[Path, bytes]]
+"""Makes the files of a format for another tool, by the name of the format and the place of the first file."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,17 @@ class Report:
     provenance: Provenance
     format: int = FORMAT
 
-    def drawn_from(self, compilation: Compilation, page: Callable[[Report], str]) -> Report:
-        """The same report with what it is about, and what draws it as a page: no fields, and so not in the JSON."""
+    def drawn_from(
+        self, compilation: Compilation, page: Callable[[Report], str], export: Exporter | None = None
+    ) -> Report:
+        """The same report with what it is about, what draws it as a page, and what writes it for other tools.
+
+        They are no fields, and so not in the JSON.
+        """
         report = replace(self)
         vars(report).update(compilation=compilation, _page=page)
+        if export is not None:
+            vars(report).update(_export=export)
         return report
 
     @cached_property
@@ -115,6 +125,10 @@ class Report:
     def _page(self) -> Callable[[Report], str]:
         raise UsageError(_TABLES_ALONE)
 
+    @cached_property
+    def _export(self) -> Exporter:
+        raise UsageError(_TABLES_ALONE)
+
     @classmethod
     def from_json(cls, data: bytes | str) -> Report:
         """Read back what :meth:`to_json` wrote; raises :class:`UsageError` for JSON of another version."""
@@ -123,10 +137,23 @@ class Report:
             raise UsageError(f"a report of format {report.format}; this version reads format {FORMAT}: explain again")
         return report
 
-    def save(self, path: str | Path) -> None:
-        """Write all of the report: HTML to ``*.html``, JSON to ``*.json``, text to ``*.txt``, ``*.md`` or no suffix."""
-        suffix = Path(path).suffix
-        if suffix not in _FORMATS:
-            raise UsageError(f"cannot tell the format of a report from {path}; end the name in .txt, .json or .html")
-        text = {".json": lambda: self.to_json().decode(), ".html": self.to_html}.get(suffix, lambda: f"{self.tables}\n")
-        write_text(path, text())
+    def files(self, path: str | Path, format: str | None = None) -> dict[Path, bytes]:
+        """What :meth:`save` writes, by place: one file, and for Model Explorer node data beside it."""
+        place, kind = Path(path), file_format(path, format)
+        texts = {"text": lambda: self.tables, "json": lambda: self.to_json().decode(), "html": self.to_html}
+        if kind in texts:
+            return {place: f"{texts[kind]()}\n".encode()}
+        return dict(self._export(self, kind, place))
+
+    def save(self, path: str | Path, format: str | None = None) -> None:
+        """Write all of the report in a format of ``girih explain --format``, by default the one that the name tells.
+
+        ``*.txt``, ``*.md`` and names without a suffix are text; ``*.json``, ``*.html``, ``*.csv``, ``*.parquet`` and
+        ``*.onnx`` (which needs a network with its data) are what they say. Raises :class:`UsageError` for other names,
+        and for those that contradict ``format``.
+        """
+        files = self.files(path, format)
+        check_places(files)
+        for place, data in files.items():
+            with written_whole(place) as file:
+                file.write(data)

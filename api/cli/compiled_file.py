@@ -1,21 +1,56 @@
-"""What commands that look at a ``.girih`` file have in common: its argument, where their text goes, and its nouns."""
+"""What commands that look at a ``.girih`` file have in common: its argument, format and file of output, its nouns."""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from ...explain.file_formats import file_format, unknown_format
+from ...ir.errors import UsageError
+
 if TYPE_CHECKING:
     from ..compile import Compiled
 
+_F = TypeVar("_F", bound=Callable[..., object])
+
 FILE = click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
 OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead.")
+FORMAT_JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+
+
+class _Format(click.ParamType):
+    """One of the formats, or an error that says which was probably meant."""
+
+    name = "format"
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = known
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self._known:
+            self.fail(unknown_format(value, self._known), param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self._known if name.startswith(incomplete)]
+
+
+def format_option(known: Sequence[str], help_text: str) -> Callable[[_F], _F]:
+    """``--format``, which takes one of ``known``."""
+    return click.option("--format", "kind", type=_Format(known), help=help_text)
+
+
+def chosen_format(output: Path | None, kind: str | None, as_json: bool, known: Sequence[str]) -> str:
+    """The format that options and the name of the file agree on; :class:`UsageError` if they do not."""
+    if as_json and kind not in (None, "json"):
+        raise UsageError(f"--json and --format {kind} contradict each other; leave one of them out")
+    return file_format(output, "json" if as_json else kind, known)
 
 
 def load_nouns(path: Path) -> Compiled:

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import click
 
-from .compiled_file import OUTPUT, load_nouns
+from ...explain.file_formats import COMPARISON_FORMATS
+from .compiled_file import FORMAT_JSON, OUTPUT, chosen_format, format_option, load_nouns
 from .output import columns, show
-
-_SUFFIXES = {".json": "json", ".html": "html"}
 
 
 @click.command("diff", short_help="Say what differs between two schedules, and what it costs.")
 @click.argument("first", metavar="A.girih", type=click.Path(path_type=Path))
 @click.argument("second", metavar="B.girih", type=click.Path(path_type=Path))
-@click.option(
-    "--format", "kind", type=click.Choice(["text", "json", "html"]), help="Default: by the name of -o, else text."
-)
+@format_option(COMPARISON_FORMATS, "text, json or html. Default: by the suffix of -o FILE, else text.")
 @OUTPUT
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@FORMAT_JSON
 @click.option("--exit-code", "exit_code", is_flag=True, help="Exit with 1 if any decision differs.")
 @click.pass_context
 def diff_command(
@@ -44,24 +41,19 @@ def diff_command(
       girih diff before.girih after.girih --json | jq '.operators | sort_by(.b - .a)[:10]'
       girih diff before.girih after.girih --exit-code && echo the same schedule
     """
-    from ...ir.files import check_places, write_text
+    from ...ir.files import check_places
 
     check_places([output], [first, second])
-    named = "text" if output is None else _SUFFIXES.get(output.suffix, "text")
-    kind = "json" if as_json else kind or named
+    kind = chosen_format(output, kind, as_json, COMPARISON_FORMATS)
     comparison = load_nouns(first).diff(load_nouns(second), names=(str(first), str(second)))
-    if kind == "json":
-        text = comparison.to_json().decode()
-    elif kind == "html":
-        text = comparison.html
-    else:
-        text = comparison.text(columns() if output is None else 80)
     if output is not None:
-        write_text(output, f"{text}\n")
+        comparison.save(output, kind)
         click.echo(f"{' '.join(comparison.verdict)}\n{output}: written", err=as_json)
-    elif kind == "text":
-        show(text, f"girih diff {first} {second} -o FILE")
+    elif kind == "json":
+        click.echo(comparison.to_json().decode())
+    elif kind == "html":
+        click.echo(comparison.html)
     else:
-        click.echo(text)
+        show(comparison.text(columns()), f"girih diff {first} {second} -o FILE")
     if exit_code and not comparison.same:
         context.exit(1)

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from ...explain.export.formats import EXPORT_FORMATS, FORMATS, ExportFormat, companion, format_of, unknown_format
+from ...explain.export.formats import EXPORT_FORMATS
+from ...explain.file_formats import DETAILS_FORMATS, FORMATS, SUFFIXES
 from ...ir.errors import UsageError
-from .compiled_file import FILE, OUTPUT, complete_name, load_nouns
+from .compiled_file import FILE, FORMAT_JSON, OUTPUT, chosen_format, complete_name, format_option, load_nouns
 from .output import columns, encodable, show
 
 _F = TypeVar("_F", bound=Callable[..., object])
-
-
-class _Format(click.ParamType):
-    """One of the formats, or an error that says which was probably meant."""
-
-    name = "format"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in FORMATS:
-            self.fail(unknown_format(value), param, ctx)
-        return value
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 
 
 def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callable[[_F], _F]:
@@ -40,16 +26,16 @@ def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callabl
 
 @click.command("explain")
 @FILE
-@click.option(
-    "--format",
-    "kind",
-    type=_Format(),
-    help="text, json, html, or for other tools: perfetto, onnx (Netron), model-explorer, csv, parquet. Default: by the "
+@format_option(
+    FORMATS,
+    "text, json, html, or for other tools: perfetto, onnx (Netron), model-explorer, csv, parquet. Default: by the "
     "suffix of -o FILE, else text.",
 )
 @OUTPUT
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--tables", is_flag=True, help="All tables behind the first screen; a file of text always has them.")
+@FORMAT_JSON
+@click.option(
+    "--tables", is_flag=True, help="Text with all tables behind the first screen; other formats and files have them."
+)
 @_names("operator", "operators", "NAME", "All about an operator or ONNX node.")
 @_names("tensor", "tensors", "NAME", "The life of a tensor over memories and time.")
 @_names("segment", "segments", "N", "All about a segment.")
@@ -96,58 +82,52 @@ def explain_command(
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
     """
-    from ...explain.details.details import Subjects
-    from ...ir.files import check_places, write_text
-    from ..compile import rarely_collected
+    from ...ir.files import check_places, written_whole
+    from ..compile import load, rarely_collected
 
     check_places([output], [compiled])
-    kind = "json" if as_json else kind or format_of(output)
-    subjects = Subjects(operators, tensors, segments, memories, models)
-    if kind == "html" and (subjects or output is None):
-        raise UsageError("a page has all of the report and goes to a file: girih explain FILE.girih -o report.html")
+    kind = chosen_format(output, kind, as_json, FORMATS)
+    names = {
+        "operator": operators, "tensor": tensors, "segment": segments, "memory": memories, "model": models,
+    }  # fmt: skip
+    given = [f"--{option}" for option, values in names.items() if values]
+    _check_agreement(kind, output, given, tables)
     click.get_current_context().with_resource(rarely_collected())
-    if export := EXPORT_FORMATS.get(kind):
-        _export(export, compiled, output, bool(subjects))
-        return
-    if subjects:
-        details = load_nouns(compiled).details(subjects)
+    if given:
+        details = load_nouns(compiled).details(
+            operators=operators, tensors=tensors, segments=segments, memories=memories, models=models
+        )
         if output is not None:
-            write_text(output, f"{details.to_json().decode() if kind == 'json' else details}\n")
+            details.save(output, kind)
             click.echo(f"{output}: written", err=as_json)
         else:
             click.echo(details.to_json().decode() if kind == "json" else encodable(details.text(columns())))
         return
-    report = load_nouns(compiled).explain()
-    if kind == "json":
-        text = report.to_json().decode()
-    elif kind == "html":
-        text = report.to_html()
-    else:
-        text = report.tables if tables or output else report.screen(min(80, columns()))
-    if output is not None:
-        write_text(output, f"{text}\n")
-        click.echo(f"{report.summary.line}\n{output}: written", err=as_json)
-    elif kind == "json":
-        click.echo(text)
-    else:
-        show(text, f"girih explain {compiled} -o FILE")
-
-
-def _export(export: ExportFormat, compiled: Path, output: Path | None, details: bool) -> None:
-    """Write the files of a format for another tool."""
-    from ...ir.files import check_places, written_whole
-    from ..compile import load
-
-    if details or output is None:
-        raise UsageError(
-            f"{export.name} has all of the network and goes to a file: "
-            f"girih explain FILE.girih --format {export.name} -o out{export.suffix}"
-        )
-    package = load(compiled) if export.network else load_nouns(compiled)
+    export = EXPORT_FORMATS.get(kind)
+    package = load(compiled) if export and export.network else load_nouns(compiled)
     report = package.explain()
-    files = {companion(output, what): data for what, data in export.write(report, package.model).items()}
-    check_places(files, [compiled])
-    for place, data in files.items():
-        with written_whole(place) as file:
-            file.write(data)
-        click.echo(f"{place}: written")
+    if output is not None:
+        files = report.files(output, kind)
+        check_places(files, [compiled])
+        if export is None:
+            click.echo(report.summary.line, err=as_json)
+        for place, data in files.items():
+            with written_whole(place) as file:
+                file.write(data)
+            click.echo(f"{place}: written", err=as_json)
+    elif kind == "json":
+        click.echo(report.to_json().decode())
+    else:
+        show(report.tables if tables else report.screen(min(80, columns())), f"girih explain {compiled} -o FILE")
+
+
+def _check_agreement(kind: str, output: Path | None, given: Sequence[str], tables: bool) -> None:
+    """Raise :class:`UsageError` for options that a format has no use for, and say which to leave out."""
+    if given and kind not in DETAILS_FORMATS:
+        raise UsageError(f"{kind} has all of the network: names cannot be given with it; leave out {', '.join(given)}")
+    if given and tables:
+        raise UsageError(f"--tables is for the whole report; leave it out, or {', '.join(given)}")
+    if tables and kind != "text":
+        raise UsageError(f"--tables is for text, and {kind} has all tables anyhow; leave it out")
+    if output is None and kind not in DETAILS_FORMATS:
+        raise UsageError(f"{kind} goes to a file: girih explain FILE.girih --format {kind} -o out{SUFFIXES[kind][0]}")

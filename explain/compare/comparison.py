@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...ir.codec import from_json, to_json
 from ...ir.errors import UsageError
-from ...ir.files import known_suffix, write_text
+from ...ir.files import write_text
+from ..file_formats import COMPARISON_FORMATS, file_format
 from .difference_page import comparison_fragment, comparison_page
 from .difference_text import comparison_text
 from .rows import FORMAT, Differences
@@ -46,8 +47,10 @@ class Comparison(Differences):
             )
         return comparison
 
-    def save(self, path: str | Path) -> None:
-        """Write JSON to ``*.json``, a page to ``*.html``, text to ``*.txt``, ``*.md`` or a name without a suffix."""
-        suffix = known_suffix(path, (".json", ".html", ".txt", ".md", ""))
-        texts = {".json": lambda: self.to_json().decode(), ".html": lambda: self.html}
-        write_text(path, f"{texts.get(suffix, self.text)()}\n")
+    def save(self, path: str | Path, format: str | None = None) -> None:
+        """Write JSON to ``*.json``, a page to ``*.html``, text to ``*.txt``, ``*.md`` or a name without a suffix.
+
+        Raises :class:`UsageError` for other names, and for those that contradict ``format``.
+        """
+        texts = {"text": self.text, "json": lambda: self.to_json().decode(), "html": lambda: self.html}
+        write_text(path, f"{texts[file_format(path, format, COMPARISON_FORMATS)]()}\n")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from ...ir.codec import to_json
+from ...ir.codec import from_json, to_json
+from ...ir.errors import UsageError
+from ...ir.files import write_text
 from ...ir.graph import Graph
 from ...ir.machine import Machine
+from ...ir.notebook.fragments import preformatted
 from ...ir.plan import Plan
 from ..compilation import Compilation
+from ..file_formats import DETAILS_FORMATS, file_format
 from ..model_answers import Log, model_rows
 from .alternatives import Alternatives, no_alternatives
 from .memory_details import MemoryDetails, memory_details
@@ -22,6 +27,9 @@ from .text.model_text import model_text
 from .text.operator_text import operator_text
 from .text.segment_text import segment_text
 from .text.tensor_text import tensor_text
+
+FORMAT = 1
+"""The version of the JSON; it grows when a key changes its meaning or goes."""
 
 COLUMNS = 80
 """Of text that is not for a terminal."""
@@ -43,13 +51,14 @@ class Subjects:
 
 @dataclass(frozen=True)
 class Details:
-    """The answers. Rows are documented where they are defined."""
+    """All about each thing that was named; ``format`` is the version of this JSON."""
 
     operators: tuple[OperatorDetails, ...]
     tensors: tuple[TensorDetails, ...]
     segments: tuple[SegmentDetails, ...]
     memories: tuple[MemoryDetails, ...]
     models: tuple[ModelDetails, ...]
+    format: int = FORMAT
 
     def text(self, width: int = COLUMNS) -> str:
         """For so many columns."""
@@ -63,9 +72,28 @@ class Details:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        return preformatted(self.text())
+
     def to_json(self) -> bytes:
         """Canonical JSON."""
         return to_json(self)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Details:
+        """Read back what :meth:`to_json` wrote; raises :class:`UsageError` for JSON of another version."""
+        details = from_json(data, cls)
+        if details.format != FORMAT:
+            raise UsageError(f"details of format {details.format}; this version reads format {FORMAT}: explain again")
+        return details
+
+    def save(self, path: str | Path, format: str | None = None) -> None:
+        """Write JSON to ``*.json``, text to ``*.txt``, ``*.md`` or a name without a suffix.
+
+        Raises :class:`UsageError` for other names, and for those that contradict ``format``.
+        """
+        texts = {"text": self.text, "json": lambda: self.to_json().decode()}
+        write_text(path, f"{texts[file_format(path, format, DETAILS_FORMATS)]()}\n")
 
 
 def resolved(subjects: Subjects, graph: Graph, plan: Plan, machine: Machine, log: Log) -> Subjects:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..file_formats import SUFFIXES
 
 if TYPE_CHECKING:
     from ..report import Report
@@ -17,15 +18,17 @@ class ExportFormat:
     """How to write a report for another tool.
 
     ``write`` makes files from a report and the ONNX network: ``""`` is the one that was asked for, others are by what
-    they have. ``suffix`` is how names of its files end; ``alone``: no other format ends so, and the name tells it.
-    ``network``: it needs the ONNX network.
+    they have. ``network``: it needs the ONNX network.
     """
 
     name: str
-    suffix: str
     write: Callable[[Report, bytes], Mapping[str, bytes]]
-    alone: bool = True
     network: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """How names of its files end."""
+        return SUFFIXES[self.name][0]
 
 
 def _perfetto(report: Report, _: bytes) -> Mapping[str, bytes]:
@@ -65,31 +68,19 @@ def _parquet(report: Report, _: bytes) -> Mapping[str, bytes]:
 EXPORT_FORMATS = {
     row.name: row
     for row in (
-        ExportFormat("perfetto", ".json", _perfetto, alone=False),
-        ExportFormat("model-explorer", ".json", _model_explorer, alone=False),
-        ExportFormat("onnx", ".onnx", _onnx, network=True),
-        ExportFormat("csv", ".csv", _csv),
-        ExportFormat("parquet", ".parquet", _parquet),
+        ExportFormat("perfetto", _perfetto),
+        ExportFormat("model-explorer", _model_explorer),
+        ExportFormat("onnx", _onnx, network=True),
+        ExportFormat("csv", _csv),
+        ExportFormat("parquet", _parquet),
     )
 }
 """By name, as ``girih explain --format`` takes it."""
 
-FORMATS = ("text", "json", "html", *EXPORT_FORMATS)
-"""All names: what a report writes itself, and the formats of other tools."""
 
-_BY_SUFFIX = {".json": "json", ".html": "html"} | {row.suffix: row.name for row in EXPORT_FORMATS.values() if row.alone}
-
-
-def format_of(path: Path | None) -> str:
-    """The format that the name of a file tells, else ``text``."""
-    return _BY_SUFFIX.get(path.suffix, "text") if path else "text"
-
-
-def unknown_format(name: str) -> str:
-    """What to say about a format that there is not."""
-    near = get_close_matches(name.lower(), FORMATS, 1, 0.5)
-    known = f"did you mean {near[0]}?" if near else f"there are {', '.join(FORMATS)}"
-    return f"there is no format {name!r}; {known}"
+def exported(report: Report, kind: str, path: Path, network: bytes) -> dict[Path, bytes]:
+    """The files of a format for another tool: the one at ``path``, and others beside it."""
+    return {companion(path, what): data for what, data in EXPORT_FORMATS[kind].write(report, network).items()}
 
 
 def companion(path: Path, what: str) -> Path:

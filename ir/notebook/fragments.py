@@ -11,6 +11,11 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
+def preformatted(text: str) -> str:
+    """Lines of text whose columns stay aligned."""
+    return f"<pre>{escape(text)}</pre>"
+
+
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[object]], most: int = 12) -> str:
     """A table, of which at most so many rows are shown; whole numbers with their thousands separated."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)

@@ -156,7 +156,7 @@ def test_saves_by_suffix(tmp_path: Path) -> None:
     example().save(tmp_path / "report.json")
     assert (tmp_path / "report.txt").read_text().startswith(example().summary.line)
     assert json.loads((tmp_path / "report.json").read_text())["summary"]["cycles_predicted"] == 9000
-    with pytest.raises(UsageError, match=r"\.txt, \.json or \.html"):
+    with pytest.raises(UsageError, match=r"end the name in \.txt, \.md, \.json, \.html,"):
         example().save(tmp_path / "report.pdf")
 
 

@@ -39,7 +39,7 @@ def text(network: str, noun: str) -> str:
     if noun == "program":
         return disassemble(found.program, tuple(memory.name for memory in found.machine.memories))
     if noun == "details":
-        return str(found.details(DETAILS[network]))
+        return str(found.details(**vars(DETAILS[network])))
     return found.explain().tables
 
 

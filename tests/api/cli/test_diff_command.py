@@ -50,6 +50,12 @@ def test_bad_input(capfd: pytest.CaptureFixture[str], files: tuple[Path, Path], 
     code, _, err = girih(capfd, "diff", files[0], tmp_path / "none.girih")
     assert code == 2 and "there is no file" in err
     code, _, err = girih(capfd, "diff", *files, "--format", "pdf")
-    assert code == 2 and "'pdf' is not one of" in err
+    assert code == 2 and "there is no format 'pdf'; there are text, json, html" in err
+    code, _, err = girih(capfd, "diff", *files, "-o", tmp_path / "d.csv")
+    assert code == 2 and "d.csv: end the name in .txt, .md, .json or .html" in err
+    code, _, err = girih(capfd, "diff", *files, "--json", "-o", tmp_path / "d.html")
+    assert code == 2 and "d.html is no name for json: end it in .json, or ask for html" in err
+    code, _, err = girih(capfd, "diff", *files, "--json", "--format", "html")
+    assert code == 2 and "leave one of them out" in err
     code, _, err = girih(capfd, "diff", *files, "-o", files[0])
     assert code == 2 and "which is read" in err

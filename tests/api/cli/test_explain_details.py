@@ -74,7 +74,7 @@ def test_details_go_to_a_file(capfd: pytest.CaptureFixture[str], compiled: Path,
         ("--segment", "99", "there is no segment '99'; they are 0 to "),
         ("--memory", "cache", "there are DDR, LLB, L1, L1W, IM"),
         ("--model", "tilling", "did you mean 'tiling'"),
-        ("--format", "htlm", "'htlm' is not one of"),
+        ("--format", "htlm", "there is no format 'htlm'; did you mean html?"),
     ],
 )
 def test_unknown_names_are_wrong_usage(

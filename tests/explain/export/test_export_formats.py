@@ -18,7 +18,8 @@ import pytest
 import girih
 from girih.api.compile import Compiled
 from girih.explain.export.annotated_onnx import folded_into, node_name
-from girih.explain.export.formats import EXPORT_FORMATS, FORMATS, companion, format_of, unknown_format
+from girih.explain.export.formats import EXPORT_FORMATS, companion
+from girih.explain.file_formats import FORMATS, SUFFIXES, file_format, unknown_format
 from girih.explain.report import Report
 from girih.ir.errors import UsageError
 from tests.support.compiled import compiled_residual
@@ -175,13 +176,37 @@ def test_the_same_report_gives_the_same_bytes(name: str) -> None:
 
 
 def test_names_tell_formats() -> None:
-    assert format_of(None) == format_of(Path("a.txt")) == "text"
-    assert [format_of(Path(f"a.{s}")) for s in ("json", "html", "onnx", "csv", "parquet")] == [
+    assert file_format(None) == file_format("a.txt") == file_format("a.md") == file_format("a") == "text"
+    assert [file_format(Path(f"a.{s}")) for s in ("json", "html", "onnx", "csv", "parquet")] == [
         "json", "html", "onnx", "csv", "parquet",
     ]  # fmt: skip
+    assert {*FORMATS} == {"text", "json", "html", *EXPORT_FORMATS}
+    for name in FORMATS:
+        assert {file_format(f"a{suffix}", name) for suffix in ("", *SUFFIXES[name])} == {name}
     assert companion(Path("d/graph.json"), "cycles") == Path("d/graph.cycles.json")
     assert "did you mean perfetto?" in unknown_format("perfeto")
     assert all(name in unknown_format("xyzzy") for name in FORMATS)
+
+
+def test_a_report_is_saved_in_every_format(tmp_path: Path) -> None:
+    _, report = compiled()
+    for name in EXPORT_FORMATS:
+        place = tmp_path / f"{name}{SUFFIXES[name][0]}"
+        report.save(place, name)
+        for what, data in written(name).items():
+            assert companion(place, what).read_bytes() == data
+    report.save(tmp_path / "told.csv")
+    assert (tmp_path / "told.csv").read_bytes() == written("csv")[""]
+    report.save(tmp_path / "report.json")
+    assert Report.from_json((tmp_path / "report.json").read_bytes()) == report
+    with pytest.raises(UsageError, match=r"cannot tell the format of .*x\.weird: end the name in"):
+        report.save(tmp_path / "x.weird")
+    with pytest.raises(UsageError, match=r"x\.html is no name for json"):
+        report.save(tmp_path / "x.html", "json")
+    with pytest.raises(UsageError, match="there is no format 'jsn'; did you mean json"):
+        report.save(tmp_path / "x.json", "jsn")
+    with pytest.raises(UsageError, match="read from JSON"):
+        Report.from_json(report.to_json()).save(tmp_path / "x.csv")
 
 
 def test_notebooks_show_escaped_html() -> None:

@@ -1,0 +1,60 @@
+"""The formats of what is explained, and which of them a file gets: by what is asked for, else by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from pathlib import Path
+
+from ..ir.errors import UsageError
+
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "text": (".txt", ".md"),
+    "json": (".json",),
+    "html": (".html",),
+    "perfetto": (".json",),
+    "model-explorer": (".json",),
+    "onnx": (".onnx",),
+    "csv": (".csv",),
+    "parquet": (".parquet",),
+}
+"""By format, as ``girih explain --format`` takes it, how names of its files end; the first format with a suffix is the
+one that the suffix alone tells. A name without a suffix says nothing: it is text, unless a format is asked for."""
+
+FORMATS = tuple(SUFFIXES)
+DETAILS_FORMATS = ("text", "json")
+COMPARISON_FORMATS = ("text", "json", "html")
+
+
+def file_format(path: str | Path | None, asked: str | None = None, known: Collection[str] = FORMATS) -> str:
+    """The format ``asked`` for, else the one of ``known`` that the name of a file tells; without both, ``text``.
+
+    Raises :class:`UsageError` for a name that ends as no format does, or otherwise than the one asked for.
+    """
+    if asked is not None and asked not in known:
+        raise UsageError(unknown_format(asked, known))
+    suffix = "" if path is None else Path(path).suffix
+    if not suffix:
+        return asked or "text"
+    told = next((name for name in known if suffix in SUFFIXES[name]), None)
+    if asked is None:
+        if told is None:
+            endings = _listed(list(dict.fromkeys(s for name in known for s in SUFFIXES[name])))
+            raise UsageError(f"cannot tell the format of {path}: end the name in {endings}")
+        return told
+    if suffix not in SUFFIXES[asked]:
+        other = f", or ask for {told}" if told else ""
+        raise UsageError(f"{path} is no name for {asked}: end it in {_listed(SUFFIXES[asked])}{other}")
+    return asked
+
+
+def unknown_format(name: str, known: Collection[str] = FORMATS) -> str:
+    """What to say about a format that there is not."""
+    near = get_close_matches(name.lower(), known, 1, 0.5)
+    instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"there is no format {name!r}; {instead}"
+
+
+def _listed(words: Collection[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
