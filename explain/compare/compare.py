@@ -43,13 +43,11 @@ def compare(a: Compilation, b: Compilation, files: tuple[str, str] = ("A", "B"))
     machine = machine_changes(a.machine, b.machine)
     side_a, side_b = _side(a, traffic[0], files[0]), _side(b, traffic[1], files[1])
     same_network = a.graph.digest == b.graph.digest
-    same = (
-        same_network
-        and not machine
-        and all(getattr(a.plan, f.name) == getattr(b.plan, f.name) for f in fields(Plan) if f.name not in _NO_DECISIONS)
+    same_decisions = same_network and all(
+        getattr(a.plan, f.name) == getattr(b.plan, f.name) for f in fields(Plan) if f.name not in _NO_DECISIONS
     )
     comparison = Comparison(
-        same=same,
+        same=same_decisions and not machine,
         verdict=(),
         notes=_notes(a, b, aligned, resources, same_network),
         a=side_a,
@@ -67,7 +65,7 @@ def compare(a: Compilation, b: Compilation, files: tuple[str, str] = ("A", "B"))
         movement=movement_changes(a, b),
         addresses=address_changes(a.plan, b.plan),
     )
-    return replace(comparison, verdict=verdict(comparison))
+    return replace(comparison, verdict=verdict(comparison, same_decisions))
 
 
 def _side(compilation: Compilation, traffic: Sequence[TrafficRow], file: str) -> Side:

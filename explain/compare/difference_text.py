@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from textwrap import fill
+from collections.abc import Mapping, Sequence
 
-from ..text import number, short, table
-from ..units import printable
-from .rows import CauseChange, Change, Differences, OperatorChange, SegmentChange
+from ..details.text.tables import more, paragraph, table
+from ..details.text.tables import title as titled
+from ..text import number
+from .rows import CauseChange, Change, Differences, OperatorChange, ResidencyChange, SegmentChange
 
 _TOP = 8
 """Operators on the first screen."""
@@ -18,42 +18,42 @@ _BAR = 12
 
 
 def comparison_text(comparison: Differences, width: int = 80) -> str:
-    """Verdict, causes, operators, figures; then what is decided otherwise, in tables."""
-    c, wide = comparison, max(40, width)
-    blocks = [f"A: {_side(c.a.file, c, 'a')}\nB: {_side(c.b.file, c, 'b')}"]
-    blocks.append(_prose("Verdict", (*c.verdict, *c.notes), wide))
+    """Verdict, causes, operators, figures; then what is decided otherwise, in tables. No line is above ``width``."""
+    c = comparison
+    lines = [*_side("A", c, width), *_side("B", c, width)]
+    lines += [*titled("Verdict", width), *(line for text in (*c.verdict, *c.notes) for line in paragraph(text, width))]
     if c.change or not c.same:
-        blocks.append(f"Cycles by cause, of {c.resource}; fewer in B: bar to the left\n{causes(c.causes)}")
-        blocks.append(_operators("Operators whose cycles change most", c.operators, _TOP))
-        blocks.append(f"In figures\n{figures(c)}")
+        lines += [*titled(f"Cycles by cause, of {c.resource}; fewer in B: bar to the left", width)]
+        lines += _causes(c.causes, width)
+        lines += [*titled("Operators whose cycles change most", width), *_operators(c, width)]
+        lines += [*titled("In figures", width), *_figures(c, width)]
     for title, changes in (("Machine", c.machine), ("Options", c.options), ("Versions", c.versions)):
         if changes:
-            blocks.append(f"{title}: what differs\n{_changes(changes)}")
+            lines += [*titled(f"{title}: what differs", width), *_changes(changes, width)]
     if c.segments:
-        blocks.append(f"Segments: how the same operators are grouped and cut\n{_segments(c.segments)}")
+        lines += [*titled("Segments: how the same operators are grouped and cut", width)]
+        lines += _segments(c.segments, width)
     if any(row.decisions for row in c.operators):
-        blocks.append(_decisions(c.operators, wide))
+        lines += _decisions(c.operators, width)
     if c.residency:
-        cells = [
-            (short(_p(r.tensor), 28), r.kind, signed(r.change), number(r.fetched_a), number(r.fetched_b), r.text)
-            for r in c.residency[:_MOST]
-        ]
-        rows = table(cells, "tensor|kind|B - A|fetched A|fetched B|what B does")
-        blocks.append(f"Residency: bytes of tensors to and from main memory\n{rows}{_more(c.residency)}")
+        lines += [*titled("Residency: bytes of tensors to and from main memory", width)]
+        lines += _residency(c.residency, width)
     if c.order:
-        blocks.append(f"Order of slots: an operator of one instance of a segment\n{_changes(c.order)}")
+        lines += [*titled("Order of slots: an operator of one instance of a segment", width)]
+        lines += _changes(c.order, width)
     if c.movement or c.addresses:
-        rows = f"{_changes(c.movement)}\n" if c.movement else ""
-        blocks.append(f"Movement and addresses\n{rows}  {c.addresses:,} buffers of both lie at another address")
-    return "\n\n".join(blocks)
+        lines += [*titled("Movement and addresses", width), *(_changes(c.movement, width) if c.movement else ())]
+        lines += paragraph(f"{c.addresses:,} buffers of both lie at another address", width)
+    return "\n".join(lines)
 
 
-def causes(rows: Sequence[CauseChange]) -> str:
+def _causes(rows: Sequence[CauseChange], width: int) -> list[str]:
     """One line a cause, with a bar to the left for fewer cycles and to the right for more; and their sum."""
     most = max((abs(row.change) for row in rows), default=0)
-    cells = [(_p(r.title), number(r.a), number(r.b), signed(r.change), bar(r.change, most)) for r in rows]
+    cells = [(r.title, number(r.a), number(r.b), signed(r.change), bar(r.change, most)) for r in rows]
     a, b = sum(row.a for row in rows), sum(row.b for row in rows)
-    return table([*cells, ("= simulated", number(a), number(b), signed(b - a), "")], "cause|A|B|B - A|")
+    cells.append(("= simulated", number(a), number(b), signed(b - a), ""))
+    return table("cause|A|B|B - A|", cells, width, bars=4)
 
 
 def bar(change: int, most: int) -> str:
@@ -63,10 +63,10 @@ def bar(change: int, most: int) -> str:
     return f"{left.rjust(_BAR)}|{right}"
 
 
-def figures(comparison: Differences) -> str:
+def _figures(comparison: Differences, width: int) -> list[str]:
     """Bound, prediction, traffic and peaks of both."""
-    rows = [(_p(name), number(a), number(b), signed(b - a), _times(a, b)) for name, a, b in figure_rows(comparison)]
-    return table(rows, "|A|B|B - A|B / A")
+    rows = [(name, number(a), number(b), signed(b - a), _times(a, b)) for name, a, b in figure_rows(comparison)]
+    return table("|A|B|B - A|B / A", rows, width)
 
 
 def figure_rows(comparison: Differences) -> list[tuple[str, int, int]]:
@@ -88,69 +88,66 @@ def _times(a: int, b: int) -> str:
     return f"{b / a:.3f}" if a else "-"
 
 
-def _side(file: str, comparison: Differences, which: str) -> str:
-    side = comparison.a if which == "a" else comparison.b
+def _side(which: str, comparison: Differences, width: int) -> list[str]:
+    side = comparison.a if which == "A" else comparison.b
     batch = "" if side.batch is None else f", batch {side.batch}"
-    return _p(f"{file}: {side.network} on {side.machine} ({side.strategy}{batch}), {side.cycles:,} cycles")
+    text = f"{which}: {side.file}: {side.network} on {side.machine} ({side.strategy}{batch}), {side.cycles:,} cycles"
+    return titled(text, width)[1:]
 
 
-def _prose(title: str, sentences: Iterable[str], width: int) -> str:
-    lines = [
-        fill(_p(s), width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for s in sentences
-    ]
-    return "\n".join([title, *lines])
-
-
-def _operators(title: str, rows: Sequence[OperatorChange], most: int) -> str:
+def _operators(comparison: Differences, width: int) -> list[str]:
+    rows = comparison.operators
+    titles = {row.cause: row.title for row in comparison.causes}
     ranked = [row for row in sorted(rows, key=lambda r: -abs(r.change)) if row.change]
     largest = max((abs(row.change) for row in ranked), default=0)
     cells: list[tuple[str, ...]] = [
-        (short(_p(r.name), 24), number(r.a), number(r.b), signed(r.change), bar(r.change, largest), _mostly(r))
-        for r in ranked[:most]
+        (r.name, number(r.a), number(r.b), signed(r.change), bar(r.change, largest), _mostly(r, titles))
+        for r in ranked[:_TOP]
     ]
-    rest, other = ranked[most:], [row for row in rows if not row.change]
-    a, b = (sum(getattr(row, side) for row in (*rest, *other)) for side in ("a", "b"))
-    if rest or other:
-        cells.append((f"{len(rest) + len(other):,} others", number(a), number(b), signed(b - a), "", ""))
-    return f"{title}\n{table(cells, 'operator|A|B|B - A||mostly')}"
+    rest = [*ranked[_TOP:], *(row for row in rows if not row.change)]
+    a, b = (sum(getattr(row, side) for row in rest) for side in ("a", "b"))
+    if rest:
+        cells.append((f"{len(rest):,} others", number(a), number(b), signed(b - a), "", ""))
+    return table("operator|A|B|B - A||mostly", cells, width, bars=4)
 
 
-def _mostly(row: OperatorChange) -> str:
-    """The cause that changes most."""
-    return next((_CAUSES.get(cause, cause) for cause in row.causes), "")
+def _mostly(row: OperatorChange, titles: Mapping[str, str]) -> str:
+    """The title of the cause that changes most."""
+    return next((titles.get(cause, cause) for cause in row.causes), "")
 
 
-_CAUSES = {
-    "work": "work", "extra": "extra work", "rounding": "parts not full", "contention": "issue, sharing",
-    "main_memory": "main memory", "shared_memory": "shared memory", "core": "the core", "other_cores": "other cores",
-}  # fmt: skip
-
-
-def _decisions(rows: Sequence[OperatorChange], width: int) -> str:
+def _decisions(rows: Sequence[OperatorChange], width: int) -> list[str]:
     ranked = sorted((row for row in rows if row.decisions), key=lambda r: -abs(r.change))
-    lines = ["Operators: what is decided otherwise, and the change in cycles (B - A)"]
+    lines = titled("Operators: what is decided otherwise, and the change in cycles (B - A)", width)
     for row in ranked[:_MOST]:
-        text = f"{_p(row.name)} ({signed(row.change)}): {_p('; '.join(row.decisions))}"
-        lines.append(fill(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False))
-    return "\n".join(lines) + _more(ranked)
+        lines += paragraph(f"{row.name} ({signed(row.change)}): {'; '.join(row.decisions)}", width, "    ")
+    return [*lines, *_more(ranked, width)]
 
 
-def _segments(rows: Sequence[SegmentChange]) -> str:
+def _segments(rows: Sequence[SegmentChange], width: int) -> list[str]:
     cells = [
         (
-            short(f"{_p(r.first)} .. {_p(r.last)}" if r.first != r.last else _p(r.first), 40),
+            f"{r.first} .. {r.last}" if r.first != r.last else r.first,
             number(r.operators),
             f"{len(r.segments_a)} -> {len(r.segments_b)}",
             number(r.a),
             number(r.b),
             signed(r.change),
-            short(_some(r.splits_a), 44),
-            short(_some(r.splits_b), 44),
+            _some(r.splits_a),
+            _some(r.splits_b),
         )
         for r in sorted(rows, key=lambda r: -abs(r.change))[:_MOST]
     ]
-    return table(cells, "from .. to|operators|segments|cycles A|cycles B|B - A|cut in A|cut in B") + _more(rows)
+    heads = "from .. to|operators|segments|cycles A|cycles B|B - A|cut in A|cut in B"
+    return [*table(heads, cells, width), *_more(rows, width)]
+
+
+def _residency(rows: Sequence[ResidencyChange], width: int) -> list[str]:
+    cells = [
+        (r.tensor, r.kind, signed(r.change), number(r.fetched_a), number(r.fetched_b), r.text) for r in rows[:_MOST]
+    ]
+    heads = "tensor|kind|B - A|fetched A|fetched B|what B does"
+    return [*table(heads, cells, width, wrapped=True), *_more(rows, width)]
 
 
 def _some(splits: Sequence[str]) -> str:
@@ -158,19 +155,14 @@ def _some(splits: Sequence[str]) -> str:
     return "-" if not kinds else kinds[0] if len(kinds) == 1 else f"in {len(kinds)} ways"
 
 
-def _changes(rows: Sequence[Change]) -> str:
-    return table([(_p(r.what), _p(r.a) or "-", _p(r.b) or "-") for r in rows], "|A|B")
+def _changes(rows: Sequence[Change], width: int) -> list[str]:
+    return table("|A|B", [(row.what, row.a or "-", row.b or "-") for row in rows], width)
 
 
-def _more(rows: Sequence[object]) -> str:
-    left = len(rows) - _MOST
-    return f"\n  and {left:,} more; --json has them all" if left > 0 else ""
+def _more(rows: Sequence[object], width: int) -> list[str]:
+    return more(len(rows) - _MOST, "row", width)
 
 
 def signed(value: int) -> str:
     """With its sign."""
     return f"{value:+,}" if value else "0"
-
-
-def _p(text: str) -> str:
-    return printable(text)

@@ -11,17 +11,27 @@ _WORTH_NAMING = 0.1
 """Share of the difference from which on a cause is named."""
 
 
-def verdict(comparison: Differences) -> tuple[str, ...]:
-    """Two sentences; one if nothing is decided otherwise."""
+def verdict(comparison: Differences, same_decisions: bool) -> tuple[str, ...]:
+    """Two sentences; one if nothing differs. ``same_decisions``: the plans decide the same for the same network."""
+    a, change = comparison.a, comparison.change
     if comparison.same:
-        return (f"The same schedule: {comparison.a.cycles:,} cycles.",)
+        return (f"The same schedule: {a.cycles:,} cycles.",)
+    if same_decisions:
+        machines = f"the machines differ in {plural(len(comparison.machine), 'figure')}"
+        if not change:
+            return f"The same decisions on different machines: both take {a.cycles:,} cycles.", _sentence(machines)
+        return _faster(comparison), _sentence(f"{machines}; all decisions are the same")
+    if not change:
+        return f"Both take {a.cycles:,} cycles, though by other schedules.", _otherwise(comparison)
     return _faster(comparison), _otherwise(comparison)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _faster(comparison: Differences) -> str:
     a, b, change = comparison.a, comparison.b, comparison.change
-    if not change:
-        return f"Both take {a.cycles:,} cycles, though by other schedules."
     names = "B", "A"
     fast, slow = (b, a) if change < 0 else (a, b)
     name, other = names if change < 0 else names[::-1]
@@ -64,5 +74,4 @@ def _otherwise(comparison: Differences) -> str:
         parts.append("operators run in another order")
     if not parts and (comparison.movement or comparison.addresses):
         parts.append("only transfers and addresses differ")
-    text = "; ".join(parts) or "decisions differ only in where cells run and in details of buffers"
-    return f"{text[0].upper()}{text[1:]}."
+    return _sentence("; ".join(parts) or "decisions differ only in where cells run and in details of buffers")

@@ -146,10 +146,10 @@ class ResidencyChange:
 class Differences:
     """What differs between the schedules A and B, and what each difference cost.
 
-    ``same`` says whether every decision is the same. ``verdict`` is two sentences: which is faster, by how much and
-    why, and what is scheduled otherwise. ``notes`` say what could not be compared. ``resource`` is the engine or link
-    whose cycles ``causes`` and ``operators`` divide. ``order`` is about the steps, ``movement`` counts what is moved
-    otherwise, and ``addresses`` counts buffers of both schedules with another address.
+    ``same`` says whether the network, the machine and every decision are the same. ``verdict`` is two sentences: which
+    is faster, by how much and why, and what is scheduled otherwise. ``notes`` say what could not be compared.
+    ``resource`` is the engine or link whose cycles ``causes`` and ``operators`` divide. ``order`` is about the steps,
+    ``movement`` counts what is moved otherwise, and ``addresses`` buffers of both schedules with another address.
     """
 
     same: bool

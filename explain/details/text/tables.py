@@ -37,29 +37,62 @@ def pairs(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
     return lines
 
 
-def table(heads: str, rows: Sequence[Sequence[object]], width: int, indent: str = INDENT) -> list[str]:
+def table(
+    heads: str,
+    rows: Sequence[Sequence[object]],
+    width: int,
+    indent: str = INDENT,
+    bars: int | None = None,
+    wrapped: bool = False,
+) -> list[str]:
     """Aligned columns under ``heads`` (separated by ``|``), numbers to the right.
 
-    Where they are too wide, long names lose their middle; where that is not enough, each row becomes a list.
+    Where they are too wide, the column ``bars``, whose bars show no more than numbers do, is left out; ``wrapped`` text
+    of the last column is broken into lines; long names lose their middle; and where that is not enough, each row
+    becomes a list.
     """
     names = heads.split("|")
     cells = [[printable(str(cell)) for cell in row] for row in rows]
+    columns = max(width, _LEAST_COLUMNS)
+    widths = _widths(names, cells)
+    if bars is not None and _laid(names, widths, columns, indent) < 0:
+        names, cells = _without(names, bars), [_without(row, bars) for row in cells]
+        widths = _widths(names, cells)
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(names))]
-    widths = [max(len(row[i]) for row in (names, *cells)) for i in range(len(names))]
-    room = max(width, _LEAST_COLUMNS) - len(indent) - 2 * (len(names) - 1)
-    while sum(widths) > room:
-        longest = max((i for i in range(len(names)) if not right[i]), key=lambda i: widths[i], default=None)
-        least = 0 if longest is None else max(_LEAST_NAME, len(names[longest]))
-        if longest is None or widths[longest] <= least:
+    last = len(names) - 1
+    least = [max(_LEAST_NAME, len(name)) for name in names]
+    if wrapped:
+        least[last] = _LEAST_TEXT
+        widths[last] = max(min(widths[last], _LEAST_TEXT), widths[last] + min(0, _laid(names, widths, columns, indent)))
+    while _laid(names, widths, columns, indent) < 0:
+        narrower = [i for i in range(len(names)) if not right[i] and widths[i] > least[i]]
+        if not narrower:
             return _lists(names, cells, width)
-        widths[longest] -= 1
+        widths[max(narrower, key=lambda i: widths[i])] -= 1
 
-    def line(row: Sequence[str]) -> str:
-        shown = [shortened(cell, w) for cell, w in zip(row, widths, strict=True)]
-        aligned = zip(shown, widths, right, strict=True)
-        return (indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in aligned)).rstrip()
+    lines: list[str] = []
+    for row in (names, *cells):
+        texts = (wrap(row[last], widths[last], break_on_hyphens=False) or [""]) if wrapped else [row[last]]
+        for number, text in enumerate(texts):
+            shown = [shortened(cell, w) for cell, w in zip((*row[:last], text), widths, strict=True)]
+            if number:
+                shown[:last] = [""] * last
+            aligned = zip(shown, widths, right, strict=True)
+            lines.append((indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in aligned)).rstrip())
+    return lines
 
-    return [line(row) for row in (names, *cells)]
+
+def _widths(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(row[i]) for row in (names, *cells)) for i in range(len(names))]
+
+
+def _without(row: Sequence[str], column: int) -> list[str]:
+    return [*row[:column], *row[column + 1 :]]
+
+
+def _laid(names: Sequence[str], widths: Sequence[int], columns: int, indent: str) -> int:
+    """Columns that are left beside a table, negative where it is too wide."""
+    return columns - len(indent) - 2 * (len(names) - 1) - sum(widths)
 
 
 def entries(heads: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -87,8 +120,8 @@ def shortened(text: str, width: int) -> str:
     """The text, with its middle left out where it is longer than ``width``."""
     if len(text) <= width:
         return text
-    tail = (width - 2) // 2
-    return f"{text[: width - 2 - tail]}..{text[len(text) - tail :]}"
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def count(value: float | None) -> str:
@@ -114,7 +147,7 @@ def numbers(values: Sequence[int]) -> str:
 def _lists(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[str]:
     lines: list[str] = []
     for row in cells:
-        first, *others = [f"{name} {cell}" for name, cell in zip(names, row, strict=True) if cell]
+        first, *others = [f"{name} {cell}".strip() for name, cell in zip(names, row, strict=True) if cell]
         lines += paragraph(f"{first}: {', '.join(others)}" if others else first, width, INDENT)
     return lines
 
@@ -127,4 +160,4 @@ def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return cell in ("-", "") or cell.rstrip("%").rstrip().replace(",", "").replace(".", "", 1).lstrip("-").isdigit()
+    return cell in ("-", "") or cell.rstrip("%").rstrip().replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import girih
 from girih.api.compile import Compiled
 from girih.explain.compare.alignment import align, components, rounded
 from girih.explain.compare.comparison import Comparison
+from girih.explain.compare.rows import ResidencyChange
 from girih.ir.errors import UsageError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
@@ -74,6 +76,38 @@ def test_another_machine_is_told_figure_by_figure() -> None:
     assert "The machines differ in" in comparison.verdict[1]
     adds_up(comparison)
     assert max(comparison.causes, key=lambda row: row.change).title == "work of ddr"
+
+
+def test_the_same_decisions_on_other_machines_are_no_other_schedule() -> None:
+    machine = compiled_residual().machine
+    larger = tuple(replace(m, capacity=4 * m.capacity) if m.role == "shared" else m for m in machine.memories)
+    comparison = compiled_residual().diff(compiled(compiled_residual().graph, replace(machine, memories=larger)))
+    assert not comparison.same and comparison.change == 0
+    cycles = f"{comparison.a.cycles:,} cycles"
+    assert comparison.verdict == (
+        f"The same decisions on different machines: both take {cycles}.", "The machines differ in 1 figure.",
+    )  # fmt: skip
+    assert halved().verdict[1].endswith("; all decisions are the same.")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_text_is_not_wider_than_the_terminal_and_has_every_column(width: int) -> None:
+    machine = compiled_residual().machine
+    small = tuple(replace(m, capacity=m.capacity // 8) if m.role == "local" else m for m in machine.memories)
+    for comparison in (halved(), compiled_residual().diff(compiled(residual(), replace(machine, memories=small)))):
+        residency = (ResidencyChange("x" * 50, "activation", 9, 1, 2, 3, 4, "B keeps it on chip, A spills it"),)
+        text = replace(comparison, residency=residency).text(width)
+        assert max(map(len, text.splitlines())) <= width
+        words = " ".join(text.split())
+        assert "what B does" in words and "on chip," in words
+        assert "cut in A" in words or not comparison.segments
+
+
+def test_causes_have_one_title() -> None:
+    comparison = halved()
+    row = max(comparison.operators, key=lambda r: abs(r.change))
+    title = next(c.title for c in comparison.causes if c.cause == next(iter(row.causes)))
+    assert re.search(rf"{re.escape(row.name)} .*{re.escape(title)}", comparison.text(100))
 
 
 def test_both_directions_mirror_one_another() -> None:

@@ -91,8 +91,16 @@ def test_a_table_that_is_too_wide_shortens_names_and_then_becomes_a_list() -> No
     assert all(len(line) <= 40 for line in narrow)
 
 
+def test_bars_are_left_out_and_the_last_text_is_broken_where_there_is_no_room() -> None:
+    rows = [("a", "█" * 20, "one two three four five six")]
+    assert table("name||why", rows, 80, bars=1, wrapped=True)[1] == f"  a     {'█' * 20}  one two three four five six"
+    assert table("name||why", rows, 30, bars=1, wrapped=True) == [
+        "  name  why", "  a     one two three four", "        five six",
+    ]  # fmt: skip
+
+
 def test_shortened_keeps_both_ends() -> None:
-    assert shortened("layer4.0.conv2.weight", 12) == "layer..eight"
+    assert shortened("layer4.0.conv2.weight", 12) == "layer4…eight"
     assert shortened("short", 12) == "short"
 
 
