@@ -123,11 +123,13 @@ def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
     emit(as_json, {"targets": data}, table([(n, m.description) for n, m in machines.items()]))
 
 
-@click.command("schema", short_help="Print the JSON Schema of machine files, plans or reports.")
+@click.command("schema", short_help="Print the JSON Schema of machine files, plans, reports and their like.")
 @click.argument("name", type=click.Choice(SCHEMA_NAMES))
 @click.option("--path", "as_path", is_flag=True, help="Where the installed schema is, instead of the schema.")
 def schema_command(name: SchemaName, as_path: bool) -> None:
-    """Print the JSON Schema of NAME: machine files, or what girih plan --json and girih explain --json print.
+    """Print the JSON Schema of NAME: machine files, or what girih plan, explain and diff print with --json.
+
+    details are what girih explain prints with names.
 
     Editors complete and check machine files by it, if their first line names it: see girih targets NAME --toml.
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of what users read and write: reports, plans and machine files; ``python -m`` writes them anew.
+"""JSON Schemas of machine files, plans, reports, details and comparisons; ``python -m`` writes them anew.
 
 They derive from the dataclasses, whose field descriptions and docstrings they carry, so that editors complete machine
 files by them. The kept files are part of the package, in ``ir/schemas``.
@@ -14,19 +14,29 @@ import msgspec
 from ...ir.machine import Machine
 from ...ir.plan import Plan
 from ...ir.schemas.shipped import SchemaName, schema_path
-from ..report import FORMAT, Report
+from .. import report
+from ..compare import rows
+from ..compare.comparison import Comparison
+from ..details import details
+from ..details.details import Details
+from ..report import Report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KINDS: dict[SchemaName, tuple[type, str]] = {
     "machine": (Machine, "A machine file of Girih"),
     "plan": (Plan, "A plan of Girih, as `girih plan --json` prints it"),
-    "report": (Report, f"A report of Girih, format {FORMAT}, as `girih explain --json` prints it"),
+    "report": (Report, "A report of Girih, as `girih explain --json` prints it"),
+    "details": (Details, "Details of Girih, as `girih explain --json` prints them for names"),
+    "comparison": (Comparison, "A comparison of Girih, as `girih diff --json` prints it"),
 }
 """What has a schema, and its title."""
 
+FORMATS: dict[SchemaName, int] = {"report": report.FORMAT, "details": details.FORMAT, "comparison": rows.FORMAT}
+"""The version of what has one; a schema is of this version alone."""
+
 
 def schema(name: SchemaName) -> dict[str, Any]:
-    """The schema of ``machine``, ``plan`` or ``report``."""
+    """The schema of what is called so in :data:`KINDS`."""
     kind, title = KINDS[name]
     (reference,), definitions = msgspec.json.schema_components([kind])
     for definition in definitions.values():
@@ -37,8 +47,9 @@ def schema(name: SchemaName) -> dict[str, Any]:
             definition["description"] = " ".join(str(definition["description"]).split())
     root = cast("dict[str, Any]", definitions.pop(str(reference["$ref"]).rsplit("/", 1)[-1]))
     root["title"] = title
-    if name == "report":
-        root["properties"]["format"] = {"description": "Version of the report.", "const": FORMAT}
+    if name in FORMATS:
+        root["title"] = f"{title}, format {FORMATS[name]}"
+        root["properties"]["format"] = {"description": f"Version of the {name}.", "const": FORMATS[name]}
     return {"$schema": DIALECT, **root, "$defs": dict(sorted(definitions.items()))}
 
 

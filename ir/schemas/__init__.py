@@ -1,1 +1,1 @@
-"""JSON Schemas of machine files, plans and reports."""
+"""JSON Schemas of machine files, plans, reports, details and comparisons."""

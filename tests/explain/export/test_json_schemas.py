@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from girih.explain.export.json_schemas import KINDS, schema_text
+from girih.explain.compare.comparison import Comparison
+from girih.explain.details.details import Details
+from girih.explain.export.json_schemas import FORMATS, KINDS, schema_text
 from girih.ir.checks.check_machine import CLASSES
 from girih.ir.codec import to_json
 from girih.ir.load_machine import load_machine, machine_names, machine_text, parse_machine
@@ -26,7 +29,28 @@ EXAMPLES: dict[SchemaName, Callable[[], Any]] = {
     "machine": lambda: tomllib.loads(machine_text("stcp920")),
     "plan": lambda: json.loads(to_json(compiled_residual().plan)),
     "report": lambda: json.loads(compiled_residual().explain().to_json()),
+    "details": lambda: json.loads(all_details().to_json()),
+    "comparison": lambda: json.loads(compared().to_json()),
 }
+
+
+@cache
+def all_details() -> Details:
+    package = compiled_residual()
+    return package.details(
+        operators=[op.name for op in package.graph.ops],
+        tensors=[package.graph.ops[0].outputs[0], package.graph.constants[0].tensor],
+        segments=range(len(package.plan.segments)),
+        memories=[memory.name for memory in package.machine.memories],
+        models=["tiling"],
+    )
+
+
+@cache
+def compared() -> Comparison:
+    """Of two schedules that differ in what no instruction shows."""
+    package = compiled_residual()
+    return package.diff(replace(package, plan=replace(package.plan, seed=7, strategy="layerwise")))
 
 
 @cache
@@ -67,7 +91,7 @@ def places(value: Any) -> Iterator[Any]:
         yield from places(item)
 
 
-KEYED_BY_NAMES = {"waits", "link_bytes", "options", "versions", "rate", "lanes"}
+KEYED_BY_NAMES = {"waits", "link_bytes", "options", "versions", "rate", "lanes", "peaks", "causes"}
 """Objects whose keys are names, not fields."""
 
 
@@ -106,9 +130,10 @@ def test_every_key_of_a_machine_file_is_described() -> None:
             assert value.get("description", "").endswith("."), key
 
 
-def test_a_report_of_another_format_is_another_schema() -> None:
-    example = EXAMPLES["report"]()
-    assert not validator("report").is_valid({**example, "format": example["format"] + 1})
+@pytest.mark.parametrize("name", FORMATS)
+def test_another_format_is_another_schema(name: SchemaName) -> None:
+    example = EXAMPLES[name]()
+    assert not validator(name).is_valid({**example, "format": example["format"] + 1})
 
 
 def test_the_schema_knows_the_instruction_classes() -> None:
