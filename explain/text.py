@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .cycles.breakdown import BreakdownRow
+from .details.text.tables import extents, margin, paragraph
+from .details.text.tables import table as aligned
 from .overview.idle_engines import IdleRow
 from .overview.waterfall import WaterfallRow
 from .plan_tables import SegmentRow
 from .report_summary import ReportSummary
 from .units import plural, printable
 
+_UNBOUNDED = 100_000
+"""Columns that tables have where nothing is to be shortened."""
 _MOST_TRAFFIC = 40
 """Rows of traffic that the text has at most; the JSON has them all."""
 _BAR = 16
@@ -26,7 +31,7 @@ _MOST_LOSSES = 20
 def render(tables: Mapping[str, object], name: str, width: int) -> str:
     """The text of a report, whose ``tables`` are its fields by name, by the template ``name``.
 
-    Sentences are broken at ``width`` columns, of which they have at least 20.
+    Lines of the first screen have ``width`` columns, at least 20; so have sentences of the tables behind it.
     """
     environment = Environment(
         loader=PackageLoader("girih.explain", "templates"),
@@ -36,20 +41,32 @@ def render(tables: Mapping[str, object], name: str, width: int) -> str:
         autoescape=False,
     )
     filters = cast("dict[str, Callable[..., str]]", environment.filters)
+    wide = max(20, width)
     filters.update(
         table=table,
         number=number,
         percent=percent,
         extents=extents,
-        short=short,
         plural=plural,
         breakdown=breakdown,
-        steps=steps,
-        idle=idle,
+        steps=partial(steps, width=wide),
+        idle=partial(idle, width=wide),
+        heading=partial(_heading, width=wide),
+        sentence=partial(_sentence, width=wide),
     )
     template = environment.get_template(name)
     shown = {name: _printable(value) for name, value in tables.items()}
-    return template.render(shown, width=max(20, width), most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
+    return template.render(shown, width=wide, most_traffic=_MOST_TRAFFIC, most_losses=_MOST_LOSSES).rstrip()
+
+
+def _heading(text: str, width: int) -> str:
+    return "\n".join(margin(text, width))
+
+
+def _sentence(text: str, hanging: int = 0, margin: int = 2, *, width: int) -> str:
+    """Lines that begin at a margin, from the second on with ``hanging`` columns more."""
+    indent = " " * (margin - 2)
+    return "\n".join(indent + line for line in paragraph(text, width - len(indent), " " * hanging))
 
 
 def _printable(value: object) -> object:
@@ -79,7 +96,7 @@ def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ())
             busy = (number(round(row.busy)), number(round(row.busiest)))
             cells.append((row.resource, *busy, _percent(row.peak - (row.extra or 0.0), row.cycles), *shares))
         else:
-            name = short(row.op or firsts[row.segment], 16)
+            name = row.op or firsts[row.segment]
             times = f"{row.cycles / row.work:.1f}" if row.work else "-"
             cycles = (number(round(row.lost)), number(round(row.cycles)))
             cells.append((row.segment, name, *cycles, times, *shares))
@@ -89,7 +106,7 @@ def breakdown(rows: Sequence[BreakdownRow], segments: Sequence[SegmentRow] = ())
     return table(cells, f"{first}|{heads}")
 
 
-def steps(rows: Sequence[WaterfallRow], summary: ReportSummary) -> str:
+def steps(rows: Sequence[WaterfallRow], summary: ReportSummary, width: int) -> str:
     """The waterfall: a bar for each row, which begins where the one before it ends, and the operator with the most."""
     cells: list[tuple[object, ...]] = []
     reached = 0
@@ -97,10 +114,10 @@ def steps(rows: Sequence[WaterfallRow], summary: ReportSummary) -> str:
         title = row.title if row.cause == "bound" else f"+ {row.title}"
         begin, reached = reached, reached + row.cycles
         first = row.operators[:1]
-        most = "".join(f"{short(o.op, 18)} {o.cycles:,}" for o in first)
+        most = "".join(f"{o.op} {o.cycles:,}" for o in first)
         cells.append((*_step(title, row.cycles, min(begin, reached), summary.cycles), most))
     cells.append((*_step("= simulated", summary.cycles, 0, summary.cycles), ""))
-    return table(cells, "cause|cycles|of run||most in")
+    return "\n".join(aligned("cause|cycles|of run||most in", cells, width, bars=3))
 
 
 def _step(title: str, cycles: int, begin: int, total: int) -> tuple[str, str, str, str]:
@@ -110,12 +127,10 @@ def _step(title: str, cycles: int, begin: int, total: int) -> tuple[str, str, st
     return title, number(cycles), percent(cycles / max(1, total)), bar
 
 
-def idle(rows: Sequence[IdleRow]) -> str:
+def idle(rows: Sequence[IdleRow], width: int) -> str:
     """Busy and idle shares of engines and links."""
-    cells = [
-        (r.resource, f"{r.busy:.0%}", f"{r.idle:.0%}", short(r.reasons[0], 54) if r.reasons else "-") for r in rows
-    ]
-    return table(cells, "engine|busy|idle|mostly")
+    cells = [(r.resource, f"{r.busy:.0%}", f"{r.idle:.0%}", r.reasons[0] if r.reasons else "-") for r in rows]
+    return "\n".join(aligned("engine|busy|idle|mostly", cells, width, wrapped=True))
 
 
 def _percent(part: float | None, whole: float) -> str:
@@ -123,17 +138,8 @@ def _percent(part: float | None, whole: float) -> str:
 
 
 def table(rows: Sequence[Sequence[object]], heads: str) -> str:
-    """Aligned columns under ``heads`` (separated by ``|``): numbers to the right, everything else to the left."""
-    names = [head.strip() for head in heads.split("|")]
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
-    right = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(names))]
-
-    def line(row: Sequence[str]) -> str:
-        pairs = zip(row, widths, right, strict=True)
-        return "  " + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in pairs).rstrip()
-
-    return "\n".join(line(row) for row in [names, *cells])
+    """Aligned columns, as wide as what is in them."""
+    return "\n".join(aligned(heads, rows, _UNBOUNDED))
 
 
 def number(value: float | None) -> str:
@@ -145,19 +151,3 @@ def number(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
-
-
-def extents(values: Sequence[int]) -> str:
-    return "x".join(map(str, values)) or "-"
-
-
-def short(text: str, width: int = 48) -> str:
-    """The text, with its middle left out where it is longer than ``width``."""
-    if len(text) <= width:
-        return text
-    tail = width // 3
-    return f"{text[: width - tail - 3]}...{text[-tail:]}"
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.rstrip("%").replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()

@@ -21,8 +21,11 @@ def plural(count: int, noun: str) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes, in kB or MB."""
-    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
+    """A number of bytes, in B, kB, MB or GB."""
+    if count < 1000:
+        return f"{count} B"
+    scale, unit = next((s, u) for s, u in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= s)
+    return f"{count / scale:,.1f} {unit}"
 
 
 def share(part: float, whole: float) -> str:

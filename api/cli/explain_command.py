@@ -118,7 +118,7 @@ def explain_command(
     elif kind == "json":
         click.echo(report.to_json().decode())
     else:
-        show(report.tables if tables else report.screen(min(80, columns())), f"girih explain {compiled} -o FILE")
+        show(report.tables if tables else report.screen(columns()), f"girih explain {compiled} -o FILE")
 
 
 def _check_agreement(kind: str, output: Path | None, given: Sequence[str], tables: bool) -> None:

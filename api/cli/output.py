@@ -38,9 +38,9 @@ def show(text: str, whole: str) -> None:
     click.echo(encodable(text))
 
 
-def columns(most: int = 80) -> int:
-    """How many columns the reader has: those of the terminal, but no more than ``most``."""
-    return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
+def columns() -> int:
+    """How many columns the reader has: those of the terminal, and 80 where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
 
 
 def encodable(text: str) -> str:

@@ -46,7 +46,7 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
         (b.name, b.use, size(b.bytes), share(b.bytes, memory.peak), f"{b.address:#x}", _steps(b), b.until[0])
         for b in memory.filling
     ]
-    heads = "buffer|use|size|of peak|address|steps|last used by"
+    heads = "buffer|use|size|of peak|address|steps|kept until"
     if all(b.use == "data" for b in memory.filling):
         heads, cells = heads.replace("use|", ""), [(name, *others) for name, _, *others in cells]
     return [*lines, *table(heads, cells, width)]

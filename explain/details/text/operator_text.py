@@ -83,10 +83,10 @@ def _advice(op: OperatorDetails, width: int) -> list[str]:
 def _choice(op: OperatorDetails, width: int) -> list[str]:
     rows = [("result", extents(op.shape))]
     if op.tile is not None:
-        tile = op.tile
+        tile, cores = op.tile, numbers(sorted(op.cell_cores))
         rows += [
             ("instances", f"{splits(op.instances)} of the segment's last result, one after the other"),
-            ("cores", f"{splits(op.cores)}, side by side on cores {numbers(sorted(op.cell_cores))}"),
+            ("cores", f"{splits(op.cores)} of the segment's last result, side by side on cores {cores}"),
             ("cell", f"{extents(op.cell)}: of the result, on one core in one instance"),
             ("engine", tile.engine),
             ("tile", f"{extents(tile.sizes)}, loops over dims {' '.join(map(str, tile.order)) or 'none'}"),

@@ -18,10 +18,13 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
     loads = ", ".join(f"{name} {count(cycles)}" for name, cycles in segment.loads[:_MOST_LOADS])
     rows = [
         ("operators", f"{row.operators}: {row.first} to {row.last}"),
-        ("instances", f"{splits(segment.instances)}; one after the other"),
-        ("cores", f"{splits(segment.splits)}; side by side on cores {numbers(sorted(segment.cell_cores))}"),
+        ("instances", f"{splits(segment.instances)} of the last result, one after the other"),
+        (
+            "cores",
+            f"{splits(segment.splits)} of the last result, side by side on cores {numbers(sorted(segment.cell_cores))}",
+        ),
         ("simulated", f"{count(segment.cycles)} cycles of {segment.resource}, waits included"),
-        ("predicted", f"{count(row.cycles)} cycles of computation, {share(row.share, 1)} of the plan"),
+        ("predicted", f"{count(row.cycles)} cycles of computation, {share(row.share, 1)} of all predicted computation"),
         ("bound", f"{count(segment.work)} cycles of {segment.resource}; lost: {count(segment.cycles - segment.work)}"),
         ("lost to", segment.losses or "nothing"),
         ("limited by", f"{loads}: cycles that the segment alone would keep each busy"),
@@ -36,7 +39,7 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
         (o.name, o.engine or "-", count(o.predicted), count(o.cycles), count(o.lost), o.losses.partition(",")[0])
         for o in segment.operators[:_MOST_ROWS]
     ]
-    lines += table("operator|engine|predicted|run|lost|most of it", cells, width)
+    lines += table("operator|engine|predicted|run|lost|most of it", cells, width, wrapped=True)
     lines += more(len(segment.operators) - _MOST_ROWS, "operator", width)
 
     lines += title("Transfers between shared and local memory, in portions of", width)

@@ -14,11 +14,18 @@ _LEAST_TEXT = 16
 """Columns that a column of text keeps, at least."""
 _LEAST_NAME = 12
 """Columns that a column of names keeps, at least."""
+_ROOMY_NAME = 18
+"""Columns that a column of names keeps beside bars, at least."""
 
 
 def title(text: str, width: int) -> list[str]:
     """An empty line and the title of what follows, at the margin."""
-    return ["", *_wrapped(text, width, "", "")]
+    return ["", *margin(text, width)]
+
+
+def margin(text: str, width: int) -> list[str]:
+    """Text that is not indented."""
+    return _wrapped(text, width, "", "")
 
 
 def paragraph(text: str, width: int, hanging: str = "") -> list[str]:
@@ -47,24 +54,31 @@ def table(
 ) -> list[str]:
     """Aligned columns under ``heads`` (separated by ``|``), numbers to the right.
 
-    Where they are too wide, the column ``bars``, whose bars show no more than numbers do, is left out; ``wrapped`` text
-    of the last column is broken into lines; long names lose their middle; and where that is not enough, each row
+    Where they are too wide, ``wrapped`` text of the last column is broken into lines, long names lose their middle,
+    the column ``bars``, whose bars show no more than numbers do, is left out, and where that is not enough, each row
     becomes a list.
     """
     names = heads.split("|")
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     columns = max(width, _LEAST_COLUMNS)
     widths = _widths(names, cells)
-    if bars is not None and _laid(names, widths, columns, indent) < 0:
+    roomy = [
+        w if i == bars else min(w, max(_ROOMY_NAME, len(name)))
+        for i, (name, w) in enumerate(zip(names, widths, strict=True))
+    ]
+    if bars is not None and _left(names, roomy, columns, indent) < 0:
         names, cells = _without(names, bars), [_without(row, bars) for row in cells]
         widths = _widths(names, cells)
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(names))]
     last = len(names) - 1
     least = [max(_LEAST_NAME, len(name)) for name in names]
     if wrapped:
-        least[last] = _LEAST_TEXT
-        widths[last] = max(min(widths[last], _LEAST_TEXT), widths[last] + min(0, _laid(names, widths, columns, indent)))
-    while _laid(names, widths, columns, indent) < 0:
+        # Words are broken only if they take more than a third of a line.
+        longest = max((len(word) for row in cells for word in row[last].split()), default=0)
+        least[last] = max(_LEAST_TEXT, min(longest, columns // 3))
+        lacking = -min(0, _left(names, widths, columns, indent))
+        widths[last] = max(min(widths[last], least[last]), widths[last] - lacking)
+    while _left(names, widths, columns, indent) < 0:
         narrower = [i for i in range(len(names)) if not right[i] and widths[i] > least[i]]
         if not narrower:
             return _lists(names, cells, width)
@@ -90,7 +104,7 @@ def _without(row: Sequence[str], column: int) -> list[str]:
     return [*row[:column], *row[column + 1 :]]
 
 
-def _laid(names: Sequence[str], widths: Sequence[int], columns: int, indent: str) -> int:
+def _left(names: Sequence[str], widths: Sequence[int], columns: int, indent: str) -> int:
     """Columns that are left beside a table, negative where it is too wide."""
     return columns - len(indent) - 2 * (len(names) - 1) - sum(widths)
 
@@ -99,13 +113,13 @@ def entries(heads: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Numbers in columns, and a last column of text, which is broken where the lines end."""
     *names, last = heads.split("|")
     widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
-    margin = INDENT + " " * (sum(widths) + 2 * len(widths))
-    if len(margin) > width - _LEAST_TEXT:
+    hanging = INDENT + " " * (sum(widths) + 2 * len(widths))
+    if len(hanging) > width - _LEAST_TEXT:
         return _lists([last, *names], [(text, *cells) for *cells, text in rows], width)
     lines = [f"{INDENT}{'  '.join(n.rjust(w) for n, w in zip(names, widths, strict=True))}  {last}"]
     for *cells, text in rows:
         numbers = "  ".join(cell.rjust(w) for cell, w in zip(cells, widths, strict=True))
-        lines += _wrapped(text, width, f"{INDENT}{numbers}  ", margin)
+        lines += _wrapped(text, width, f"{INDENT}{numbers}  ", hanging)
     return lines
 
 
