@@ -20,6 +20,9 @@ INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install -
 # Debian's package manager, as root or through sudo.
 APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get
 
+# Set where tests of pages have to run, and not to be skipped.
+BROWSER_REQUIRED := $(filter required,$(GIRIH_BROWSER_TESTS))
+
 .PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
@@ -48,8 +51,10 @@ lint: $(VENV)/.installed-dev ## check style, format and types
 
 browser: ## install Chromium from Debian's archive where there is none, for the tests of reports and `make screenshot`
 	@for browser in chromium chromium-browser google-chrome; do command -v $$browser >/dev/null && exit 0; done; \
-	$(APT) update -qq && $(APT) install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null \
-		|| echo "warning: there is no Chromium, and apt-get did not install it: tests that need it are skipped" >&2
+	$(APT) update -qq && $(APT) install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null || { \
+		echo "$(if $(BROWSER_REQUIRED),error,warning): there is no Chromium, and apt-get did not install it:" \
+			"tests that need it $(if $(BROWSER_REQUIRED),fail,are skipped)" >&2; \
+		$(if $(BROWSER_REQUIRED),exit 1,true); }
 
 dist: $(VENV)/.installed-dev ## build sdist and wheel into build/dist, and check what they say of themselves
 	@rm -rf $(BUILD)/dist

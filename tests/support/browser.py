@@ -49,13 +49,19 @@ def opened(path: Path, *, width: int = 1280, theme: str = "light") -> Iterator[A
         context.close()
 
 
+def browser_library(name: str) -> Any:
+    """A module that drives the browser; without it the test is skipped, or fails as in :func:`opened`."""
+    return importlib.import_module(name) if _required() else pytest.importorskip(name)
+
+
+def _required() -> bool:
+    return os.environ.get("GIRIH_BROWSER_TESTS") == "required"
+
+
 def _browser() -> Any:
-    required = os.environ.get("GIRIH_BROWSER_TESTS") == "required"
-    playwright = (
-        importlib.import_module("playwright.sync_api") if required else pytest.importorskip("playwright.sync_api")
-    )
+    playwright = browser_library("playwright.sync_api")
     if CHROMIUM is None:
-        (pytest.fail if required else pytest.skip)("no Chromium is installed")
+        (pytest.fail if _required() else pytest.skip)("no Chromium is installed")
     return _launched(playwright.sync_playwright)
 
 

@@ -22,7 +22,7 @@ from girih.explain.html.views.repeat_view import command_line
 from girih.explain.report import Report
 from girih.ir.errors import UsageError
 from girih.ir.plan import Prediction
-from tests.support.browser import opened
+from tests.support.browser import browser_library, opened
 from tests.support.compilations import random_compilation
 from tests.support.graphs import Net, residual, with_host
 
@@ -239,7 +239,7 @@ def test_a_click_on_the_network_selects(files: Any) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_there_is_no_serious_fault_of_accessibility(files: Any, theme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
+    axe = browser_library("axe_playwright_python.sync_playwright").Axe
     with opened(files("host"), theme=theme) as tab:
         tab.evaluate("girih.page.select({kind: 'operator', name: girih.page.operators[0].name})")
         found = axe().run(tab).response["violations"]
