@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer
 from ..compilation import Compilation
 from ..memory_use import memory_rows, peak_of
+from ..run.covered_bytes import covered_bytes
 
 _LARGEST = 12
 """Buffers at the peak."""
@@ -135,24 +138,9 @@ def _profile(
 
 def _used(lives: Sequence[tuple[int, int, LocalBuffer | SharedBuffer]], slots: int) -> list[int]:
     """Bytes of the buffers that live in each slot; those that share bytes count once."""
-    beginning: list[list[tuple[int, int, int]]] = [[] for _ in range(slots)]
-    for begin, end, b in lives:
-        if begin < slots:
-            beginning[begin].append((end, b.address, b.address + b.bytes))
-    live: list[tuple[int, int, int]] = []
-    used: list[int] = []
-    ends = {life[0] for begun in beginning for life in begun}
-    for slot, begun in enumerate(beginning):
-        if used and not begun and slot not in ends:
-            used.append(used[-1])
-            continue
-        live = [life for life in (*live, *begun) if life[0] > slot]
-        total = reached = 0
-        for _, low, high in sorted(live, key=lambda life: life[1]):
-            total += max(0, high - max(low, reached))
-            reached = max(reached, high)
-        used.append(total)
-    return used
+    rows = [(begin, end, b.address, b.bytes) for begin, end, b in lives if begin < end]
+    times, levels = covered_bytes(*np.array(rows, np.int64).reshape(-1, 4).T)
+    return levels[np.searchsorted(times, np.arange(slots), side="right") - 1].tolist()
 
 
 def _buffer(plan: Plan, begin: int, end: int, b: LocalBuffer | SharedBuffer) -> BufferRow:
