@@ -54,19 +54,20 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
         solver_seconds=log.seconds,
     )
     rows = waterfall(breakdown, machine, plan.lower_bound_cycles, trace.cycles)
+    memories = memory_rows(plan, machine)
     return Report(
         summary=summary,
         verdict=verdict(summary, machine.frequency),
         warnings=compilation_warnings(graph, program, machine),
         waterfall=rows,
         idle=idle_rows(breakdown, machine),
-        next_steps=next_steps(rows, breakdown.bounding, summary, machine),
+        next_steps=next_steps(rows, breakdown.bounding, summary, memories, machine),
         largest_losses=largest_losses(breakdown.operators, machine),
         models=model_rows(plan, log),
         convergence=convergence(log),
         breakdown=breakdown,
         segments=segment_rows(plan, loads),
-        memories=memory_rows(plan, machine),
+        memories=memories,
         traffic=traffic_rows(graph, plan, machine),
         operators=operator_rows(compilation),
         hosts=host_rows(graph),

@@ -153,7 +153,8 @@ class SolveLog:
         return {
             "optimal": f"the plan takes no longer than the lower bound (up to {TOLERANCE:.2%}), so that none is better",
             "exhausted": "all iterations that this version tries were used, or all simulations; more time cannot help",
-            "budget": f"the timeout is used up; a longer one pays for {' and '.join(self.unpaid)}",
+            "budget": "the work that the timeout pays for is done (counted without a clock); a longer one pays for "
+            + " and ".join(self.unpaid),
             "fixed": "the strategy decides without a search; more time cannot help",
             "timeout": "the wall clock ended it; a longer timeout or an idle machine may help",
             "interrupted": "the user ended it; more time may help",

@@ -32,12 +32,19 @@ _MOSTLY = 0.4
 """One to which this share is attributed is named with others, and below that none is."""
 
 
+def of_the_cluster(resource: str, machine: Machine) -> bool:
+    """Whether a resource is a link, or an engine of the cluster, which the cores share."""
+    return all(engine.name != resource or engine.scope != "core" for engine in machine.engines)
+
+
 def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
     """The largest losses as shares of the row's cycles, joined by commas; empty if there are none."""
     ranked = [(_cycles(row, name), text) for name, text in _BUSY.items()]
     ranked += [(cycles, _wait(row, cause, machine)) for cause, cycles in row.waits.items() if cycles]
     ranked.sort(key=lambda loss: -loss[0])
-    return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles > 0)
+    return ", ".join(
+        f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles >= 0.005 * row.cycles > 0
+    )
 
 
 def waits(row: BreakdownRow, machine: Machine, most: int = 2) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from ...ir.machine import Engine
 from ...ir.semantics.cell import count
 from ..compilation import Compilation
 from ..cycles.breakdown import BreakdownRow
+from ..cycles.losses import of_the_cluster
+from ..overview.next_steps import FULL
 from ..units import share
 
 _WORTH = 0.03
 """Losses below this share of the operator's cycles are not worth a sentence."""
-_FULL = 0.85
-"""A memory of which this share is in use counts as full."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,15 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
     in_use = {name: f"{name} is {share(full.get(name, 0.0), 1.0)} full" for name in (shared, local)}
     again = f", which each of the {instances} instances of segment {segment} may fetch again" if instances > 1 else ""
     matrix = machine.engine_for("matrix")
-    room = f"a larger {shared} ({in_use[shared]})" if full.get(shared, 0.0) > _FULL else "fewer bytes before them"
+    cluster = of_the_cluster(row.resource, machine)
+    others = sorted((reason for reason in row.reasons if reason.op != row.op), key=lambda reason: -reason.cycles)
+    awaited = f"{row.op} waits for {others[0].op}, see --operator {others[0].op}; " if others else ""
+    room = f"a larger {shared} ({in_use[shared]})" if full.get(shared, 0.0) >= FULL else "fewer bytes before them"
     return {
         "extra": (
-            f"halos between cells or padding are computed as well: fewer or larger cells need fewer of them, "
+            "what was on the chip is moved again; --tensor NAME says why"
+            if cluster
+            else f"halos between cells or padding are computed as well: fewer or larger cells need fewer of them, "
             f"for which {local} must hold more ({in_use[local]})"
         ),
         "rounding": (
@@ -91,15 +96,24 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
             "which more work shares each fetch"
         ),
         "data": (
-            f"inputs or spilled results pass through {main}{rate}: a larger {shared} ({in_use[shared]}) or a smaller "
-            "batch keeps them on chip"
+            f"inputs or spilled results pass through {main}{rate}: "
+            + (
+                f"a larger {shared} ({in_use[shared]}) or a smaller batch"
+                if full.get(shared, 0.0) >= FULL
+                else "a faster link"
+            )
+            + " helps"
         ),
         "loads": (
-            f"operands pass from or to {shared}: deeper multi-buffering hides that if {local} and the weight memory "
+            f"{awaited}operands pass from or to {shared}: deeper multi-buffering hides that if {local} and the weight memory "
             f"have room ({in_use[local]}), and so does a segment that keeps them in {local}"
         ),
         "engine": "another engine of the core has more to do, or its result is awaited tile by tile: smaller tiles "
         "overlap more, a faster engine takes less",
-        "cores": "cores do not have equal shares: a split into equal parts, or a batch that is a multiple of the cores",
+        "cores": (
+            f"while the cores compute, {row.resource} has nothing left to do: faster cores, or more of them, take less"
+            if cluster
+            else "other cores have more to do: a split into equal parts, or a batch that is a multiple of the cores"
+        ),
         "host": "the host computes: an operator that the engines can run avoids the detour",
     }[cause]

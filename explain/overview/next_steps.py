@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
 from ...ir.machine import Machine
+from ..cycles.losses import of_the_cluster
+from ..memory_use import MemoryRow
 from ..report_summary import ReportSummary
 from ..units import printable
-from .waterfall import Cause, WaterfallRow
+from .waterfall import Cause, OperatorCycles, WaterfallRow
 
 _MOST_STEPS = 3
 """Causes that are looked into at most."""
 _LEAST = 0.01
 """Share of the cycles from which on a cause is worth a step."""
 
+FULL = 0.85
+"""A memory is full from this share of its bytes on: below, a larger one is not what helps."""
 _NEAR = 0.9
 """Share of the cycles from which on the lower bound itself is what to look at."""
 
@@ -33,54 +37,107 @@ class NextStep:
 
 
 def next_steps(
-    rows: Sequence[WaterfallRow], resource: str, summary: ReportSummary, machine: Machine
+    rows: Sequence[WaterfallRow],
+    resource: str,
+    summary: ReportSummary,
+    memories: Sequence[MemoryRow],
+    machine: Machine,
 ) -> tuple[NextStep, ...]:
-    """The causes that cost ``resource`` most, first; and last, more time for the search if that can help."""
-    ranked = sorted((row for row in rows if row.cause in _ADVICE), key=lambda row: -row.cycles)
+    """What may save most: another strategy, the causes that cost ``resource`` most, and more time for the search."""
+    advice = _Advice(resource, {row.role: row for row in memories}, machine)
+    ranked = sorted((row for row in rows if row.cause in _PLAIN), key=lambda row: -row.cycles)
     worth = [row for row in ranked if row.cycles >= _LEAST * summary.cycles]
-    steps = [_step(row, resource, summary, machine) for row in worth[:_MOST_STEPS]]
+    steps: list[NextStep] = []
+    if summary.strategy != "solver":
+        rules = (
+            f"The strategy: {summary.strategy} decides by rules, and is there to be compared with; the solver searches."
+        )
+        steps.append(NextStep(rules, None, "girih compile ... --strategy solver"))
     if summary.lower_bound_cycles >= _NEAR * summary.cycles:
         bound = f"The bound: {summary.lower_bound_reason}. Only less work or a faster machine saves more."
-        steps.insert(0, NextStep(bound, None, "girih targets NAME --toml"))
+        steps.append(NextStep(bound, None, "girih targets NAME --toml"))
+    seen: set[str] = set()
+    for row in worth[:_MOST_STEPS]:
+        operator = next((op for op in map(_to_look_at, row.operators) if op not in seen), "")
+        seen.add(operator)
+        steps.append(_step(row, operator, advice.sentence(row.cause), summary))
     if summary.more_time_helps:
         search = "The search: a longer timeout may find a better plan."
         steps.append(NextStep(search, None, "girih compile ... --solver-timeout SECONDS"))
     return tuple(steps)
 
 
-_ADVICE: dict[Cause, str] = {
-    "extra": "fewer instances of a segment compute and move fewer halos twice; they take more {local}",
-    "rounding": "another batch, or other widths of layers, can fill {unit} of {resource} better",
-    "contention": "larger tiles need fewer instructions and transfers; they take more {local}",
-    "main_memory": "a larger {shared} keeps more on chip and fetches earlier, a faster {main} fetches sooner",
-    "shared_memory": "a larger {local} loads earlier and keeps longer, a faster {shared} loads sooner",
-    "core": "deeper buffers let {matrix} and {vector} work at the same time; they take more {accumulator}",
-    "other_cores": "a larger batch can be cut into parts for every core",
-}
-
-"""What helps against each cause, as a rule; shared_work is no waste."""
-_OF_THE_CLUSTER: dict[Cause, str] = {
-    "rounding": "longer rows of what is moved can fill bursts better: larger portions, or another layout",
-    "other_cores": "while the cores compute, {resource} idles: a larger {shared} lets it fetch further ahead",
-}
-"""The same where the busiest resource is a link, or an engine of the cluster."""
+def _to_look_at(loser: OperatorCycles) -> str:
+    """The operator whose schedule decides the loss: the one that is waited for."""
+    return loser.awaits or loser.op
 
 
-def _step(row: WaterfallRow, resource: str, summary: ReportSummary, machine: Machine) -> NextStep:
-    matrix, vector = machine.engine_for("matrix"), machine.engine_for("vector")
-    cluster = resource not in (engine.name for engine in machine.engines if engine.scope == "core")
-    advice = (_OF_THE_CLUSTER.get(row.cause) if cluster else None) or _ADVICE[row.cause]
-    advice = advice.format(
-        resource=resource,
-        unit=f"the {matrix.rows} rows and {matrix.columns} columns" if resource == matrix.name else "the lanes",
-        matrix=matrix.name,
-        vector=vector.name,
-        **{role: machine.role(role).name for role in ("main", "shared", "local", "accumulator")},
-    )
-    option, most = "--tables", ""
+def _step(row: WaterfallRow, operator: str, advice: str, summary: ReportSummary) -> NextStep:
+    cost = f"{row.title}: {row.cycles:,} cycles ({row.cycles / summary.cycles:.1%} of the run)"
     if row.operators:
         first = row.operators[0]
-        option = f"--operator {quote(printable(first.op))}"
-        most = f", {first.cycles:,} of them in {first.op}"
-    cost = f"{row.title}: {row.cycles:,} cycles ({row.cycles / summary.cycles:.1%} of the run){most}"
+        cost += f", {first.cycles:,} of them in {first.op}"
+        cost += f", which waits for {first.awaits}" if first.awaits else ""
+    option = f"--operator {quote(printable(operator))}" if operator else "--tables"
     return NextStep(f"{cost}. {advice[0].upper()}{advice[1:]}.", row.cycles, f"girih explain FILE {option}")
+
+
+_PLAIN: dict[Cause, str] = {
+    "extra": "fewer instances of a segment compute and move fewer halos twice",
+    "rounding": "another batch, or other widths of layers, may fill {unit} of {resource} better",
+    "contention": "larger tiles need fewer instructions and transfers",
+    "main_memory": "a faster {main} fetches sooner",
+    "shared_memory": "a faster {shared} loads sooner, and deeper buffers load earlier",
+    "core": "deeper buffers may let {matrix} and {vector} work at the same time",
+    "other_cores": "a larger batch can be cut into parts for every core",
+}
+"""What helps against each cause, as a rule; shared_work is no waste."""
+_OF_THE_CLUSTER: dict[Cause, str] = {
+    "extra": "what was on the chip is moved again; the traffic table says which tensors, and why",
+    "rounding": "longer rows of what is moved may fill bursts better: larger portions, or another layout",
+    "other_cores": "while the cores compute, {resource} has nothing left to do; faster cores, or more of them, take less",
+}
+"""The same where the busiest resource is a link, or an engine of the cluster."""
+_WHERE_FULL: dict[Cause, tuple[str, str]] = {
+    "extra": ("local", "they need more {local}, which is {share} full"),
+    "contention": ("local", "they need more {local}, which is {share} full"),
+    "main_memory": ("shared", "a larger {shared}, which is {share} full, may keep more on chip"),
+    "shared_memory": ("local", "a larger {local}, which is {share} full, may load earlier and keep longer"),
+    "core": ("accumulator", "they need more {accumulator}, which is {share} full"),
+    "other_cores": ("shared", "a larger {shared}, which is {share} full, may let it fetch further ahead"),
+}
+"""By cause, a memory by its role, and what is said in addition if that is full: only then can a larger one help."""
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """What helps on a machine whose ``memories`` (by role) are so full, where ``resource`` is the busiest."""
+
+    resource: str
+    memories: Mapping[str, MemoryRow]
+    machine: Machine
+
+    def sentence(self, cause: Cause) -> str:
+        """Without a full stop."""
+        cluster = of_the_cluster(self.resource, self.machine)
+        text = (_OF_THE_CLUSTER.get(cause) if cluster else None) or _PLAIN[cause]
+        role, more = _WHERE_FULL.get(cause, ("", ""))
+        # Halos of cells are a matter of local memory; what a link moves again, of the shared one.
+        if cluster and cause == "extra":
+            role, more = _WHERE_FULL["main_memory"]
+        if cause == "other_cores" and not cluster:
+            role = ""
+        share = self.memories[role].share if role in self.memories else 0.0
+        if share >= FULL:
+            text = f"{text}; {more}"
+        matrix, vector = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
+        return text.format(
+            resource=self.resource,
+            unit=f"the {matrix.rows} rows and {matrix.columns} columns"
+            if self.resource == matrix.name
+            else "the lanes",
+            matrix=matrix.name,
+            vector=vector.name,
+            share=f"{share:.0%}",
+            **{name: self.machine.role(name).name for name in ("main", "shared", "local", "accumulator")},
+        )

@@ -12,7 +12,7 @@ def verdict(summary: ReportSummary, frequency: float) -> tuple[str, str]:
     return (
         f"{summary.network} takes {summary.cycles:,} cycles on {summary.machine} ({summary.milliseconds:,.3f} ms at "
         f"{frequency / 1e9:g} GHz){items}{clusters}: {_distance(summary)}.",
-        f"The search ended with status {summary.solver_status!r}: {summary.solver_reason}.",
+        f"The search: {summary.solver_reason}.",
     )
 
 

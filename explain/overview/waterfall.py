@@ -37,10 +37,11 @@ _CAUSES: tuple[Cause, ...] = ("shared_work", *_PARTS, *_WAITS)
 
 @dataclass(frozen=True)
 class OperatorCycles:
-    """Cycles that one operator loses by a cause."""
+    """Cycles that one operator loses by a cause; ``awaits`` is the other operator that most of them wait for, if any."""
 
     op: str
     cycles: int
+    awaits: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,16 @@ def _rounded(exact: Mapping[Cause, float], total: int) -> dict[Cause, int]:
 
 
 def _losers(operators: Sequence[BreakdownRow], cause: Cause) -> tuple[OperatorCycles, ...]:
-    rows = [OperatorCycles(row.op, round(cause_cycles(row, cause))) for row in operators]
-    ranked = sorted(rows, key=lambda row: -row.cycles)
-    return tuple(row for row in ranked[:_MOST_OPERATORS] if row.cycles > 0)
+    ranked = sorted(operators, key=lambda row: -cause_cycles(row, cause))[:_MOST_OPERATORS]
+    rows = (OperatorCycles(row.op, round(cause_cycles(row, cause)), _awaited(row, cause)) for row in ranked)
+    return tuple(row for row in rows if row.cycles > 0)
+
+
+def _awaited(row: BreakdownRow, cause: Cause) -> str:
+    """The other operator that more than half of these waits of an operator are attributed to; empty if there is none."""
+    waits = [reason for reason in row.reasons if reason.cause in _WAITS.get(cause, ()) and reason.op != row.op]
+    longest = max(waits, key=lambda reason: reason.cycles, default=None)
+    return longest.op if longest is not None and 2 * longest.cycles > cause_cycles(row, cause) else ""
 
 
 def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
 from girih.explain.overview.next_steps import next_steps
-from girih.explain.overview.waterfall import WaterfallRow, waterfall
+from girih.explain.overview.waterfall import OperatorCycles, WaterfallRow, waterfall
 from girih.explain.report import Report
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine
@@ -107,22 +107,41 @@ def test_the_verdict_is_two_sentences() -> None:
 
 
 def test_steps_are_the_costliest_causes_and_then_the_search() -> None:
-    summary = replace(report().summary, cycles=1000, lower_bound_cycles=500, more_time_helps=True)
+    summary = replace(report().summary, strategy="solver", cycles=1000, lower_bound_cycles=500, more_time_helps=True)
     rows = [
         WaterfallRow("bound", "lower bound", "", 500, ()),
         WaterfallRow("extra", "extra work", "", 5, ()),
         WaterfallRow("core", "waits in the core", "", 195, ()),
         WaterfallRow("main_memory", "waits for DDR", "", 300, ()),
     ]
-    first, second, third = next_steps(rows, MATRIX, summary, MACHINE)
+    first, second, third = next_steps(rows, MATRIX, summary, (), MACHINE)
     assert first.text.startswith("waits for DDR: 300 cycles (30.0% of the run)") and first.cycles == 300
     assert second.text.startswith("waits in the core: 195 cycles")
     assert "--solver-timeout" in third.command and third.cycles is None
-    (link, *_) = next_steps([replace(rows[1], cause="rounding", cycles=99)], "ddr", summary, MACHINE)
+    (link, *_) = next_steps([replace(rows[1], cause="rounding", cycles=99)], "ddr", summary, (), MACHINE)
     assert "bursts" in link.text and MATRIX not in link.text
     near = replace(summary, lower_bound_cycles=950, lower_bound_reason="ddr: 12 bytes", more_time_helps=False)
-    (bound,) = next_steps(rows[:2], MATRIX, near, MACHINE)
+    (bound,) = next_steps(rows[:2], MATRIX, near, (), MACHINE)
     assert bound.text.startswith("The bound: ddr: 12 bytes")
+
+
+def test_advice_follows_from_what_is_full_and_who_waits() -> None:
+    summary = replace(report().summary, strategy="solver", cycles=1000, lower_bound_cycles=500, more_time_helps=False)
+    row_ = WaterfallRow("main_memory", "waits for DDR", "", 300, (OperatorCycles("fc", 300, "conv2"),))
+    shared = next(m for m in report().memories if m.role == "shared")
+    (empty,) = next_steps([row_], MATRIX, summary, [replace(shared, share=0.2)], MACHINE)
+    (full,) = next_steps([row_], MATRIX, summary, [replace(shared, share=0.9)], MACHINE)
+    assert "larger" not in empty.text and "a larger LLB, which is 90% full" in full.text
+    assert "300 of them in fc, which waits for conv2" in full.text and full.command.endswith("--operator conv2")
+    moved = replace(row_, cause="extra")
+    (again,) = next_steps([moved], "ddr", summary, [replace(shared, share=0.2)], MACHINE)
+    (halos,) = next_steps([moved], MATRIX, summary, [replace(shared, share=0.2)], MACHINE)
+    assert "moved again" in again.text and "halos" not in again.text and "halos" in halos.text
+
+
+def test_rules_are_told_to_give_way_to_the_solver() -> None:
+    first, *_ = report().next_steps
+    assert report().summary.strategy != "solver" and first.command.endswith("--strategy solver")
 
 
 def test_the_screen_fits_eighty_columns_and_sixty_lines() -> None:
