@@ -28,6 +28,8 @@ _BUSY = {
 }
 _ALONE = 0.9
 """An operator to which this share of a wait is attributed is named alone."""
+_WORTH = 0.005
+"""Smaller shares of the cycles would read as 0 %."""
 _MOSTLY = 0.4
 """One to which this share is attributed is named with others, and below that none is."""
 
@@ -42,9 +44,8 @@ def losses(row: BreakdownRow, machine: Machine, most: int = 2) -> str:
     ranked = [(_cycles(row, name), text) for name, text in _BUSY.items()]
     ranked += [(cycles, _wait(row, cause, machine)) for cause, cycles in row.waits.items() if cycles]
     ranked.sort(key=lambda loss: -loss[0])
-    return ", ".join(
-        f"{share(cycles, row.cycles)} {text}" for cycles, text in ranked[:most] if cycles >= 0.005 * row.cycles > 0
-    )
+    worth = [loss for loss in ranked[:most] if loss[0] >= _WORTH * row.cycles > 0]
+    return ", ".join(f"{share(cycles, row.cycles)} {text}" for cycles, text in worth)
 
 
 def waits(row: BreakdownRow, machine: Machine, most: int = 2) -> tuple[str, ...]:

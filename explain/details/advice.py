@@ -97,16 +97,11 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
         ),
         "data": (
             f"inputs or spilled results pass through {main}{rate}: "
-            + (
-                f"a larger {shared} ({in_use[shared]}) or a smaller batch"
-                if full.get(shared, 0.0) >= FULL
-                else "a faster link"
-            )
-            + " helps"
+            + (f"{room} or a smaller batch helps" if full.get(shared, 0.0) >= FULL else "a faster link helps")
         ),
         "loads": (
-            f"{awaited}operands pass from or to {shared}: deeper multi-buffering hides that if {local} and the weight memory "
-            f"have room ({in_use[local]}), and so does a segment that keeps them in {local}"
+            f"{awaited}operands pass from or to {shared}: deeper multi-buffering hides that if {local} and the weight "
+            f"memory have room ({in_use[local]}), and so does a segment that keeps them in {local}"
         ),
         "engine": "another engine of the core has more to do, or its result is awaited tile by tile: smaller tiles "
         "overlap more, a faster engine takes less",

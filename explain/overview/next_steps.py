@@ -58,9 +58,10 @@ def next_steps(
         steps.append(NextStep(bound, None, "girih targets NAME --toml"))
     seen: set[str] = set()
     for row in worth[:_MOST_STEPS]:
-        operator = next((op for op in map(_to_look_at, row.operators) if op not in seen), "")
-        seen.add(operator)
-        steps.append(_step(row, operator, advice.sentence(row.cause), summary))
+        # One that no step leads to yet.
+        loser = next((loser for loser in row.operators if _to_look_at(loser) not in seen), None)
+        seen.update([_to_look_at(loser)] if loser else [])
+        steps.append(_step(row, loser, advice.sentence(row.cause), summary))
     if summary.more_time_helps:
         search = "The search: a longer timeout may find a better plan."
         steps.append(NextStep(search, None, "girih compile ... --solver-timeout SECONDS"))
@@ -72,13 +73,12 @@ def _to_look_at(loser: OperatorCycles) -> str:
     return loser.awaits or loser.op
 
 
-def _step(row: WaterfallRow, operator: str, advice: str, summary: ReportSummary) -> NextStep:
-    cost = f"{row.title}: {row.cycles:,} cycles ({row.cycles / summary.cycles:.1%} of the run)"
-    if row.operators:
-        first = row.operators[0]
-        cost += f", {first.cycles:,} of them in {first.op}"
-        cost += f", which waits for {first.awaits}" if first.awaits else ""
-    option = f"--operator {quote(printable(operator))}" if operator else "--tables"
+def _step(row: WaterfallRow, loser: OperatorCycles | None, advice: str, summary: ReportSummary) -> NextStep:
+    cost, option = f"{row.title}: {row.cycles:,} cycles ({row.cycles / summary.cycles:.1%} of the run)", "--tables"
+    if loser is not None:
+        cost += f", {loser.cycles:,} of them in {loser.op}"
+        cost += f", which waits for {loser.awaits}" if loser.awaits else ""
+        option = f"--operator {quote(printable(_to_look_at(loser)))}"
     return NextStep(f"{cost}. {advice[0].upper()}{advice[1:]}.", row.cycles, f"girih explain FILE {option}")
 
 
@@ -95,7 +95,7 @@ _PLAIN: dict[Cause, str] = {
 _OF_THE_CLUSTER: dict[Cause, str] = {
     "extra": "what was on the chip is moved again; the traffic table says which tensors, and why",
     "rounding": "longer rows of what is moved may fill bursts better: larger portions, or another layout",
-    "other_cores": "while the cores compute, {resource} has nothing left to do; faster cores, or more of them, take less",
+    "other_cores": "while the cores compute, {resource} has nothing to do; faster cores, or more of them, take less",
 }
 """The same where the busiest resource is a link, or an engine of the cluster."""
 _WHERE_FULL: dict[Cause, tuple[str, str]] = {

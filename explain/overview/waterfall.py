@@ -37,7 +37,7 @@ _CAUSES: tuple[Cause, ...] = ("shared_work", *_PARTS, *_WAITS)
 
 @dataclass(frozen=True)
 class OperatorCycles:
-    """Cycles that one operator loses by a cause; ``awaits`` is the other operator that most of them wait for, if any."""
+    """Cycles that one operator loses by a cause; ``awaits`` is another operator that most wait for, if any."""
 
     op: str
     cycles: int
@@ -105,7 +105,7 @@ def _losers(operators: Sequence[BreakdownRow], cause: Cause) -> tuple[OperatorCy
 
 
 def _awaited(row: BreakdownRow, cause: Cause) -> str:
-    """The other operator that more than half of these waits of an operator are attributed to; empty if there is none."""
+    """The other operator that more than half of these waits are attributed to; empty if there is none."""
     waits = [reason for reason in row.reasons if reason.cause in _WAITS.get(cause, ()) and reason.op != row.op]
     longest = max(waits, key=lambda reason: reason.cycles, default=None)
     return longest.op if longest is not None and 2 * longest.cycles > cause_cycles(row, cause) else ""
