@@ -36,14 +36,14 @@ def file_format(path: str | Path | None, asked: str | None = None, known: Collec
     suffix = "" if path is None else Path(path).suffix
     if not suffix:
         return asked or "text"
-    told = next((name for name in known if suffix in SUFFIXES[name]), None)
+    by_name = next((name for name in known if suffix in SUFFIXES[name]), None)
     if asked is None:
-        if told is None:
+        if by_name is None:
             endings = _listed(list(dict.fromkeys(s for name in known for s in SUFFIXES[name])))
             raise UsageError(f"cannot tell the format of {path}: end the name in {endings}")
-        return told
+        return by_name
     if suffix not in SUFFIXES[asked]:
-        other = f", or ask for {told}" if told else ""
+        other = f", or ask for {by_name}" if by_name else ""
         raise UsageError(f"{path} is no name for {asked}: end it in {_listed(SUFFIXES[asked])}{other}")
     return asked
 

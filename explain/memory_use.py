@@ -12,6 +12,9 @@ from ..ir.graph import DTYPES, Graph, Op
 from ..ir.machine import Machine
 from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 
+FULL = 0.85
+"""A memory is full from this share of its bytes on: below, a larger one is not what helps."""
+
 
 @dataclass(frozen=True)
 class MemoryRow:

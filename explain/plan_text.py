@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ..ir.plan import Plan, Segment, SharedBuffer, Split, Tile, Transfer, WeightStream
-from .units import printable
+from .units import numbers, printable
 
 
 def plan_text(plan: Plan) -> str:
@@ -33,7 +33,7 @@ def _steps(plan: Plan) -> str:
 def _segment(segment: Segment, cores: Sequence[int]) -> str:
     first, last = printable(segment.ops[0]), printable(segment.ops[-1])
     cut = f"instances {_splits(segment.instances)}, cores {_splits(segment.cores)}"
-    return f"{first} .. {last} ({len(segment.ops)}), {cut}{f' on {_numbers(cores)}' if cores else ', on the host'}"
+    return f"{first} .. {last} ({len(segment.ops)}), {cut}{f' on {numbers(cores)}' if cores else ', on the host'}"
 
 
 def _splits(splits: Sequence[Split]) -> str:
@@ -52,14 +52,14 @@ def _transfer(transfer: Transfer) -> str:
     name, portion = printable(transfer.tensor), f"in portions of {_extents(transfer.portion)}"
     if not transfer.issuers:
         return f"{name}: store {portion}"
-    return f"{name}: load {portion}, broadcast by receivers {_numbers(transfer.issuers)}"
+    return f"{name}: load {portion}, broadcast by receivers {numbers(transfer.issuers)}"
 
 
 def _weights(stream: WeightStream) -> str:
-    way = f"{printable(stream.op)}: weights to versions {_numbers(stream.versions)}"
+    way = f"{printable(stream.op)}: weights to versions {numbers(stream.versions)}"
     if not stream.issuers:
         return f"{way}, from local memory"
-    return f"{way}, {stream.prefetch} prefetched, broadcast by receivers {_numbers(stream.issuers)}"
+    return f"{way}, {stream.prefetch} prefetched, broadcast by receivers {numbers(stream.issuers)}"
 
 
 def _rings(plan: Plan) -> dict[int, list[list[SharedBuffer]]]:
@@ -81,19 +81,8 @@ def _rings(plan: Plan) -> dict[int, list[list[SharedBuffer]]]:
 def _ring(ring: Sequence[SharedBuffer]) -> str:
     leads = sorted({buffer.ring_lead for buffer in ring})
     positions = 1 + max(buffer.ring_position for buffer in ring)
-    return f"{printable(ring[0].tensor)}: circular buffer of {positions} positions, fetched {_numbers(leads)} ahead"
+    return f"{printable(ring[0].tensor)}: circular buffer of {positions} positions, fetched {numbers(leads)} ahead"
 
 
 def _extents(values: Sequence[int]) -> str:
     return "x".join(map(str, values)) or "1"
-
-
-def _numbers(values: Sequence[int]) -> str:
-    """Numbers in order, a run of consecutive ones as ``0-7``."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def printable(text: str) -> str:
     """The text with escapes in place of line breaks and of whatever else moves the cursor or cannot be seen.
@@ -31,3 +33,14 @@ def size(count: int) -> str:
 def share(part: float, whole: float) -> str:
     """A part of a whole, in percent."""
     return f"{part / whole:.0%}" if whole else "-"
+
+
+def numbers(values: Sequence[int]) -> str:
+    """Numbers in order, a run of consecutive ones as ``0-7``."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

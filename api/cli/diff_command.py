@@ -17,7 +17,7 @@ from .output import columns, show
 @format_option(COMPARISON_FORMATS, "text, json or html. Default: by the suffix of -o FILE, else text.")
 @OUTPUT
 @FORMAT_JSON
-@click.option("--exit-code", "exit_code", is_flag=True, help="Exit with 1 if any decision differs.")
+@click.option("--exit-code", "exit_code", is_flag=True, help="Exit with 1 if a decision or the machine differs.")
 @click.pass_context
 def diff_command(
     context: click.Context,

@@ -11,7 +11,7 @@ from ...ir.semantics.cell import count
 from ..compilation import Compilation
 from ..cycles.breakdown import BreakdownRow
 from ..cycles.losses import of_the_cluster
-from ..overview.next_steps import FULL
+from ..memory_use import FULL
 from ..units import share
 
 _WORTH = 0.03

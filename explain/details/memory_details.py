@@ -72,10 +72,10 @@ def memory_details(compilation: Compilation, name: str) -> MemoryDetails:
     row = next(r for r in memory_rows(plan, machine) if r.memory == name)
     lives = _lives(plan, name)
     peak, slot = peak_of((begin, end, b.address, b.bytes) for begin, end, b in lives)
-    there = [(begin, end, b) for begin, end, b in lives if begin <= slot < end]
+    living = [(begin, end, b) for begin, end, b in lives if begin <= slot < end]
     step, op = plan.slots[min(slot, len(plan.slots) - 1)]
     starts = _starts(plan)
-    largest = sorted(there, key=lambda life: (-life[2].bytes, life[2].address))[:_LARGEST]
+    largest = sorted(living, key=lambda life: (-life[2].bytes, life[2].address))[:_LARGEST]
     return MemoryDetails(
         name=name,
         role=memory.role,
@@ -89,7 +89,7 @@ def memory_details(compilation: Compilation, name: str) -> MemoryDetails:
         at=op,
         step=step,
         cycle=starts[slot] if slot < len(starts) else 0,
-        buffers=len(there),
+        buffers=len(living),
         filling=tuple(_buffer(plan, *life) for life in largest),
         period=plan.cycles_predicted / PERIODS,
         profile=_profile(plan, lives, starts),

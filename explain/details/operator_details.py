@@ -294,8 +294,8 @@ def _rooms(compilation: Compilation, index: int, name: str) -> tuple[RoomRow, ..
             best: tuple[int, int] = (0, 0)
             shared = [b for b in plan.shared if b.memory == memory.name]
             for slot in slots:
-                there = [b for b in shared if b.live[0] <= slot < b.live[1]]
-                best = max(best, (_bytes(there), _bytes(b for b in there if b.tensor in touched)))
+                living = [b for b in shared if b.live[0] <= slot < b.live[1]]
+                best = max(best, (_bytes(living), _bytes(b for b in living if b.tensor in touched)))
             amounts = [best[1], best[0]]
         rows.append(RoomRow(memory.name, amounts[0], amounts[1], memory.capacity))
     return tuple(rows)

@@ -8,7 +8,7 @@ from shlex import quote
 
 from ...ir.machine import Machine
 from ..cycles.losses import of_the_cluster
-from ..memory_use import MemoryRow
+from ..memory_use import FULL, MemoryRow
 from ..report_summary import ReportSummary
 from ..units import printable
 from .waterfall import Cause, OperatorCycles, WaterfallRow
@@ -18,8 +18,6 @@ _MOST_STEPS = 3
 _LEAST = 0.01
 """Share of the cycles from which on a cause is worth a step."""
 
-FULL = 0.85
-"""A memory is full from this share of its bytes on: below, a larger one is not what helps."""
 _NEAR = 0.9
 """Share of the cycles from which on the lower bound itself is what to look at."""
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from ...ir.machine import Machine
 from ..cycles.breakdown import BreakdownRow, CycleBreakdown
+from ..cycles.losses import of_the_cluster
 
 Cause = Literal[
     "bound", "shared_work", "extra", "rounding", "contention", "main_memory", "shared_memory", "core", "other_cores"
@@ -120,6 +121,9 @@ def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]
     rounding = f"instructions end in {part} that are not full"
     if matrix:
         rounding = "rows and columns of the array are not full, or it is filled again"
+    others = f"{name} waits for other cores, which have more to do, or for the host"
+    if of_the_cluster(name, machine):
+        others = f"{name} has nothing to do while the cores or the host compute"
     return {
         "shared_work": ("work to share", f"work of {name} that the bound lets another engine do meanwhile"),
         "extra": (
@@ -131,5 +135,5 @@ def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]
         "main_memory": (f"waits for {main}", f"{name} waits for transfers to or from main memory"),
         "shared_memory": (f"waits for {shared}", f"{name} waits for transfers between shared and local memory"),
         "core": ("waits in the core", f"{name} waits for another engine of the same core"),
-        "other_cores": ("waits for cores", f"{name} waits for other cores, which have more to do, or for the host"),
+        "other_cores": ("waits for cores", others),
     }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...memory_use import FULL
 from ...units import plural, share, size
 from ..memory_details import BufferRow, MemoryDetails
 from .tables import count, pairs, table, title
 
-_FULL = 0.85
-"""A memory of which this share is in use counts as full."""
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
 
@@ -17,9 +16,9 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
     """How full it gets and when, what fills it then, its use over time, and what its banks cost."""
     banks = plural(memory.banks, "bank")
     apart = f", {memory.interleave} bytes in each in turn" if memory.interleave else ", one after the other"
-    of = {"core": "of each core", "cluster": "of the cluster", "chip": "of the chip"}[memory.scope]
+    scope = {"core": "of each core", "cluster": "of the cluster", "chip": "of the chip"}[memory.scope]
     rows = [
-        ("what", f"{memory.role} memory {of}: {memory.capacity:,} bytes"),
+        ("what", f"{memory.role} memory {scope}: {memory.capacity:,} bytes"),
         ("banks", f"{banks}{apart if memory.banks > 1 else ''}; each serves {memory.bytes_per_cycle} bytes a cycle"),
         (
             "peak",
@@ -28,7 +27,7 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
         ("when", f"at cycle {count(memory.cycle)} of the prediction"),
         ("highest", f"{memory.extent:,}: end of the last buffer; what lies between is lost to fragmentation"),
     ]
-    if memory.peak > _FULL * memory.capacity:
+    if memory.peak >= FULL * memory.capacity:
         rows.append(("means", "it may limit the plan: try more of it, a smaller batch or --precision fp16"))
     else:
         rows.append(("means", "it has room left even at its peak, so that it is hardly what limits the plan"))

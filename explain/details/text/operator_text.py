@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ....ir.plan import Split
-from ...units import plural, share, size
+from ...units import numbers, plural, share, size
 from ..alternatives import Alternative
 from ..operator_details import Loop, OperatorDetails
-from .tables import count, entries, extents, numbers, pairs, paragraph, table, title
+from .tables import count, entries, extents, pairs, paragraph, table, title
 
 _WAITS = {
     "fetch_weights": "fetch of weights",

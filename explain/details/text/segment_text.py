@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...units import share, size
+from ...units import numbers, share, size
 from ..segment_details import SegmentDetails
 from .operator_text import splits
-from .tables import count, extents, more, numbers, pairs, table, title
+from .tables import count, extents, more, pairs, table, title
 
 _MOST_ROWS = 24
 """Operators, transfers and steps in the text; the JSON has them all."""

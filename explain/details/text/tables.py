@@ -147,17 +147,6 @@ def extents(values: Sequence[int]) -> str:
     return "x".join(map(str, values)) or "-"
 
 
-def numbers(values: Sequence[int]) -> str:
-    """Numbers in order, a run of consecutive ones as ``0-7``."""
-    runs: list[list[int]] = []
-    for value in values:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
 def _lists(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[str]:
     lines: list[str] = []
     for row in cells:
