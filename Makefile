@@ -78,6 +78,7 @@ docs: $(VENV)/.installed ## write the pages that derive from the sources
 	$(PY) -m girih.explain.export.json_schemas
 
 site: $(VENV)/.installed-docs ## build the documentation into build/site, with what its commands print today; warnings are errors
+	@mkdir -p $(BUILD)/package && ln -sfn ../.. $(BUILD)/package/girih
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "build/site/index.html"
 
