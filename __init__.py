@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .explain.compare.comparison import Comparison as Comparison
     from .explain.details.details import Details as Details
     from .explain.report import Report as Report
+    from .ir.custom_operators import CustomOperator as CustomOperator
+    from .ir.custom_operators import register_operator as register_operator
     from .ir.errors import CheckError as CheckError
     from .ir.errors import GirihError as GirihError
     from .ir.errors import InfeasibleError as InfeasibleError
@@ -48,6 +50,8 @@ _FROM = {
     "Comparison": ".explain.compare.comparison",
     "Details": ".explain.details.details",
     "Progress": ".solver.options",
+    "register_operator": ".ir.custom_operators",
+    "CustomOperator": ".ir.custom_operators",
     "load_machine": ".ir.load_machine",
     "machine_names": ".ir.load_machine",
     "Machine": ".ir.machine",

@@ -43,7 +43,7 @@ def signature(graph: Graph, op: Op) -> Signature:
         )
         for s in op.stages
     )
-    return (tensors, len(op.buffers), stages, op.host is None)
+    return (tensors, len(op.buffers), stages, op.host is None, op.template, op.blocks)
 
 
 class EquivalenceClasses:

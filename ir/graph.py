@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -125,10 +125,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Host:
-    """A kernel for the host: its TIR as TVM's JSON, and why no engine runs it."""
+    """A kernel for the host or a scalar engine: its TIR as TVM's JSON, and why no engine of tiles runs it."""
 
     tir: str
     reason: str
+    engine: Literal["host", "scalar"] = "host"
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,10 @@ class Op:
 
     ``output`` is the one graph tensor that the stages write (a matrix product, though, writes a private buffer); a host
     operator may write several and has no stages. ``origin`` names the ONNX nodes it came from.
+
+    ``template`` is the key of the custom operator whose own template schedules this one (:mod:`.custom_operators`;
+    empty: the templates by kind do), and ``blocks`` are the names of the stages by which that template finds them
+    (empty: they have none).
     """
 
     name: str
@@ -146,6 +151,8 @@ class Op:
     buffers: tuple[Tensor, ...] = ()
     stages: tuple[Stage, ...] = ()
     host: Host | None = None
+    template: str = ""
+    blocks: tuple[str, ...] = ()
 
     @property
     def output(self) -> str:

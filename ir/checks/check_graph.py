@@ -94,9 +94,13 @@ def check_op(op: Op, tensors: Mapping[str, Tensor]) -> None:
     """Check one operator against the graph's tensors."""
     if op.host:
         _require(not op.stages and not op.buffers, f"host operator {op.name} has stages")
+        _require(not op.template and not op.blocks, f"host operator {op.name} has a template")
         return
     _require(len(op.outputs) == 1, f"operator {op.name} has {len(op.outputs)} outputs")
     _require(bool(op.stages), f"operator {op.name} has no stages")
+    named = len(op.blocks) == (len(op.stages) if op.template or op.blocks else 0)
+    _require(named, f"operator {op.name} has {len(op.blocks)} names of blocks for {len(op.stages)} stages")
+    _unique(f"block of {op.name}", op.blocks)
     _unique(f"input of {op.name} and another input", op.inputs)
     _unique(f"private buffer of {op.name}", (b.name for b in op.buffers))
     known = {name: tensors[name] for name in (*op.inputs, *op.outputs)}

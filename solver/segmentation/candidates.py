@@ -15,8 +15,8 @@ from ...ir.equivalence import tensor_names
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.operator_graph import ancestors
 from ...ir.semantics.cell import leaving
+from ...ir.semantics.operator_graph import ancestors
 from ..switches import ALL_ON, Disabled
 from .batched_cells import CORNER_CELLS, BatchedCells, all_cells, batched_cells, middle_cells, representative_cells
 from .column_cost import Column, SplitCosts, host_column

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import networkx as nx
 
-from .graph import Graph
+from ..graph import Graph
 
 
 def operator_graph(graph: Graph) -> nx.DiGraph[str]:
