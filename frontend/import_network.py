@@ -13,6 +13,7 @@ import onnx
 from ..ir.checks.check_graph import check_graph
 from ..ir.errors import UnsupportedError, UsageError
 from ..ir.graph import Graph, Port
+from .custom.module import custom_results
 from .net.batch_independence import is_alike, is_independent
 from .net.net import Net
 from .net.net_pass import ImportListener, NetPass, run_passes
@@ -121,7 +122,7 @@ def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: Impo
     """Clean and convert; what TVM fails to convert is replaced by its definition, if ONNX has one."""
     expanded: set[str] = set()
     while True:
-        network = prepare(model, sizes, lambda op: op not in expanded and importable(op))
+        network = prepare(model, sizes, lambda op: op not in expanded and importable(op), custom_results)
         rewrite(network)
         try:
             return network, build_net(network, listener)

@@ -13,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import checker
 
+from ...ir.custom_operators import find_operator
 from ...ir.errors import UnsupportedError, UsageError
 from .inline import OWN_DOMAINS, node_name
 
@@ -184,7 +185,7 @@ def _check_nodes(model: onnx.ModelProto) -> None:
     context.opset_imports = {d: v for d, v in versions.items() if -(1 << 31) <= v < 1 << 31}
     for number, node in enumerate(model.graph.node):
         name = node_name(node, number)
-        if node.domain not in OWN_DOMAINS:
+        if node.domain not in OWN_DOMAINS or find_operator("", node.op_type) is not None:
             continue
         if not onnx.defs.has(node.op_type, versions[""], ""):
             raise UnsupportedError(

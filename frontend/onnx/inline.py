@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, shape_inference
 
+from ...ir.custom_operators import CustomOperator, find_operator, operator_by_key
 from ...ir.errors import UnsupportedError
 from .limits import refuse, refuse_flags
 
@@ -22,6 +23,9 @@ HANDLED = frozenset({"Constant", "Identity", "Dropout", "BatchNormalization", "S
 """Operators that are rewritten before TVM sees them."""
 
 OWN_DOMAINS = ("", "ai.onnx")
+
+CUSTOM_DOMAIN = "girih.custom"
+"""The domain of nodes whose operator is registered; their type is the operator's key, which no other has."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Node:
             if a.name == name:
                 return onnx.helper.get_attribute_value(a)
         return default
+
+    @property
+    def custom(self) -> CustomOperator | None:
+        """The registered operator of a user that computes the node."""
+        return operator_by_key(self.op_type) if self.domain == CUSTOM_DOMAIN else None
 
 
 def proto_of(node: Node) -> onnx.NodeProto:
@@ -83,6 +92,9 @@ def inline(
     work = onnx.ModelProto()
     work.CopyFrom(model)
     declare(work.graph, weights)
+    kept = [f for f in work.functions if find_operator(f.domain, f.name) is None]
+    del work.functions[:]
+    work.functions.extend(kept)
     if work.functions:
         names = inherit(names, list(work.graph.node), work := inliner.inline_local_functions(work))
     for _ in range(8):
@@ -106,16 +118,22 @@ def inline(
         names = inherit(names, before, work)
     nodes = [record(proto, names[id_of(proto)]) for proto in work.graph.node]
     for node in nodes:
+        if node.custom is not None:
+            continue
         if node.domain and not (node.domain == "com.microsoft" and importable(node.op_type)):
-            raise UnsupportedError(f"node {node.name!r}: operator {node.domain}.{node.op_type} is of an unknown domain")
+            raise UnsupportedError(
+                f"node {node.name!r}: operator {node.domain}.{node.op_type} is of an unknown domain; "
+                "register it, and give the file as --plugin"
+            )
         if node.op_type not in HANDLED and not importable(node.op_type):
             raise UnsupportedError(f"node {node.name!r}: operator {node.op_type} is not supported")
-    return nodes, list(work.opset_import)
+    opsets = [*work.opset_import, onnx.helper.make_opsetid(CUSTOM_DOMAIN, 1)]
+    return nodes, opsets if any(node.custom for node in nodes) else opsets[:-1]
 
 
 def is_function(node: onnx.NodeProto, importable: Callable[[str], bool]) -> bool:
     """Whether the node should be expanded: TVM has no converter for it, or not for all of its outputs."""
-    if node.domain not in OWN_DOMAINS or node.op_type in HANDLED:
+    if node.domain not in OWN_DOMAINS or node.op_type in HANDLED or find_operator("", node.op_type) is not None:
         return False
     return not importable(node.op_type) or (node.op_type == "LayerNormalization" and any(node.output[1:]))
 
@@ -151,6 +169,10 @@ def inherit(
 
 
 def record(proto: onnx.NodeProto, name: str) -> Node:
+    custom = find_operator(proto.domain, proto.op_type)
+    if custom is not None:
+        fields = tuple(proto.input), tuple(proto.output), tuple(proto.attribute)
+        return Node(name, custom.key, *fields, CUSTOM_DOMAIN, (name,))
     domain = "" if proto.domain in OWN_DOMAINS else proto.domain
     node = Node(name, proto.op_type, tuple(proto.input), tuple(proto.output), tuple(proto.attribute), domain, (name,))
     refuse(node.name, node.op_type, node.attribute)

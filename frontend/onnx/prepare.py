@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -33,6 +33,9 @@ RANDOM = frozenset(
 __all__ = ["HANDLED", "Network", "Node", "prepare"]
 
 
+CustomResults: TypeAlias = Callable[[Node, Sequence[Info | None], Sequence[np.ndarray | None]], dict[str, Info]]
+"""Shapes and dtypes of the outputs of a node, by those of its inputs (``None``: left out) and values of small ones."""
+
 Declared: TypeAlias = tuple[str | None, tuple[int | None, ...] | None]
 """The dtype and shape that a file declares for an output; ``None`` where it leaves something open."""
 
@@ -57,8 +60,16 @@ class Network:
         return name
 
 
-def prepare(model: onnx.ModelProto, sizes: Mapping[str, int], importable: Callable[[str], bool]) -> Network:
-    """Clean a model whose symbolic dimensions have ``sizes``; ``importable`` tells which operators TVM takes."""
+def prepare(
+    model: onnx.ModelProto,
+    sizes: Mapping[str, int],
+    importable: Callable[[str], bool],
+    custom_results: CustomResults | None = None,
+) -> Network:
+    """Clean a model whose symbolic dimensions have ``sizes``; ``importable`` tells which operators TVM takes.
+
+    ``custom_results`` infers shapes and dtypes of the results of custom operators, which ONNX knows nothing of.
+    """
     light, weights = strip(model)
     dims.apply(light, sizes)
     nodes, opsets = inline(light, weights, importable)
@@ -73,7 +84,7 @@ def prepare(model: onnx.ModelProto, sizes: Mapping[str, int], importable: Callab
         {v.name: declared(v.type, model) for v in model.graph.output},
         weights,
     )
-    fold(network, light)
+    fold(network, light, custom_results)
     return network
 
 
@@ -126,12 +137,12 @@ def _present(message: onnx.ModelProto, name: str) -> bool:
     return any(f.name == name for f, _ in message.ListFields())
 
 
-def fold(network: Network, light: onnx.ModelProto) -> None:
+def fold(network: Network, light: onnx.ModelProto, custom_results: CustomResults | None) -> None:
     """Infer shapes and compute what is constant, until nothing changes; then apply the rewrites."""
     while True:
         network.infos = infer(network, light)
         before = len(network.nodes)
-        fold_once(network, light)
+        fold_once(network, light, custom_results)
         if len(network.nodes) == before:
             break
     network.nodes = [without_empty(node, network.constants) for node in network.nodes]
@@ -157,6 +168,12 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     for node in network.nodes:
         graph.node.append(proto_of(node))
     declare(graph, network.constants)
+    outputs = {value.name for value in graph.output}
+    for name in (o for node in network.nodes if node.custom for o in node.outputs if o in network.infos):
+        if name not in outputs:
+            info = network.infos[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
+            graph.value_info.append(onnx.helper.make_tensor_value_info(name, kind, info.shape))
     try:
         model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError as error:
@@ -209,6 +226,15 @@ def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> di
     return {name: info for name, info in values.items() if info is not None}
 
 
+def results_of(node: Node, network: Network, custom_results: CustomResults) -> dict[str, Info]:
+    """Of a node of a custom operator; nothing while something is unknown of an input."""
+    infos = [network.infos.get(name) if name else None for name in node.inputs]
+    if any(info is None for info, name in zip(infos, node.inputs, strict=True) if name):
+        return {}
+    values = [network.constants.get(name) for name in node.inputs]
+    return custom_results(node, infos, [v if v is not None and v.size <= SMALL else None for v in values])
+
+
 def info_of(kind: onnx.TypeProto) -> Info | None:
     """The static shape and dtype that a type says, if it does."""
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
@@ -223,7 +249,7 @@ def info_of(kind: onnx.TypeProto) -> Info | None:
     return Info(tuple(d.dim_value for d in tensor.shape.dim), dtype)
 
 
-def fold_once(network: Network, light: onnx.ModelProto) -> None:
+def fold_once(network: Network, light: onnx.ModelProto, custom_results: CustomResults | None) -> None:
     kept: list[Node] = []
     outputs = frozenset(network.outputs)
     renamed: dict[str, str] = {}
@@ -239,7 +265,10 @@ def fold_once(network: Network, light: onnx.ModelProto) -> None:
         if values is not None:
             network.constants.update({o: v for o, v in zip(node.outputs, values, strict=False) if o})
             continue
-        if any(o and o not in network.infos for o in node.outputs):
+        if node.custom is not None:
+            if custom_results is not None:
+                network.infos |= results_of(node, network, custom_results)
+        elif any(o and o not in network.infos for o in node.outputs):
             network.infos |= inferred_outputs(node, network, light)
         kept.append(node)
     network.nodes = kept

@@ -1,7 +1,8 @@
 """The network itself, run in its own precision through TVM's LLVM build: what ``girih run --check`` compares with.
 
 It shares with the compiler only the cleaning of the ONNX file (:mod:`..onnx.prepare`): the whole model goes through
-TVM's importer, keeps its batch normalisations and layouts, and is fused and built by TVM.
+TVM's importer, keeps its batch normalisations and layouts, and is fused and built by TVM. No other runtime knows the
+custom operators of users: their own functions are built as well, so that what is checked of them is the compilation.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx import from_onnx
 
 from ...ir.errors import UnsupportedError, UsageError
+from ..custom.module import custom_results
+from ..custom.whole_model import import_model
 from ..net.linear import NotAffine
 from ..onnx import dims
 from ..onnx.auto_pad import pad_pools
-from ..onnx.inline import proto_of
+from ..onnx.inline import Node, proto_of
 from ..onnx.load import ModelSource, load_model, read_file
 from ..onnx.lrn import expand_even_lrn
 from ..onnx.prepare import Network, prepare
@@ -97,7 +100,7 @@ class Program:
     """
 
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
-        network = prepare(model, sizes_of(model, inputs), importable)
+        network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         sums_to_additions(network)
         pad_pools(network)
         expand_even_lrn(network)
@@ -137,8 +140,14 @@ def sizes_of(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[s
 def import_whole(network: Network) -> tuple[Any, list[Any]]:
     """The Relax module down to fused TIR, and the weights that it takes after the inputs."""
     weights = [n for n, a in network.constants.items() if not is_small(a)]
+    protos = [proto_of(node) for node in network.nodes]
+    custom: dict[str, Node] = {}
+    for number, (node, proto) in enumerate(zip(network.nodes, protos, strict=True)):
+        if node.custom is not None:
+            proto.name = f"custom:{number}"  # Names of nodes may occur twice.
+            custom[proto.name] = node
     graph = onnx.helper.make_graph(
-        [proto_of(node) for node in network.nodes],
+        protos,
         "network",
         [value_info(n, network) for n in (*network.inputs, *weights)],
         [onnx.helper.make_empty_tensor_value_info(o) for o in network.outputs],
@@ -149,9 +158,11 @@ def import_whole(network: Network) -> tuple[Any, list[Any]]:
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = from_onnx(cast("Any", model))
+            module = import_model(model, custom) if custom else from_onnx(cast("Any", model))
             with TARGET:
                 module = PASSES(module)
+    except UsageError:
+        raise
     except Exception as error:
         raise UnsupportedError(f"TVM cannot run the network for comparison: {error}") from error
     return module, [tvm.runtime.tensor(np.ascontiguousarray(network.constants[n])) for n in weights]

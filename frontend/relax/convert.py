@@ -21,8 +21,10 @@ from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
+from ...ir.custom_operators import blaming
 from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES
+from ..custom.module import node_module
 from ..net.linear import NotAffine
 from ..net.net import Info, NetStep, renamed
 from ..onnx.limits import refuse_values
@@ -88,7 +90,13 @@ class Converter:
         resized = interpolated(node, infos, small)
         if resized is not None:
             return resized
-        module = legalise(self.single(node, infos, small), node, infos)
+        if node.custom is not None:
+            if node.custom.template is not None:
+                small = [None for _ in small]  # The user schedules reads of constants as well.
+            with blaming(node.custom, f"the legalisation for node {node.name!r}"), tvm.target.Target("llvm"):
+                module = PASSES(node_module(node, infos, small))
+        else:
+            module = legalise(self.single(node, infos, small), node, infos)
         template = Template()
         for position, info in enumerate(infos):
             if info is not None and small[position] is None:

@@ -100,6 +100,12 @@ class _Importer:
             if value:
                 self.env[value] = local[name]
                 expected, info = self.network.infos.get(value), net.tensors[local[name]]
+                if node.custom is not None and expected not in (None, info):
+                    raise UsageError(
+                        f"{node.custom.place}: the operator {node.custom.key} for node {node.name!r} returns "
+                        f"{info.dtype}{list(info.shape)}, but the model says that {value!r} is "
+                        f"{expected.dtype}{list(expected.shape)}"
+                    )
                 if expected not in (None, info):
                     raise UnsupportedError(
                         f"node {node.name!r}: TVM makes {info.dtype}{list(info.shape)} of {node.op_type}, which ONNX "
