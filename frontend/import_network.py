@@ -10,9 +10,10 @@ from typing import Literal
 
 import onnx
 
-from ..ir.checks.check_graph import check_graph
-from ..ir.errors import UnsupportedError, UsageError
-from ..ir.graph import Graph, Port
+from ..ir.checks.check_graph import check_graph, check_op
+from ..ir.custom_operators import operator_by_key
+from ..ir.errors import CheckError, UnsupportedError, UsageError
+from ..ir.graph import Graph, Op, Port
 from .custom.module import custom_results
 from .net.batch_independence import is_alike, is_independent
 from .net.net import Net
@@ -113,9 +114,23 @@ def import_onnx(
     count = len(network.inputs)
     graph = to_graph(net, name_of(source, model), all_ports[:count], all_ports[count:], part.replicas, part.batch)
     graph = shrink(graph)
+    for op in graph.ops:
+        if op.template:
+            _check_scheduled(op, graph)
     if os.environ.get("GIRIH_CHECK") == "1":
         check_graph(graph)
     return graph
+
+
+def _check_scheduled(op: Op, graph: Graph) -> None:
+    """Raise :class:`UsageError` unless an operator that its user schedules is one: no pass has made it so."""
+    try:
+        check_op(op, graph.tensor)
+    except CheckError as error:
+        custom = operator_by_key(op.template)
+        raise UsageError(
+            f"{custom.place}: the operator {custom.key} cannot have a template of its own: {error}; leave it out"
+        ) from error
 
 
 def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: ImportListener) -> tuple[Network, Net]:

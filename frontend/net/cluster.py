@@ -28,7 +28,7 @@ class Cluster:
                 self._reads.setdefault(ref.tensor, []).append((loop, ref))
         last = [loop for loop in step.loops if loop.write.tensor == step.output]
         self.outputs = step.outputs
-        self.is_host = step.host is not None
+        self.is_opaque = step.is_opaque
         self.is_movement = step.is_movement
         self.is_partial = len(last) > 1
         """Several loops write parts of the output (a concatenation)."""

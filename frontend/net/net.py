@@ -210,6 +210,8 @@ class NetStep:
     """Loops that together write ``output``, through the private tensors ``temps``; or one host kernel.
 
     ``unit`` is shared by the steps of one library kernel (the four of a softmax), which fusion joins again.
+    ``template`` is the key of the custom operator whose own template schedules the step, and ``blocks`` names the block
+    of its te.compute that each loop is of; nothing but precisions and accumulators of such a step is changed.
     """
 
     name: str
@@ -220,6 +222,8 @@ class NetStep:
     temps: dict[str, Info] = field(default_factory=dict[str, Info])
     host: Host | None = None
     host_inputs: tuple[str, ...] = ()
+    template: str = ""
+    blocks: tuple[str, ...] = ()
     _inputs: tuple[tuple[object, ...], tuple[str, ...]] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -241,7 +245,12 @@ class NetStep:
     @property
     def is_movement(self) -> bool:
         """A single copy of the whole output."""
-        return self.host is None and len(self.loops) == 1 and self.loops[0].is_movement
+        return not self.is_opaque and len(self.loops) == 1 and self.loops[0].is_movement
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether its loops are none of the passes' business: a host kernel, or one that its user schedules."""
+        return self.host is not None or bool(self.template)
 
     @property
     def matrix_loops(self) -> int:
@@ -259,11 +268,11 @@ class Net:
     outputs: list[str] = field(default_factory=list[str])
 
     def fixed(self) -> set[str]:
-        """Tensors whose shape and layout others rely on: ports, and what host kernels touch."""
+        """Tensors whose shape and layout others rely on: ports, and what opaque steps touch."""
         names = {*self.inputs, *self.outputs}
         for step in self.steps:
-            if step.host:
-                names.update(step.host_inputs, step.outputs)
+            if step.is_opaque:
+                names.update(step.inputs, step.outputs)
         return names
 
     def fresh_tensor(self, name: str) -> str:

@@ -72,7 +72,23 @@ def _op(step: NetStep, name: str, net: Net) -> Op:
     buffers = tuple(Tensor(private[t], step.temps[t].shape, step.temps[t].dtype) for t in private)
     shapes = {step.output: net.tensors[step.output], **step.temps, **{i: net.tensors[i] for i in inputs}}
     stages = tuple(_stage(loop, private, shapes) for loop in step.loops)
-    return Op(name, step.origin, inputs, step.outputs, buffers, stages)
+    blocks = _numbered(step.blocks)
+    return Op(name, step.origin, inputs, step.outputs, buffers, stages, template=step.template, blocks=blocks)
+
+
+def _numbered(blocks: tuple[str, ...]) -> tuple[str, ...]:
+    """Of several stages of one block, the last keeps its name; the others are numbered from 0."""
+    last = {name: position for position, name in enumerate(blocks)}
+    names = _Names(last)
+    counts = dict.fromkeys(last, 0)
+    numbered: list[str] = []
+    for position, name in enumerate(blocks):
+        if position == last[name]:
+            numbered.append(name)
+            continue
+        numbered.append(names.unique(f"{name}_{counts[name]}"))
+        counts[name] += 1
+    return tuple(numbered)
 
 
 def _stage(loop: Loop, private: Mapping[str, str], infos: Mapping[str, Info]) -> Stage:

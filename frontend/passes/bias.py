@@ -25,7 +25,7 @@ def start_from_biases(net: Net) -> None:
 
         s = sum a · b; t = s + bias; y = max(t, 0)      becomes      s = bias + sum a · b; y = max(s, 0)
     """
-    for step in net.steps:
+    for step in (s for s in net.steps if not s.is_opaque):
         products = {loop.write.tensor for loop in step.loops if loop.is_matrix}
         for add in list(step.loops):
             if add.func == "add" and add.combine is None and len(add.reads) == 2:

@@ -63,12 +63,14 @@ class _Pair:
 
 def _pair(graph: Graph, second: Op) -> _Pair | None:
     """The pair that ends with this operator, if its form is the one above."""
-    if second.contraction != 0 or len(second.stages) != 2:
+    if second.contraction != 0 or len(second.stages) != 2 or second.template:
         return None
     product, total = second.stages
     inner = product.factors[0].tensor
     first = graph.producer.get(inner)
-    if first is None or first.contraction != 0 or inner in graph.output_tensors or graph.consumers[inner] != (second,):
+    if first is None or first.contraction != 0 or first.template:
+        return None
+    if inner in graph.output_tensors or graph.consumers[inner] != (second,):
         return None
     added = [r for r in total.reads if r.tensor != product.write.tensor]
     if total.func != "add" or len(added) != 1 or len(total.reads) != 2:

@@ -42,7 +42,7 @@ def fold_movements(net: Net, *, paddings_only: bool = False) -> None:
                 continue
             if not _pure(step, net) or (paddings_only and not _stays(step.loops[0])):
                 continue
-            copies = all(s.host is None and all(loop.is_movement for loop in s.loops) for s in users)
+            copies = all(not s.is_opaque and all(loop.is_movement for loop in s.loops) for s in users)
             if (
                 _forward(step, users, net, split=copies)  # Splitting the axes of copies costs nothing.
                 or _backward(step, net, flow)
@@ -74,7 +74,7 @@ def _spread_constant(step: NetStep, consumers: list[NetStep], net: Net) -> bool:
     if isinstance(value, Ref) or loop.points != net.tensors[step.output].elements or step.output in net.outputs:
         return False
     reads = [r for s in consumers for p in s.loops for r in p.reads if r.tensor == step.output]
-    if any(s.host for s in consumers) or any(r.fill is not None for r in reads):
+    if any(s.is_opaque for s in consumers) or any(r.fill is not None for r in reads):
         return False
     for user in consumers:
         user.loops = [_with_number(p, step.output, value) for p in user.loops]
@@ -104,7 +104,7 @@ def _pure(step: NetStep, net: Net) -> bool:
 def _forward(move: NetStep, consumers: list[NetStep], net: Net, split: bool) -> bool:
     """Let all consumers read what ``move`` reads."""
     name = move.output
-    if name in net.outputs or any(s.host for s in consumers) or not consumers:
+    if name in net.outputs or any(s.is_opaque for s in consumers) or not consumers:
         return False
     try:
         changed = [[_read_through(loop, move, net, split) for loop in s.loops] for s in consumers]
@@ -236,7 +236,7 @@ def _backward(move: NetStep, net: Net, flow: Dataflow[NetStep]) -> bool:
     source = loop.reads[0]
     name = source.tensor
     producer = flow.writer(name)
-    if producer is None or producer.host or name in net.outputs or source.fill is not None:
+    if producer is None or producer.is_opaque or name in net.outputs or source.fill is not None:
         return False
     if loop.points != net.tensors[name].elements or flow.reader_count(name) != 1:
         return False

@@ -38,11 +38,11 @@ def fuse_operators(net: Net) -> None:
     outputs = frozenset(net.outputs)
     for rule in (_same_unit, _epilogue, _prologue, _row_by_row):
         for cluster in reversed(flow.operations):
-            if not cluster.is_host:
+            if not cluster.is_opaque:
                 _grow(net, outputs, flow, cluster, rule)
     net.steps = [cluster.step(net.tensors) for cluster in flow.operations]
     net.drop_dead()
-    for step in net.steps:
+    for step in (s for s in net.steps if not s.is_opaque):
         drop_unit_dimensions(step)
         drop_copies(step, net)
         share_equal_loops(step)
@@ -58,7 +58,7 @@ def _grow(net: Net, outputs: frozenset[str], flow: Dataflow[Cluster], cluster: C
             producer
             for producer in map(flow.writer, cluster.inputs)
             if producer is not None
-            and not producer.is_host
+            and not producer.is_opaque
             and producer.output not in outputs
             and flow.reader_count(producer.output) == 1
             and producer.matrix_loops + cluster.matrix_loops <= 1
@@ -83,7 +83,7 @@ def _has_own_product(net: Net, flow: Dataflow[Cluster], cluster: Cluster, rule: 
         consumer = pending.pop()
         for name in consumer.inputs:
             producer = flow.writer(name)
-            if producer is None or producer.is_host or flow.reader_count(producer.output) != 1:
+            if producer is None or producer.is_opaque or flow.reader_count(producer.output) != 1:
                 continue
             if not rule(net, producer, consumer):
                 continue

@@ -26,7 +26,7 @@ def lay_out_constants(net: Net) -> None:
         becomes      y[p, f] = sum x[p, c] · W'[c, f]
     """
     laid_out: dict[tuple[str, tuple[object, ...]], str] = {}
-    for step in net.steps:
+    for step in (s for s in net.steps if not s.is_opaque):
         step.loops = [_lay_out(_constant_right(loop, net), net, laid_out) for loop in step.loops]
     net.drop_dead()
     # A constant with one layout keeps the name of its weight.

@@ -30,7 +30,7 @@ def choose_layouts(net: Net) -> None:
     eligible = {n for n, info in net.tensors.items() if n not in fixed and len(_wide(info)) > 1}
     groups = UnionFind(eligible)
     for step in net.steps:
-        if not step.host:
+        if not step.is_opaque:
             _connect(step, net, eligible, groups)
     votes: dict[str, dict[int, float]] = {}
     for step in net.steps:
@@ -64,7 +64,7 @@ def _buffer_ports(net: Net) -> None:
     entries: dict[str, str] = {}
     steps: list[NetStep] = []
     for step in net.steps:
-        if step.host:
+        if step.is_opaque:
             steps.append(step)
             continue
         for index, loop in enumerate(step.loops):

@@ -13,5 +13,5 @@ def merge_axes(net: Net) -> None:
 
         [i:4 j:8 k:1] y[8·i + j, k] = exp x[8·i + j]        becomes      [j:32] y[j, 0] = exp x[j]
     """
-    for step in net.steps:
+    for step in (s for s in net.steps if not s.is_opaque):
         step.loops = [loop.without_unit_axes().merged() for loop in step.loops]

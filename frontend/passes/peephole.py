@@ -41,7 +41,7 @@ def fuse_functions(net: Net) -> None:
 
         b = max(a, 0); y = min(b, 6)            becomes      y = clip(a, 0, 6)
     """
-    for step in net.steps:
+    for step in (s for s in net.steps if not s.is_opaque):
         body = _Body(step)
         for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
             _rewrite_all(body, match)

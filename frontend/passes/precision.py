@@ -83,7 +83,9 @@ def accumulate_privately(net: Net, keep: set[str]) -> None:
         writers = Counter(loop.write.tensor for loop in step.loops)
         rounded = infos[step.output].dtype == NARROW and step.output not in keep
         loops: list[Loop] = []
+        blocks: list[str] = []
         for number, loop in enumerate(step.loops):
+            blocks += step.blocks[number : number + 1]
             target = loop.write.tensor
             result = target == step.output and (loop.is_matrix or (rounded and _accumulates(loop)))
             if not result and (loop.combine is None or writers[target] == 1):
@@ -96,7 +98,8 @@ def accumulate_privately(net: Net, keep: set[str]) -> None:
             inner = Ref(buffer, tuple(Linear.axis(a) for a in axes))
             loops.append(replace(loop, write=inner))
             loops.append(Loop({a: Extent(loop.axes[a].size) for a in axes}, loop.write, "copy", (inner,)))
-        step.loops = loops
+            blocks += step.blocks[number : number + 1]
+        step.loops, step.blocks = loops, tuple(blocks)
 
 
 def _accumulates(loop: Loop) -> bool:

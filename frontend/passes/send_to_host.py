@@ -99,6 +99,8 @@ class _Group:
 
     @property
     def can_join(self) -> bool:
+        if self._step.template and self.reason is None:
+            return False
         return not isinstance(self.parts, Call) or can_join(self.parts.function)
 
     def absorb(self, first: _Group) -> None:

@@ -19,16 +19,16 @@ WORTH = 2
 def shrink(graph: Graph) -> Graph:
     """The graph with the parts of results that are needed; the same graph if that is nearly everything of each."""
     boxes = _needed(graph)
-    kept = [op for op in graph.ops if op.host is not None or op.name in boxes]
+    kept = [op for op in graph.ops if _is_opaque(op) or op.name in boxes]
     small = {
         op.output: boxes[op.name].tensors[op.output]
         for op in kept
-        if op.host is None and op.output not in graph.output_tensors
+        if not _is_opaque(op) and op.output not in graph.output_tensors
     }
     small = {name: box for name, box in small.items() if box != full(graph.tensor[name].shape)}
     if not small:
         return graph
-    ops = tuple(op if op.host is not None else _moved(op, boxes[op.name], small) for op in kept)
+    ops = tuple(op if _is_opaque(op) else _moved(op, boxes[op.name], small) for op in kept)
     used = {n for op in ops for n in (*op.inputs, *op.outputs)} | graph.input_tensors | graph.output_tensors
     shapes = {t.name: shape_of(small[t.name]) if t.name in small else t.shape for t in graph.tensors}
     return replace(
@@ -40,12 +40,17 @@ def shrink(graph: Graph) -> Graph:
     )
 
 
+def _is_opaque(op: Op) -> bool:
+    """Whether the operator stays as it is: a host kernel, or one that its user schedules."""
+    return op.host is not None or bool(op.template)
+
+
 def _needed(graph: Graph) -> dict[str, OpBoxes]:
     """By operator of the NPU: what it computes and touches for what is read of its result; none of unread ones."""
     read: dict[str, Box] = {name: full(graph.tensor[name].shape) for name in sorted(graph.output_tensors)}
     boxes: dict[str, OpBoxes] = {}
     for op in reversed(graph.ops):
-        if op.host is not None:
+        if _is_opaque(op):
             read |= {name: full(graph.tensor[name].shape) for name in op.inputs}
             continue
         whole = full(graph.tensor[op.output].shape)

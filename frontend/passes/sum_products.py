@@ -24,11 +24,11 @@ def sum_products(net: Net) -> None:
     """
     flow = Dataflow(net.steps)
     for step in net.steps:
-        product = step.loops[0] if len(step.loops) == 1 else None
+        product = step.loops[0] if len(step.loops) == 1 and not step.is_opaque else None
         if product is None or product.func != "mul" or product.combine or len(product.reads) != 2:
             continue
         users = flow.readers(step.output)
-        if len(users) != 1 or users[0].host or step.output in net.outputs:
+        if len(users) != 1 or users[0].is_opaque or step.output in net.outputs:
             continue
         try:
             users[0].loops = [_inline(loop, step, product) for loop in users[0].loops]

@@ -21,9 +21,10 @@ from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
-from ...ir.custom_operators import blaming
+from ...ir.custom_operators import CustomOperator, blaming
 from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES
+from ..custom.call import wrong
 from ..custom.module import node_module
 from ..net.linear import NotAffine
 from ..net.net import Info, NetStep, renamed
@@ -285,6 +286,10 @@ class _Reader:
                 return
         call = TemplateCall(kernel, func, hint, inputs, outputs, [])
         self.template.calls.append(call)
+        operator = self.node.custom
+        if operator is not None and operator.template is not None:
+            call.steps = [self.scheduled_step(operator, kernel, reason, call)]
+            return
         constant = all(i in self.constant for i in inputs)
         if kernel is not None:
             saved = dict(self.template.tensors), dict(self.template.constants)
@@ -301,6 +306,30 @@ class _Reader:
                 return  # The weights are constant: evaluated for each node by the importer.
         host = as_host(func, reason)
         call.steps = [NetStep(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs))]
+
+    def scheduled_step(
+        self, operator: CustomOperator, kernel: Kernel | None, reason: str, call: TemplateCall
+    ) -> NetStep:
+        """One step for all of a kernel that its user schedules: results of all blocks but the last are private."""
+        if len(call.outputs) != 1:
+            raise wrong(operator, self.node.name, f"with a template it has one result, not {len(call.outputs)}")
+        given = set(self.template.tensors)
+        try:
+            if kernel is None:
+                raise NotAffine(reason)
+            parts = self.steps(kernel, call.hint, call.inputs, call.outputs)
+        except NotAffine as error:
+            what = f"its template schedules what is no sequence of affine loop nests: {error}"
+            raise wrong(operator, self.node.name, what) from error
+        private = {step.output for step in parts} - {*call.outputs}
+        temps = {n: self.template.tensors.pop(n) for n in list(self.template.tensors) if n in private - given}
+        for step in parts:
+            temps |= step.temps
+        loops = [loop for step in parts for loop in step.loops]
+        names = [str(block.name) for block in kernel.blocks for _ in block.stores]
+        blocks = tuple(name for name, step in zip(names, parts, strict=True) for _ in step.loops)
+        outputs = tuple(call.outputs)
+        return NetStep(call.hint, (), ("", 0), outputs, loops, temps, template=operator.key, blocks=blocks)
 
     def steps(self, kernel: Kernel, hint: str, inputs: list[str], outputs: list[str]) -> list[NetStep]:
         names: dict[Any, str] = dict(zip(kernel.params, [*inputs, *outputs], strict=True))
