@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .api.compile import compare as compare
     from .api.compile import compile as compile
     from .api.compile import load as load
+    from .api.plugins.load_plugin import load_plugin as load_plugin
     from .api.run import Result as Result
     from .explain.compare.comparison import Comparison as Comparison
     from .explain.details.details import Details as Details
@@ -50,6 +51,7 @@ _FROM = {
     "Comparison": ".explain.compare.comparison",
     "Details": ".explain.details.details",
     "Progress": ".solver.options",
+    "load_plugin": ".api.plugins.load_plugin",
     "register_operator": ".ir.custom_operators",
     "CustomOperator": ".ir.custom_operators",
     "load_machine": ".ir.load_machine",

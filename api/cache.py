@@ -1,8 +1,8 @@
 """The cache of plans and programs, so that a repeated compilation neither solves nor lowers.
 
 The key of a plan is the digest of all that it follows from: network, machine, options, and sources of the solver and of
-lowering and simulator, which judge it. That of a program: plan, network, machine and sources of the lowering. Path and
-name of the model's file are part of neither.
+lowering and simulator, which judge it. That of a program: plan, network, machine and sources of the lowering. The
+contents of the plugins that are loaded are part of both, path and name of the model's file of neither.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import platformdirs
 
+from ..ir import custom_operators
 from ..ir.bounds.lower_bound import lower_bound
 from ..ir.checks.check_plan import check_plan
 from ..ir.codec import from_json, sha256, to_json
@@ -95,7 +96,7 @@ class Cache:
         # A set has no order, and a name must not depend on one.
         disabled = tuple(sorted(options.disabled))
         bare = replace(options, disabled=frozenset())
-        name = f"{sha256(PlanKey(graph.digest, sha256(machine), bare, disabled, code_sha256(SOLVER)))}.plan"
+        name = f"{sha256(PlanKey(graph.digest, sha256(machine), bare, disabled, _code(SOLVER)))}.plan"
         cached = _read_entry(self.store, name, lambda data: _read_plan(data, graph, machine, options))
         if cached is not None:
             return cached, True
@@ -108,7 +109,7 @@ class Cache:
         """The program of a plan, and whether it is from the cache; else it is what ``lower`` returns."""
         if self.store is None:
             return lower(), False
-        key = ProgramKey(graph.digest, sha256(machine), sha256(plan), code_sha256(LOWERING))
+        key = ProgramKey(graph.digest, sha256(machine), sha256(plan), _code(LOWERING))
         name = f"{sha256(key)}.program"
         cached = _read_entry(self.store, name, lambda data: _read_program(data, key))
         if cached is not None:
@@ -156,6 +157,11 @@ def code_sha256(code: Code) -> str:
     for name in code.distributions:
         digest.update(f"{name} {version(name)}\n".encode())
     return digest.hexdigest()
+
+
+def _code(code: Code) -> str:
+    """Of the code of ours, and of the plugins that are loaded."""
+    return code_sha256(code) + custom_operators.digest()
 
 
 def _read_entry(store: Store, name: str, read: Callable[[bytes], T]) -> T | None:

@@ -21,7 +21,7 @@ from ..explain.details.details import Details, Subjects, build_details, resolved
 from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
-from ..ir.errors import UsageError
+from ..ir.errors import InfeasibleError, UsageError
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
 from ..ir.notebook.fragments import html_table, paragraph
@@ -31,6 +31,8 @@ from . import container
 from .arguments import names, path, whole, wrong_type
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision
+from .plugins.compiled_with import with_places
+from .plugins.load_plugin import load_installed
 from .provenance import provenance
 from .run import Arrays, Result, run
 
@@ -241,6 +243,7 @@ def compile_for(
     from ..solver import plan
     from .judge import judge
 
+    load_installed()
     stages = _Stages(progress)
     with stages("import"):
         # ONNX → operators: loop nests with affine accesses, weights folded and converted.
@@ -258,12 +261,15 @@ def compile_for(
         network = model_bytes(model)
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
-        planned, stages.cached["plan"] = cache.planned(
-            graph,
-            machine,
-            options.for_solver,
-            lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine)),
-        )
+        try:
+            planned, stages.cached["plan"] = cache.planned(
+                graph,
+                machine,
+                options.for_solver,
+                lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine)),
+            )
+        except InfeasibleError as error:
+            raise with_places(error, graph, model) from error
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
         program, stages.cached["lower"] = cache.lowered(

@@ -7,6 +7,7 @@ from importlib import metadata
 
 from ..explain.compilation import Provenance
 from .options import CompileOptions
+from .plugins.compiled_with import plugin_versions
 
 _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
 
@@ -20,8 +21,8 @@ def version(name: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed versions of Girih and of every library that its results depend on."""
-    return {name: version(name) for name in _VERSIONED}
+    """The installed versions of Girih and of every library that its results depend on, and the plugins' SHA-256."""
+    return {name: version(name) for name in _VERSIONED} | plugin_versions()
 
 
 def provenance(network: str, options: CompileOptions, compiled_by: Mapping[str, str]) -> Provenance:

@@ -23,6 +23,7 @@ from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
 from .inputs import check_indices, check_inputs, index_limits, random_inputs
+from .plugins.compiled_with import check_plugins
 
 if TYPE_CHECKING:
     from ..frontend.onnx.index_uses import IndexUse
@@ -221,6 +222,7 @@ def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> C
     from ..frontend.reference.run import reference_outputs
 
     graph = package.graph
+    check_plugins(package.versions)
     batched = {p.name for p in graph.inputs if p.batch_axis == 0}
     reference = reference_outputs(package.model, inputs, batched=batched)
     compared = {n: o if reference.samples is None else o[: reference.samples] for n, o in outputs.items()}

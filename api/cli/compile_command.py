@@ -13,7 +13,7 @@ from ...explain.units import plural
 from ...ir.errors import UsageError
 from ..check import nan_counts
 from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
-from .output import JSON_OPTION, emit, reserved_stdout
+from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout
 
 if TYPE_CHECKING:
     from ...solver.options import Strategy
@@ -68,6 +68,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
     "--cache", type=click.Path(path_type=Path), metavar="DIR",
     help="Where plans and programs are kept; see `girih cache`.",
 )  # fmt: skip
+@PLUGINS
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 @JSON_OPTION
 def compile_command(
@@ -81,6 +82,7 @@ def compile_command(
     dims: tuple[str, ...],
     seed: int,
     cache: Path | None,
+    plugins: tuple[Path, ...],
     no_cache: bool,
     as_json: bool,
 ) -> None:
@@ -96,6 +98,7 @@ def compile_command(
       girih compile bert.onnx -o bert.girih --dim seq=128 --batch 8 --solver-timeout 120
       girih compile tiny.onnx -o tiny.girih --target tiny --batch 1 --json
       girih compile net.onnx -o net.girih --target my-machine.toml --strategy layerwise
+      girih compile net.onnx -o net.girih --plugin my_ops.py
 
     \b
     Keys of the JSON object:
@@ -119,6 +122,7 @@ def compile_command(
     from ...ir.files import check_places
     from ...ir.load_machine import load_machine
     from ..cache import open_cache
+    from ..plugins.load_plugin import loaded
     from .progress import live_progress
 
     started = time.perf_counter()
@@ -128,8 +132,8 @@ def compile_command(
     if no_cache and cache is not None:
         raise UsageError(f"--no-cache and --cache {cache} contradict each other; leave out one")
     store = open_cache(cache or not no_cache)
-    check_places([output], [model, target if target.endswith(".toml") else None])
-    with reserved_stdout(as_json), live_progress(solver_timeout) as progress:
+    check_places([output], [model, target if target.endswith(".toml") else None, *plugins])
+    with reserved_stdout(as_json), loaded(plugins), live_progress(solver_timeout) as progress:
         from ..compile import compile_for
 
         compiled = compile_for(model, machine, options, progress, store)

@@ -13,7 +13,7 @@ from ...ir.errors import UsageError
 from ...ir.schemas.shipped import SCHEMA_NAMES, SchemaName, schema_path, with_schema
 from .compile_command import parse_assignments
 from .compiled_file import FILE, OUTPUT, load_nouns
-from .output import JSON_OPTION, emit, reserved_stdout, table
+from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout, table
 
 
 @click.command("plan")
@@ -197,25 +197,33 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
 
 @click.command("ops")
 @click.option("--coverage", is_flag=True, help="Also those that are not supported, and how many are.")
+@PLUGINS
 @JSON_OPTION
-def ops_command(coverage: bool, as_json: bool) -> None:
-    """List the ONNX operators that can be compiled.
+def ops_command(coverage: bool, plugins: tuple[Path, ...], as_json: bool) -> None:
+    """List the ONNX operators that can be compiled, and those of plugins.
 
     \b
     Examples:
       girih ops
       girih ops --coverage
+      girih ops --plugin my_ops.py
     """
-    with reserved_stdout(as_json):
+    from ...ir import custom_operators
+    from ..plugins.load_plugin import loaded
+
+    with reserved_stdout(as_json), loaded(plugins):
         from .operators import operators
 
-        rows = operators()
+        rows, custom = operators(), custom_operators.operators()
     supported = [row for row in rows if row.how]
     shown = rows if coverage else supported
     data = {
         "supported": len(supported),
         "all": len(rows),
         "operators": {row.name: {"since": row.since, "how": row.how, "reason": row.reason} for row in shown},
-    }
-    lines = table([(row.name, f"since {row.since}", str(row)) for row in shown])
+        "custom": {o.key: {"height": o.height, "template": o.template is not None, "file": o.file, "line": o.line}
+                   for o in custom},
+    }  # fmt: skip
+    words = ((o.key, o.height, "with a template, " * (o.template is not None) + o.place) for o in custom)
+    lines = table([*((row.name, f"since {row.since}", str(row)) for row in shown), *words])
     emit(as_json, data, f"{lines}\n{len(supported)} of {len(rows)} ONNX operators are supported")

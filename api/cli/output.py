@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -16,6 +17,11 @@ import click
 JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout."
 )
+
+PLUGINS = click.option(
+    "--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py",
+    help="Python that registers operators of your own; repeatable.",
+)  # fmt: skip
 
 _PLAIN = str.maketrans("▁▂▃▄▅▆▇█", ".,:-=+*#")
 

@@ -10,7 +10,7 @@ import click
 
 from ...explain.units import printable
 from ..check import nan_counts
-from .output import JSON_OPTION, emit, reserved_stdout
+from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout
 
 if TYPE_CHECKING:
     from ..compile import Compiled
@@ -32,11 +32,13 @@ _VIOLATIONS_SHOWN = 5
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
 @click.option("--sanitize/--no-sanitize", default=True, help="Look for races and for reads of memory nothing wrote.")
 @click.option("--timing-only", is_flag=True, help="Time the instructions without computing anything: much faster.")
+@PLUGINS
 @JSON_OPTION
 @click.pass_context
 def run_command(
     ctx: click.Context, compiled: Path, inputs: Path | None, outputs: Path | None, check: bool, exact: bool,
-    trace: Path | None, counters: Path | None, seed: int, sanitize: bool, timing_only: bool, as_json: bool,
+    trace: Path | None, counters: Path | None, seed: int, sanitize: bool, timing_only: bool,
+    plugins: tuple[Path, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the compiled network FILE.girih, on random inputs unless there are --inputs.
 
@@ -69,6 +71,7 @@ def run_command(
     """
     from ...ir.errors import CheckError, UsageError
     from ...ir.files import check_places, known_suffix
+    from ..plugins.load_plugin import loaded
 
     if seed < 0:
         raise UsageError(f"seed {seed} is negative; give 0 or more")
@@ -82,7 +85,7 @@ def run_command(
         known_suffix(counters, (".json", ".csv"))
     check_places([outputs, trace, counters], [compiled, inputs])
     started = time.perf_counter()
-    with reserved_stdout(as_json):
+    with reserved_stdout(as_json), loaded(plugins):
         from ..compile import Compiled
         from ..container import read
         from ..inputs import load_inputs

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import onnx
 
+from ...ir.custom_operators import find_operator
 from ...ir.graph import Port
+from .inline import OWN_DOMAINS
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ def index_uses(model: bytes, ports: Sequence[Port] = ()) -> list[IndexUse]:
     source = {value.name: (value.name, True) for value in graph.input if value.name not in weights}
     uses: list[IndexUse] = []
     for node in graph.node:
+        if find_operator(node.domain, node.op_type) is not None or node.domain not in OWN_DOMAINS:
+            continue
         if node.op_type in _KEEPS_ELEMENTS and node.input[0] in source:
             name, shaped = source[node.input[0]]
             source[node.output[0]] = name, shaped and node.op_type in _KEEPS_SHAPE

@@ -1,0 +1,1 @@
+"""Plugins: files and installed packages that register operators of their own."""
