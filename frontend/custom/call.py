@@ -149,7 +149,8 @@ def _value(expr: Any) -> np.ndarray | None:
 
 
 def _require_same(operator: CustomOperator, first: Any, second: Any, node: str) -> None:
-    if not tvm_ffi.structural_equal(first, second):
+    # The names of blocks, by which templates find them, are no structure.
+    if not tvm_ffi.structural_equal(first, second) or str(first) != str(second):
         raise wrong(
             operator, node, "it is not deterministic: called twice with the same arguments, it returns two things"
         )

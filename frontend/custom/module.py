@@ -33,13 +33,20 @@ def node_module(node: Node, infos: Sequence[Info | None], small: Sequence[np.nda
         else:
             kind = relax.TensorType(cast("Any", info.shape), info.dtype)
             inputs.append(relax.Var(f"in{position}", kind))
+    results: list[Any] = []
+    failure: UsageError | None = None
     with builder.function("main", [i for i in inputs if isinstance(i, relax.Var)]):
         with builder.dataflow():
-            results = emit_call(operator, builder, inputs, keywords(node.name, node.attributes), node.name)
-            if len(results) < len(node.outputs):
-                raise wrong(operator, node.name, f"it returns {len(results)} results, the node has {len(node.outputs)}")
+            try:
+                results = emit_call(operator, builder, inputs, keywords(node.name, node.attributes), node.name)
+            except UsageError as error:
+                failure = error  # A builder that is left within a function complains on standard error.
             output = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(output)
+    if failure is not None:
+        raise failure
+    if len(results) < len(node.outputs):
+        raise wrong(operator, node.name, f"it returns {len(results)} results, the node has {len(node.outputs)}")
     return builder.get()
 
 

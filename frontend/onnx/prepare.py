@@ -75,13 +75,15 @@ def prepare(
     nodes, opsets = inline(light, weights, importable)
     del light.graph.node[:], light.functions[:], light.opset_import[:]
     light.opset_import.extend(opsets)
+    of_custom = {name for node in nodes if node.custom for name in node.outputs}
+    between = (v for v in model.graph.value_info if v.name in of_custom)
     network = Network(
         next(o.version for o in opsets if o.domain in ("", "ai.onnx")),
         [v.name for v in dims.network_inputs(model)],
         [v.name for v in light.graph.output],
         nodes,
         {},
-        {v.name: declared(v.type, model) for v in model.graph.output},
+        {v.name: declared(v.type, model) for v in (*between, *model.graph.output)},
         weights,
     )
     fold(network, light, custom_results)

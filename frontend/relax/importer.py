@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.errors import UnsupportedError, UsageError
+from ...ir.custom_operators import CustomOperator
+from ...ir.errors import CheckError, UnsupportedError, UsageError
 from ...ir.graph import DTYPES
+from ..net.check_net import check_step
 from ..net.linear import Linear, NotAffine
 from ..net.net import Extent, Info, Loop, Net, NetStep, Ref, fresh
 from ..net.net_pass import ImportListener
@@ -96,21 +98,28 @@ class _Importer:
                 new = renamed_step(step, {**local, **private})
                 name = node.name if number == main else f"{node.name}.{step.name}"
                 net.steps.append(replace(new, name=name, origin=node.origin, unit=unit))
+                if node.custom is not None:
+                    self.check_custom(node, node.custom, net.steps[-1])
         for value, name in zip(node.outputs, template.outputs, strict=False):
             if value:
                 self.env[value] = local[name]
                 expected, info = self.network.infos.get(value), net.tensors[local[name]]
-                if node.custom is not None and expected not in (None, info):
-                    raise UsageError(
-                        f"{node.custom.place}: the operator {node.custom.key} for node {node.name!r} returns "
-                        f"{info.dtype}{list(info.shape)}, but the model says that {value!r} is "
-                        f"{expected.dtype}{list(expected.shape)}"
-                    )
+                if node.custom is not None:
+                    refuse_result(node, node.custom, value, self.network.declared.get(value, (None, None)), info)
                 if expected not in (None, info):
                     raise UnsupportedError(
                         f"node {node.name!r}: TVM makes {info.dtype}{list(info.shape)} of {node.op_type}, which ONNX "
                         f"defines to be {expected.dtype}{list(expected.shape)}"
                     )
+
+    def check_custom(self, node: Node, operator: CustomOperator, step: NetStep) -> None:
+        """Raise :class:`UsageError` if the loops of a user's function break a rule that TVM does not check."""
+        try:
+            check_step(step, self.net)
+        except CheckError as error:
+            raise UsageError(
+                f"{operator.place}: the operator {operator.key} for node {node.name!r} is not valid: {error}"
+            ) from error
 
     def fold(self, node: Node, call: TemplateCall, inputs: list[str], outputs: list[str]) -> None:
         assert call.kernel is not None
@@ -142,16 +151,34 @@ class _Importer:
 
 def refuse_other(name: str, declared: Declared, info: Info) -> None:
     """Raise :class:`UsageError` if an output is not what the file declares."""
+    if not _agree(declared, info):
+        raise UsageError(
+            f"output {name!r} is declared as {_shown(declared)}, but what the network makes of its inputs is "
+            f"{info.dtype}{list(info.shape)}; correct the declaration, or export the model again"
+        )
+
+
+def refuse_result(node: Node, operator: CustomOperator, name: str, declared: Declared, info: Info) -> None:
+    """The same for what a custom operator makes for ``node``."""
+    if not _agree(declared, info):
+        raise UsageError(
+            f"{operator.place}: the operator {operator.key} for node {node.name!r} returns "
+            f"{info.dtype}{list(info.shape)}, but the model says that {name!r} is {_shown(declared)}"
+        )
+
+
+def _agree(declared: Declared, info: Info) -> bool:
     dtype, shape = declared
     same = shape is None or (
         len(shape) == len(info.shape) and all(d in (None, n) for d, n in zip(shape, info.shape, strict=True))
     )
-    if not same or dtype not in (None, info.dtype):
-        sizes = "" if shape is None else f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
-        raise UsageError(
-            f"output {name!r} is declared as {dtype or 'a tensor'}{sizes}, but what the network makes of its inputs is "
-            f"{info.dtype}{list(info.shape)}; correct the declaration, or export the model again"
-        )
+    return same and dtype in (None, info.dtype)
+
+
+def _shown(declared: Declared) -> str:
+    dtype, shape = declared
+    sizes = "" if shape is None else f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
+    return f"{dtype or 'a tensor'}{sizes}"
 
 
 def importance(call: TemplateCall) -> int:
