@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax, te, tirx
+from tvm import relax, s_tir, te, tirx
 
 from ...ir.custom_operators import CustomOperator, blaming
 from ...ir.errors import UsageError
@@ -128,7 +128,9 @@ def _prim_func(
             function = function(*given, **attributes)
         if not isinstance(function, tirx.PrimFunc):
             raise wrong(operator, node, f"it returns {type(function).__name__}, not a PrimFunc")
-        return function
+        if not (function.attrs or {}).get("s_tir"):
+            raise wrong(operator, node, "its kernel is of TVM's other dialect; write @T.prim_func(s_tir=True)")
+        return _rooted(function)
     tensors = [t and te.placeholder(cast("Any", t.shape), t.dtype, f"in{n}") for n, t in enumerate(types)]
     results = _as_list(operator.function(*tensors, **attributes))
     for result in results:
@@ -138,6 +140,14 @@ def _prim_func(
             raise wrong(operator, node, "it returns one of its inputs as it is; compute a copy")
     # With indices of int64, as kernels of TVM have them: fusion compares the types of their buffers.
     return te.create_prim_func([*(t for t in tensors if t is not None), *results], index_dtype_override="int64")
+
+
+def _rooted(function: Any) -> Any:
+    """With a root block, which TVM's passes over Relax expect: TVMScript makes none where there are no other blocks."""
+    if isinstance(function.body, s_tir.SBlockRealize):
+        return function
+    root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", function.body))
+    return tirx.PrimFunc(function.params, root, attrs=function.attrs).with_attr("s_tir", True)
 
 
 def _as_list(result: Any) -> list[Any]:

@@ -85,9 +85,15 @@ def names_in(graph: onnx.GraphProto) -> set[str]:
 
 
 def inline(
-    model: onnx.ModelProto, weights: Mapping[str, np.ndarray], importable: Callable[[str], bool]
+    model: onnx.ModelProto,
+    weights: Mapping[str, np.ndarray],
+    importable: Callable[[str], bool],
+    with_types: Callable[[onnx.ModelProto], onnx.ModelProto],
 ) -> tuple[list[Node], list[onnx.OperatorSetIdProto]]:
-    """The nodes of a model without functions, all of which TVM imports; and the operator sets that they are of."""
+    """The nodes of a model without functions, all of which TVM imports; and the operator sets that they are of.
+
+    ``with_types`` infers the types of the model's values.
+    """
     names = {id_of(n): node_name(n, i) for i, n in enumerate(model.graph.node)}
     work = onnx.ModelProto()
     work.CopyFrom(model)
@@ -104,7 +110,7 @@ def inline(
             break
         try:
             # The bodies of some functions depend on the types of their inputs.
-            typed = shape_inference.infer_shapes(work, data_prop=True)
+            typed = with_types(work)
             for tensor in typed.graph.initializer:
                 typed.graph.value_info.append(
                     onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)

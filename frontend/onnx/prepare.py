@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES
 from ..net.net import Info, fresh
 from . import dims
+from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
 
 FOLD_BYTES = 1 << 30
@@ -32,9 +33,6 @@ RANDOM = frozenset(
 
 __all__ = ["HANDLED", "Network", "Node", "prepare"]
 
-
-CustomResults: TypeAlias = Callable[[Node, Sequence[Info | None], Sequence[np.ndarray | None]], dict[str, Info]]
-"""Shapes and dtypes of the outputs of a node, by those of its inputs (``None``: left out) and values of small ones."""
 
 Declared: TypeAlias = tuple[str | None, tuple[int | None, ...] | None]
 """The dtype and shape that a file declares for an output; ``None`` where it leaves something open."""
@@ -72,7 +70,7 @@ def prepare(
     """
     light, weights = strip(model)
     dims.apply(light, sizes)
-    nodes, opsets = inline(light, weights, importable)
+    nodes, opsets = inline(light, weights, importable, lambda m: with_custom_types(m, weights, custom_results))
     del light.graph.node[:], light.functions[:], light.opset_import[:]
     light.opset_import.extend(opsets)
     of_custom = {name for node in nodes if node.custom for name in node.outputs}
@@ -173,9 +171,7 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     outputs = {value.name for value in graph.output}
     for name in (o for node in network.nodes if node.custom for o in node.outputs if o in network.infos):
         if name not in outputs:
-            info = network.infos[name]
-            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))
-            graph.value_info.append(onnx.helper.make_tensor_value_info(name, kind, info.shape))
+            graph.value_info.append(value_info(name, network.infos[name]))
     try:
         model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError as error:
@@ -228,29 +224,6 @@ def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> di
     return {name: info for name, info in values.items() if info is not None}
 
 
-def results_of(node: Node, network: Network, custom_results: CustomResults) -> dict[str, Info]:
-    """Of a node of a custom operator; nothing while something is unknown of an input."""
-    infos = [network.infos.get(name) if name else None for name in node.inputs]
-    if any(info is None for info, name in zip(infos, node.inputs, strict=True) if name):
-        return {}
-    values = [network.constants.get(name) for name in node.inputs]
-    return custom_results(node, infos, [v if v is not None and v.size <= SMALL else None for v in values])
-
-
-def info_of(kind: onnx.TypeProto) -> Info | None:
-    """The static shape and dtype that a type says, if it does."""
-    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-        return None
-    tensor = kind.tensor_type
-    if any(not d.HasField("dim_value") for d in tensor.shape.dim):
-        return None
-    try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-    except KeyError:
-        return None
-    return Info(tuple(d.dim_value for d in tensor.shape.dim), dtype)
-
-
 def fold_once(network: Network, light: onnx.ModelProto, custom_results: CustomResults | None) -> None:
     kept: list[Node] = []
     outputs = frozenset(network.outputs)
@@ -269,7 +242,7 @@ def fold_once(network: Network, light: onnx.ModelProto, custom_results: CustomRe
             continue
         if node.custom is not None:
             if custom_results is not None:
-                network.infos |= results_of(node, network, custom_results)
+                network.infos |= custom_infos(node, network.infos, network.constants, custom_results)
         elif any(o and o not in network.infos for o in node.outputs):
             network.infos |= inferred_outputs(node, network, light)
         kept.append(node)

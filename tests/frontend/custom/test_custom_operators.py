@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax, te, tirx
+from tvm.script import tirx as T
 
 import girih
 from girih import register_operator
@@ -36,6 +37,22 @@ def distances(x: Any, y: Any) -> Any:
 def mean_and_spread(x: Any) -> Any:
     low, high = (relax.op.min(x, axis=1), relax.op.max(x, axis=1))
     return relax.op.mean(x, axis=1), relax.op.subtract(high, low)
+
+
+def running_max(x: Any) -> Any:
+    rows, columns = x.shape
+
+    @T.prim_func(s_tir=True)
+    def kernel(a: T.Buffer((rows, columns), "float32"), b: T.Buffer((rows, columns), "float32")):  # type: ignore[no-untyped-def]
+        for i in range(rows):
+            b[i, 0] = a[i, 0]
+            for j in range(1, columns):
+                if a[i, j] > b[i, j - 1]:
+                    b[i, j] = a[i, j]
+                else:
+                    b[i, j] = b[i, j - 1]
+
+    return kernel
 
 
 def run(model: onnx.ModelProto, target: str, x: np.ndarray, **options: Any) -> tuple[girih.Compiled, np.ndarray]:
@@ -127,3 +144,29 @@ def test_attributes_of_all_types_arrive() -> None:
     array = arrived.pop("g")
     assert isinstance(array, np.ndarray) and array.tolist() == [3, 4]
     assert arrived == {"a": 1, "b": 0.5, "c": "text", "d": [1, 2], "e": [0.5, 1.5], "f": ["p", "q"]}
+
+
+@pytest.mark.parametrize("precision", ["as-is", "fp16"])
+@pytest.mark.parametrize("target", ["tiny", "stcp920"])
+def test_kernels_with_control_flow(target: str, precision: str) -> None:
+    register_operator(DOMAIN, "RunningMax", height="library")(running_max)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        custom_node("RunningMax", ["a"], ["b"]),
+        helper.make_node("Neg", ["b"], ["y"]),
+    ]
+    x = RANDOM.normal(size=(7, 19)).astype(np.float32)
+    y = run(network(nodes, {"x": [7, 19]}, {"y": [7, 19]}), target, x, precision=precision)[1]
+    np.testing.assert_allclose(
+        y, -np.maximum.accumulate(np.maximum(x, 0), 1), rtol=1e-5 if precision == "as-is" else 1e-3
+    )
+
+
+def test_definitions_behind_them_are_expanded() -> None:
+    """ONNX expands some operators only where it knows the types of their inputs."""
+    register_operator(DOMAIN, "Swish", height="graph")(swish)
+    nodes = [custom_node("Swish", ["x"], ["a"]), helper.make_node("Celu", ["a"], ["y"], alpha=2.0)]
+    x = RANDOM.normal(size=(7, 19)).astype(np.float32)
+    y = run(network(nodes, {"x": [7, 19]}, {"y": [7, 19]}), "tiny", x)[1]
+    a = x / (1 + np.exp(-x))
+    np.testing.assert_allclose(y, np.maximum(a, 0) + np.minimum(2 * (np.exp(a / 2) - 1), 0), rtol=1e-4, atol=1e-5)
