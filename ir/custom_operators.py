@@ -170,6 +170,13 @@ def blaming(operator: CustomOperator, doing: str) -> Generator[None]:
                 line = trace.tb_lineno
             trace = trace.tb_next
         raise UsageError(
-            f"{operator.file}:{line}: {doing} of the operator {operator.key} failed: {type(error).__name__}: "
-            f"{str(error).strip()}"
+            f"{operator.file}:{line}: {doing} of the operator {operator.key} failed: {_message(error)}"
         ) from error
+
+
+def _message(error: Exception) -> str:
+    """Kind and message of an exception; of TVM's errors of schedules, which hold the whole function, first and last."""
+    kind = type(error).__name__
+    text = str(error).strip().removeprefix(f"{kind}: ")
+    head, _, reason = text.partition("\nError message: ")
+    return f"{kind}: {head.splitlines()[0]} {reason}" if reason else f"{kind}: {text}".removesuffix(": ")

@@ -140,7 +140,8 @@ def test_an_illegal_schedule_has_tvms_message_and_the_line() -> None:
         illegal(schedule, None)
     text = str(raised.value)
     where = f"{__file__}:{line_of(illegal, 'twice')}: the template of the operator my.ops::Double failed: "
-    assert text.startswith(where) and "ScheduleError" in text, text
+    reason = "Loop tirx.For#0 appears in the input array for multiple times."
+    assert text == f"{where}ScheduleError: An error occurred in the schedule primitive 'reorder'. {reason}"
 
 
 def test_a_chosen_number_of_results_is_fine() -> None:
