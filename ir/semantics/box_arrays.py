@@ -183,17 +183,26 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
         if not terms:
             present &= (lo <= 0) & (hi > 0)
             continue
-        exact = np.ones(count, dtype=np.bool_)
-        for position, (c, axis) in enumerate(terms):
-            rest = sum(cc * (stage.axes[a].extent - 1) for cc, a in terms[position + 1 :])
-            first = np.where(lo > rest, -((rest - lo) // c), 0)
-            last = (hi - 1) // c
-            spans = points[:, axis]
-            spans[:, 0] = np.where(exact, np.maximum(spans[:, 0], first), spans[:, 0])
-            spans[:, 1] = np.where(exact, np.minimum(spans[:, 1], last + 1), spans[:, 1])
-            exact &= spans[:, 1] - spans[:, 0] == 1
-            lo, hi = lo - c * spans[:, 0], hi - c * spans[:, 0]
+        cover_digits(points, terms, [axis.extent for axis in stage.axes], lo, hi)
     return Boxes(points, present & _non_empty(points))
+
+
+def cover_digits(points: Int, terms: Sequence[tuple[int, int]], extents: Sequence[int], lo: Int, hi: Int) -> None:
+    """Narrow ``points`` to what writes positions from ``lo`` to ``hi``, in place; shape (boxes, axes, 2).
+
+    ``terms`` are (coefficient, axis), the largest coefficient first: axes of ``extents`` that write a position together,
+    like the digits of a number. Each is narrowed as long as those before it have one value left.
+    """
+    exact = np.ones(len(points), dtype=np.bool_)
+    for position, (c, axis) in enumerate(terms):
+        rest = sum(cc * (extents[a] - 1) for cc, a in terms[position + 1 :])
+        first = np.where(lo > rest, -((rest - lo) // c), 0)
+        last = (hi - 1) // c
+        spans = points[:, axis]
+        spans[:, 0] = np.where(exact, np.maximum(spans[:, 0], first), spans[:, 0])
+        spans[:, 1] = np.where(exact, np.minimum(spans[:, 1], last + 1), spans[:, 1])
+        exact &= spans[:, 1] - spans[:, 0] == 1
+        lo, hi = lo - c * spans[:, 0], hi - c * spans[:, 0]
 
 
 def hull_many(a: Boxes, b: Boxes) -> Boxes:

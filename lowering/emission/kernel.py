@@ -1,21 +1,16 @@
-"""A kernel: the instructions of one tile, on buffers that have no addresses yet.
-
-``compile_kernel`` goes the whole way: spec → TIR → schedule → loops → nests → instructions.
-"""
+"""A kernel: the instructions of one class of tiles, on buffers that have no addresses yet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.graph import DTYPES
 from ...ir.machine import Machine
-from ..loops.perfect_nest import BufferAllocation, Load, PerfectNest, nests
-from ..loops.schedule import loops
-from ..loops.tile_spec import Spec
-from ..loops.tir_function import SCOPES, view_name
+from ..loops.perfect_nest import Load, PerfectNest
+from ..loops.tile_nests import TileNests
+from ..schedule.prim_func import SCOPES
 from .matrix import contraction
 from .reduction import reduction
-from .vector import Array, Emitted, Fetch, dense, elementwise, fetch, fill
+from .vector import Array, Emitted, Fetch, elementwise, fetch, fill
 
 WEIGHTS = "weights"
 """The name of the buffer that holds the current tile of the stationary operand."""
@@ -23,21 +18,20 @@ WEIGHTS = "weights"
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """``steps`` in order; their buffers are ``b<i>`` (view i of the spec) and :data:`WEIGHTS`."""
+    """``steps`` in order; their buffers are those of the nests, but for :data:`WEIGHTS`."""
 
     steps: tuple[Emitted | Fetch, ...]
 
 
-def compile_kernel(spec: Spec, machine: Machine) -> EmittedKernel:
-    """Schedule, lower and emit one tile; deterministic."""
-    if not spec.stages:
-        return EmittedKernel(())
+def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
+    """The instructions of one class of tiles; deterministic.
+
+    Raises :class:`~girih.ir.errors.UnsupportedError` for a nest that no instruction of the machine could become.
+    """
     vector = machine.engine_for("vector")
-    buffers: dict[str, Array] = {
-        view_name(i): Array(v.shape or (1,), v.strides or (DTYPES[v.dtype],), v.dtype) for i, v in enumerate(spec.views)
-    }
-    staged: dict[str, tuple[int, ...]] = {}
-    on_matrix = view_name(spec.stages[spec.contraction].write) if spec.contraction is not None else None
+    buffers = {b.name: Array(b.shape or (1,), b.strides or (1,), b.dtype) for b in tile.buffers}
+    staged = {b.name: b.shape for b in tile.buffers if b.scope == SCOPES["weights"]}
+    products = {nest.buffer for nest in tile.nests if nest.combine is not None and _reads(nest, staged)}
     steps: list[Emitted | Fetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
     started: set[str] = set()
@@ -48,39 +42,34 @@ def compile_kernel(spec: Spec, machine: Machine) -> EmittedKernel:
             first, last = pending.pop(buffer)
             steps[first:last] = [None] * (last - first)
 
-    for item in nests(loops(spec)):
-        if isinstance(item, BufferAllocation):
-            if item.scope == SCOPES["weights"]:
-                staged[item.buffer] = item.shape
-                buffers[item.buffer] = dense(item.shape, item.dtype)
-            continue
-        if item.buffer in staged:
-            steps.append(fetch(item, staged[item.buffer]))
-        elif item.combine is None and item.func == "copy" and not isinstance(item.operands[0], Load):
+    for nest in tile.nests:
+        if nest.buffer in staged:
+            steps.append(fetch(nest, staged[nest.buffer]))
+        elif nest.combine is None and nest.func == "copy" and not isinstance(nest.operands[0], Load):
             start = len(steps)
-            steps += fill(item, item.operands[0], buffers, vector)
-            pending[item.buffer] = (start, len(steps))
-            started.discard(item.buffer)
-        elif item.combine is None:
+            steps += fill(nest, nest.operands[0], buffers, vector)
+            pending[nest.buffer] = (start, len(steps))
+            started.discard(nest.buffer)
+        elif nest.combine is None:
             first = len(steps)
-            steps += elementwise(item, buffers, vector)
-            if item.buffer == on_matrix:
+            steps += elementwise(nest, buffers, vector)
+            if nest.buffer in products:
                 # A product that starts from a bias: its instruction may have room for that.
-                pending[item.buffer] = (first, len(steps))
-                starts[item.buffer] = item
+                pending[nest.buffer] = (first, len(steps))
+                starts[nest.buffer] = nest
             else:
-                started.add(item.buffer)
+                started.add(nest.buffer)
         else:
-            if item.buffer == on_matrix and _reads(item, staged):
+            if _reads(nest, staged):
                 emitted, overwrites = contraction(
-                    item, buffers, machine.engine_for("matrix"), item.buffer in started, starts.get(item.buffer)
+                    nest, buffers, machine.engine_for("matrix"), nest.buffer in started, starts.get(nest.buffer)
                 )
             else:
-                emitted, overwrites = reduction(item, buffers, vector, item.buffer in started)
+                emitted, overwrites = reduction(nest, buffers, vector, nest.buffer in started)
             if emitted:
-                started.add(item.buffer)
+                started.add(nest.buffer)
             if overwrites:
-                drop_fill(item.buffer)
+                drop_fill(nest.buffer)
             steps += emitted
     return EmittedKernel(tuple(_named(s, staged) for s in steps if s is not None))
 
@@ -98,13 +87,13 @@ def _named(step: Emitted | Fetch, staged: dict[str, tuple[int, ...]]) -> Emitted
 
 
 class KernelCache:
-    """Compiled kernels by spec: equal tiles are compiled once."""
+    """Compiled kernels by their nests: equal tiles are compiled once, whatever operator they belong to."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._known: dict[Spec, EmittedKernel] = {}
+        self._known: dict[TileNests, EmittedKernel] = {}
 
-    def get(self, spec: Spec) -> EmittedKernel:
-        if spec not in self._known:
-            self._known[spec] = compile_kernel(spec, self.machine)
-        return self._known[spec]
+    def get(self, tile: TileNests) -> EmittedKernel:
+        if tile not in self._known:
+            self._known[tile] = compile_kernel(tile, self.machine)
+        return self._known[tile]

@@ -14,7 +14,7 @@ from ...ir.isa.vector_selection import elementwise_form
 from ...ir.machine import Engine
 from ..loops.axes import ByteAccess, ByteNest, Piece, merged, pieces, tied, tighten
 from ..loops.perfect_nest import Load, PerfectNest
-from ..loops.tile_spec import byte_strides
+from ..schedule.cell_spec import byte_strides
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Queue
-from ..loops.tile_spec import byte_strides
+from ..schedule.cell_spec import byte_strides
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from ...ir.box import Box, Span
 from ...ir.equivalence import tensor_names
+from ...ir.errors import GirihError
 from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
 from ..emission.kernel import WEIGHTS
 from ..emission.vector import Fetch
-from ..loops.tile_spec import byte_strides
+from ..schedule.cell_spec import byte_strides
 from .program_builder import ProgramBuilder, TensorBuffer
 from .queues import LiveBuffer
 from .tile_kernels import Stamped, TileKernel, TileKernels
@@ -79,6 +80,7 @@ class OpWalk:
         )
         self._names = tensor_names(op)
         self._running: list[_Running] = []
+        degrees = build.degrees(op)
         for core, cell in enumerate(cells):
             if op.name not in cell.ops:
                 continue
@@ -87,9 +89,9 @@ class OpWalk:
                 areas = build.copies_of(op.name, "weights", self._stationary, core)
                 ring = _Ring(areas, stream.versions, [None] * len(areas))
             held = tuple(cell.allocated(name) if name in cell.tensors else None for name in self._names)
-            reduce = tile.reduce if self._stationary is not None else None
             part = cell.ops[op.name]
-            tiles = kernels.walk(op, part.tensors[op.output], tile, held, part.idle, reduce)
+            on_matrix = self._stationary is not None
+            tiles = kernels.walk(op, part.tensors[op.output], tile, held, part.idle, degrees, on_matrix=on_matrix)
             self._running.append(_Running(core, cell, tiles, ring))
 
     def prefetch(self) -> None:
@@ -129,7 +131,12 @@ class OpWalk:
             name = self._names[view.number]
             if view.private:
                 areas = self._build.copies_of(self._op.name, "scratch", name, r.core)
-                area = areas[index % len(areas)]
+                area = areas[view.version]
+                if view.bytes > area.bytes:
+                    raise GirihError(
+                        f"operator {self._op.name}: a tile needs {view.bytes:,} bytes of {name}, and the plan has "
+                        f"{area.bytes:,}"
+                    )
                 r.places[view.name] = _Place(area, area.address)
             else:
                 held = self._build.data(name, r.core, r.cell.allocated(name))

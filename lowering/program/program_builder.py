@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir.box import Box, shape_of
-from ...ir.graph import Graph
+from ...ir.graph import Graph, Op
 from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
@@ -16,6 +16,7 @@ from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
 from .queues import LiveBuffer, Streams
 from .stamp import Relocatable, relocatable
+from .tile_kernels import Degrees
 
 _MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
 
@@ -98,6 +99,12 @@ class ProgramBuilder:
     def copies_of(self, op: str, use: str, name: str, core: int) -> list[LiveBuffer]:
         """The copies of a multi-buffered scratch or weight buffer on a core, as many as its multi-buffering degree."""
         return self._local[(op, use, name)][1][core]
+
+    def degrees(self, op: Op) -> Degrees:
+        """The multi-buffering degrees of what an operator of the running segment has of its own."""
+        own = [buffer for (name, _, _), (buffer, _) in self._local.items() if name == op.name]
+        private = tuple((b.name, b.depth) for b in own if b.use == "scratch")
+        return Degrees(private, max((b.depth for b in own if b.use == "weights"), default=0))
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""

@@ -1,29 +1,32 @@
 """The kernels of an operator's tiles, ready to be stamped.
 
-Tiles that are structurally equivalent have one kernel, and structurally equivalent operators share all of them.
+Tiles with equal nests have one kernel, and structurally equivalent operators share all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...ir.box import Box
+from ...ir.box import Box, Span, is_empty
 from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.errors import GirihError
-from ...ir.graph import Access, Graph, Op
+from ...ir.graph import DTYPES, Graph, Op
 from ...ir.isa.row import Kind
 from ...ir.isa.table import DTYPE_NAMES, ROWS
 from ...ir.machine import Machine
 from ...ir.plan import Tile
-from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, tile_walk
-from ...ir.semantics.region import OpBoxes
+from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.kernel import WEIGHTS, KernelCache
 from ..emission.vector import Emitted, Fetch
-from ..loops.tile_spec import Spec, TileSpec, tile_spec
-from ..loops.tir_function import view_name
-from .addresses import PlannedBuffers
+from ..loops.tile_nests import TiledOperator, TileNests, tile_nests
+from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
+from ..schedule.lower_to_loops import lowered, scheduled
+from ..schedule.prim_func import staged_name, view_name
+from ..schedule.tile_plan import TilePlan
+from .addresses import PlannedBuffers, box_offset
 from .stamp import Relocatable, relocatable
 
 
@@ -31,14 +34,16 @@ from .stamp import Relocatable, relocatable
 class BoundView:
     """A buffer that the kernel calls ``name``.
 
-    It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`), and begins
-    ``offset`` bytes behind the corner of what the core has of it.
+    It is ``number`` among the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`). One of the graph's
+    begins ``offset`` bytes behind the corner of what the core has of it; a private one takes ``bytes`` of ``version``.
     """
 
     name: str
     number: int
     private: bool
     offset: int
+    version: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,14 @@ class TileKernel:
     stationary: Box
 
 
+@dataclass(frozen=True)
+class Degrees:
+    """Multi-buffering degrees of an operator's private buffers, by name, and of its weights (0: it has none)."""
+
+    private: tuple[tuple[str, int], ...]
+    weights: int
+
+
 class TileKernels:
     """The kernels of all tiles of an operator, each built once; one instance for one lowering."""
 
@@ -69,7 +82,8 @@ class TileKernels:
         self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
-        self._stamped: dict[tuple[Spec, int | None], tuple[Stamped | Fetch, ...]] = {}
+        self._tiled: dict[tuple[CellSpec, TilePlan], TiledOperator] = {}
+        self._stamped: dict[tuple[TileNests, CellSpec], tuple[Stamped | Fetch, ...]] = {}
 
     def walk(
         self,
@@ -78,17 +92,22 @@ class TileKernels:
         tile: Tile,
         held: tuple[Box | None, ...],
         idle: frozenset[int],
-        reduce: tuple[int, ...] | None,
+        degrees: Degrees,
+        *,
+        on_matrix: bool,
     ) -> tuple[TileKernel, ...]:
         """The kernels that compute ``box`` of the result, tile by tile.
 
         ``held``: what the core has of each of the operator's tensors (see :func:`girih.ir.equivalence.tensor_names`).
-        ``idle`` stages do nothing. ``reduce``: see :func:`girih.lowering.loops.tile_spec.tile_spec`.
+        ``idle`` stages do nothing. ``on_matrix``: the matrix engine runs the contraction.
         """
-        key = (self._structures[op.name], box, tile.sizes, tile.order, held, idle, reduce)
+        numbers = {name: n for n, name in enumerate(tensor_names(op))}
+        private = tuple((numbers[name], degree) for name, degree in degrees.private)
+        decisions = (tile.sizes, tile.order, tile.reduce if on_matrix else None, private, degrees.weights)
+        key = (self._structures[op.name], box, held, idle, decisions)
         if key not in self._known:
             try:
-                self._known[key] = self._walk(op, box, tile, held, idle, reduce)
+                self._known[key] = self._walk(op, box, tile, held, idle, degrees, on_matrix=on_matrix)
             except GirihError as error:
                 raise type(error)(f"operator {op.name}: {error}") from error
         return self._known[key]
@@ -100,84 +119,100 @@ class TileKernels:
         tile: Tile,
         held: tuple[Box | None, ...],
         idle: frozenset[int],
-        reduce: tuple[int, ...] | None,
+        degrees: Degrees,
+        *,
+        on_matrix: bool,
     ) -> tuple[TileKernel, ...]:
-        points, tensors = op_boxes_many(op, self._graph.tensor, tile_walk(box, tile.sizes, tile.order))
-        for stage in idle:
-            points[stage] = Boxes(points[stage].spans, np.zeros(len(points[stage]), dtype=np.bool_))
-        boxes = {name: part for name, part in zip(tensor_names(op), held, strict=True) if part is not None}
-        strides = {name: self._layout.strides(name, part) for name, part in boxes.items()}
-        offsets = {
-            name: _offsets(tensors[name], part, strides[name]) for name, part in boxes.items() if name in tensors
-        }
-        _, firsts, classes = np.unique(
-            _structural_keys(op, points, tensors), axis=0, return_index=True, return_inverse=True
-        )
-        specs = [
-            tile_spec(op, self._graph.tensor, _boxes(points, tensors, first), strides, reduce)
-            for first in firsts.tolist()
-        ]
-        steps = [self._steps(named.spec, named.stationary) for named in specs]
+        boxes = op_boxes(op, self._graph.tensor, box)
+        points = tuple((Span(0, 0),) if stage in idle else part for stage, part in enumerate(boxes.points))
+        if all(map(is_empty, points)):
+            return ()  # Everything is made where it belongs already.
+        boxes = OpBoxes(points, boxes.tensors)
+        rooms = {name: part for name, part in zip(tensor_names(op), held, strict=True) if part is not None}
+        strides = {name: self._layout.strides(name, part) for name, part in rooms.items()}
+        bound = cell_spec(op, self._graph.tensor, boxes, strides, tile.reduce if on_matrix else None)
+        plan = TilePlan(tile.sizes, tile.order, bound.reduce, _named_degrees(bound, degrees))
+        tiled = self.tiled(bound.spec, plan)
+        steps = [self._steps(nests, bound.spec) for nests in tiled.classes]
         numbers = {name: n for n, name in enumerate(tensor_names(op))}
-        kernels: list[TileKernel] = []
-        for i, structural_class in enumerate(classes.reshape(-1).tolist()):
-            named = specs[structural_class]
-            views = tuple(
-                BoundView(view_name(p), numbers[name], view.private, 0 if view.private else offsets[name][i])
-                for p, (name, view) in enumerate(zip(named.names, named.spec.views, strict=True))
-                if p != named.stationary
+        columns = [
+            (position, numbers[name], *_placed(position, bound, tiled, rooms))
+            for position, name in enumerate(bound.names)
+            if position != bound.spec.stationary
+        ]
+        views = bound.spec.views
+        stationary = _stationary(bound, tiled)
+        return tuple(
+            TileKernel(
+                steps[structural_class],
+                tuple(
+                    BoundView(view_name(p), number, views[p].private, offsets[i], versions[i], sizes[i])
+                    for p, number, offsets, versions, sizes in columns
+                ),
+                stationary[i],
             )
-            kernels.append(TileKernel(steps[structural_class], views, _stationary(named, tensors, i)))
-        return tuple(kernels)
+            for i, structural_class in enumerate(tiled.class_of)
+        )
 
-    def _steps(self, spec: Spec, stationary: int | None) -> tuple[Stamped | Fetch, ...]:
-        """What the kernel of a spec does, wherever its views are."""
-        if (spec, stationary) not in self._stamped:
+    def tiled(self, spec: CellSpec, plan: TilePlan) -> TiledOperator:
+        """The tiles of an operator: its TIR scheduled as planned, lowered by TVM, and read."""
+        key = spec, plan
+        if key not in self._tiled:
+            self._tiled[key] = tile_nests(lowered(scheduled(spec, plan))["main"], spec, plan)
+        return self._tiled[key]
+
+    def _steps(self, nests: TileNests, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:
+        """What the kernel of a class of tiles does, wherever its views are."""
+        key = nests, spec
+        if key not in self._stamped:
             places: dict[str, tuple[int, int]] = {}
             for position, view in enumerate(spec.views):
                 role = "accumulator" if view.private else "local"
-                name, role = (WEIGHTS, "weights") if position == stationary else (view_name(position), role)
+                name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
                 places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
-            steps = self._kernels.get(spec).steps
-            stamped = tuple(s if isinstance(s, Fetch) else _stamped(s, places) for s in steps)
-            self._stamped[spec, stationary] = stamped
-        return self._stamped[spec, stationary]
+            steps = self._kernels.get(nests).steps
+            self._stamped[key] = tuple(s if isinstance(s, Fetch) else _stamped(s, places) for s in steps)
+        return self._stamped[key]
 
 
-def _offsets(boxes: Boxes, held: Box, strides: tuple[int, ...]) -> list[int]:
-    """Bytes from the corner of ``held`` to that of each box."""
-    corner = np.array([span.lo for span in held], dtype=np.int64)
-    return ((boxes.spans[:, :, 0] - corner) * np.array(strides, dtype=np.int64)).sum(axis=1).tolist()
+def _named_degrees(bound: BoundSpec, degrees: Degrees) -> tuple[tuple[str, int], ...]:
+    """The degrees of more than one, by the names of the buffers in TIR."""
+    private = dict(degrees.private)
+    named = [
+        (view_name(position), private[name])
+        for position, (name, view) in enumerate(zip(bound.names, bound.spec.views, strict=True))
+        if view.private and private.get(name, 1) > 1
+    ]
+    if bound.spec.stationary is not None and degrees.weights > 1:
+        named.append((staged_name(bound.spec.stationary), degrees.weights))
+    return tuple(named)
 
 
-def _structural_keys(op: Op, points: list[Boxes], tensors: dict[str, Boxes]) -> Int:
-    """A row for each tile; tiles with equal rows are structurally equivalent: they have equal specs.
-
-    They hold the extents of all points and boxes, and where the first point of each stage reads and writes, counted
-    from the corner of the box: all that is left of a tile when its place is taken away.
-    """
-    columns = [column for boxes in (*points, *tensors.values()) for column in (boxes.present[:, None], boxes.sizes)]
-    for stage, stage_points in zip(op.stages, points, strict=True):
-        for access in (stage.write, *(o for o in (*stage.operands, stage.start) if isinstance(o, Access))):
-            boxes = tensors.get(access.tensor)
-            if boxes is None:
-                continue
-            present = stage_points.present & boxes.present
-            for dim, index in enumerate(access.index):
-                first = stage_points.spans[:, :, 0] @ np.array(index.coeffs, dtype=np.int64).reshape(-1) + index.const
-                columns.append(np.where(present, first - boxes.spans[:, dim, 0], 0)[:, None])
-    return np.concatenate([column.astype(np.int64) for column in columns], axis=1)
+def _placed(
+    position: int, bound: BoundSpec, tiled: TiledOperator, rooms: Mapping[str, Box]
+) -> tuple[list[int], list[int], list[int]]:
+    """For each tile the byte offset, version and bytes of a view."""
+    name, view = view_name(position), bound.spec.views[position]
+    count = len(tiled.class_of)
+    if name not in tiled.boxes:
+        return [0] * count, [0] * count, [0] * count
+    low, extents = tiled.boxes[name].low, tiled.boxes[name].extents
+    if view.private:
+        version = tiled.versions[name].tolist() if name in tiled.versions else [0] * count
+        return [0] * count, version, (extents.prod(axis=1) * DTYPES[view.dtype]).tolist()
+    tensor = bound.names[position]
+    corner = box_offset(bound.boxes[position], rooms[tensor], view.strides)
+    return (corner + low @ np.array(view.strides or (0,), dtype=np.int64)).tolist(), [0] * count, [0] * count
 
 
-def _boxes(points: list[Boxes], tensors: dict[str, Boxes], tile: int) -> OpBoxes:
-    return OpBoxes(
-        tuple(boxes.box(tile) for boxes in points),
-        {name: boxes.box(tile) for name, boxes in tensors.items() if boxes.present[tile]},
-    )
-
-
-def _stationary(named: TileSpec, tensors: dict[str, Boxes], tile: int) -> Box:
-    return () if named.stationary is None else tensors[named.names[named.stationary]].box(tile)
+def _stationary(bound: BoundSpec, tiled: TiledOperator) -> list[Box]:
+    """The box of the stationary operand that each tile reads."""
+    if bound.spec.stationary is None:
+        return [()] * len(tiled.class_of)
+    boxes = tiled.boxes[view_name(bound.spec.stationary)]
+    corner = np.array([span.lo for span in bound.boxes[bound.spec.stationary]], dtype=np.int64)
+    low, high = (boxes.low + corner).tolist(), (boxes.high + corner).tolist()
+    return [tuple(Span(a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(low, high, strict=True)]
 
 
 def _stamped(step: Emitted, places: dict[str, tuple[int, int]]) -> Stamped:

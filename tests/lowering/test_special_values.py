@@ -7,8 +7,8 @@ import pytest
 
 from girih.api.compile import compile
 from girih.ir.box import Affine
-from girih.lowering.loops.tile_spec import LoopSpec, Spec, StageSpec, View, ViewRead
-from girih.lowering.loops.tir_function import prim_func
+from girih.lowering.schedule.cell_spec import CellSpec, LoopSpec, StageSpec, View, ViewRead
+from girih.lowering.schedule.prim_func import prim_func
 from tests.support.onnx_models import Model
 
 SPECIAL = np.array([[np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0]], np.float32)
@@ -36,10 +36,10 @@ def test_what_holds_for_finite_numbers_alone_is_not_assumed(precision: str) -> N
 
 @pytest.mark.parametrize("func", ["lt", "ne", "sub"])
 def test_two_equal_numbers_are_one_number(func: str) -> None:
-    """A tile that lies in the padding alone has them; there is no instruction that compares two numbers."""
+    """A cell that lies in the padding alone has them; there is no instruction that compares two numbers."""
     axis = Affine((1,), 0)
     loops = (LoopSpec(4, reduce=False),)
     views = (View((4,), (4,), "float32", "local", private=False),)
     for operands, opaque in (((0.0, 0.0), False), ((ViewRead(0, (axis,), None),) * 2, True)):
-        stage = StageSpec(loops, 0, (axis,), func, operands, None, None, ())
-        assert (f"girih_{func}" in str(prim_func(Spec(views, (stage,), None)))) == opaque
+        stage = StageSpec("out", loops, 0, (axis,), func, operands, None, None)
+        assert (f"girih_{func}" in str(prim_func(CellSpec(views, (stage,), 0, None), ((0,),)))) == opaque

@@ -26,11 +26,12 @@ from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emission.kernel import KernelCache
 from girih.lowering.emission.vector import Emitted
-from girih.lowering.loops.tile_spec import byte_strides, tile_spec
+from girih.lowering.schedule.cell_spec import byte_strides
 from tests.support import graphs
 from tests.support.machines import without_fill
 from tests.support.odd_graphs import grouped, odd_graph, several_columns
 from tests.support.plans.random_plans import random_plan
+from tests.support.whole_operator import one_tile
 
 TINY, STCP = load_machine("tiny"), without_fill(load_machine("stcp920"))
 
@@ -176,8 +177,8 @@ def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce
     }
     cycles = 0
     for box in tile_boxes(whole, sizes, tuple(range(len(sizes)))):
-        spec = tile_spec(op, graph.tensor, op_boxes(op, graph.tensor, box), strides, reduce).spec
-        for step in KERNELS[machine.name, engine.fill].get(spec).steps:
+        _, nests = one_tile(op, graph, op_boxes(op, graph.tensor, box), strides, reduce)
+        for step in KERNELS[machine.name, engine.fill].get(nests).steps:
             if isinstance(step, Emitted) and ROWS[step.mnemonic].kind == "matrix":
                 f = {name: int(value) for name, value in step.fields}
                 m, k = (f["m"], f["k"]) if "m" in f else (f["oh"] * f["ow"], f["kh"] * f["kw"] * f["ci"])

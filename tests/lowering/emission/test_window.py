@@ -21,12 +21,13 @@ from girih.ir.semantics.region import op_boxes
 from girih.lowering import lower
 from girih.lowering.emission.kernel import compile_kernel
 from girih.lowering.emission.vector import Emitted
-from girih.lowering.loops.tile_spec import byte_strides, tile_spec
+from girih.lowering.schedule.cell_spec import byte_strides
 from girih.solver.cost.instructions import vector_run
 from tests.support.numpy_check import check, error, inputs_of, run
 from tests.support.onnx_models import Model, onnxruntime_outputs
 from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
+from tests.support.whole_operator import one_tile
 
 TARGETS = {"tiny": ("as-is", 2e-5), "stcp920": ("fp16", 4e-3)}
 
@@ -80,13 +81,13 @@ def emitted(graph: Graph, machine: Machine, op: Op, target: Box) -> tuple[int, i
     there = [(s, p) for s, p in zip(op.stages, boxes.points, strict=True) if not is_empty(p)]
     predicted = sum(vector_run(engine, stage, points, layout).busy for stage, points in there)
     dense = {n: byte_strides(shape_of(box), DTYPES[dtypes[n]]) for n, box in boxes.tensors.items()}
-    spec = tile_spec(op, graph.tensor, boxes, {n: s for n, s in dense.items() if n in graph.tensor}, None).spec
+    bound, nests = one_tile(op, graph, boxes, {n: s for n, s in dense.items() if n in graph.tensor}, None)
     made: list[Instruction] = []
-    for step in compile_kernel(spec, machine).steps:
+    for step in compile_kernel(nests, machine).steps:
         assert isinstance(step, Emitted)
         fields: dict[str, int | float] = dict(step.fields)
         for ref in step.refs:
-            fields[f"{ref.operand}.dtype"] = DTYPE_NAMES.index(spec.views[int(ref.buffer[1:])].dtype)
+            fields[f"{ref.operand}.dtype"] = DTYPE_NAMES.index(bound.spec.views[int(ref.buffer[1:])].dtype)
             fields[f"{ref.operand}.base"] = ref.offset
             fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
         made.append(make(step.mnemonic, 0, fields))

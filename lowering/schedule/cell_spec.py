@@ -1,6 +1,6 @@
-"""One tile of one operator, with every index relative to the tile's own views: what a kernel is compiled from.
+"""One operator in one cell, with every index relative to what the cell has of each tensor: what TIR is built from.
 
-Two tiles with equal specs run the same kernel at different addresses, whatever operator or position they came from.
+Two cells with equal specs run the same TIR at different addresses, whatever operator or position they came from.
 Axes of extent one are dropped; a read that may fall outside of its view is marked with the value it then yields.
 """
 
@@ -17,7 +17,7 @@ from ...ir.semantics.region import OpBoxes
 
 @dataclass(frozen=True)
 class View:
-    """A strided array that a kernel works on; ``strides`` in bytes, ``scope`` is the role of its memory."""
+    """The box of a tensor that a cell works on; ``strides`` in bytes, ``scope`` is the role of its memory."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -45,8 +45,12 @@ class LoopSpec:
 
 @dataclass(frozen=True)
 class StageSpec:
-    """The points of one stage in the tile: ``views[write][index...] = combine(func(*operands))``."""
+    """The points of one stage in the cell: ``views[write][index...] = combine(func(*operands))``.
 
+    ``name`` is that of its block in TIR.
+    """
+
+    name: str
     loops: tuple[LoopSpec, ...]
     write: int
     index: tuple[Affine, ...]
@@ -55,30 +59,43 @@ class StageSpec:
     combine: str | None
     start: ViewRead | None
     """What a combination adds to."""
-    reduce_tile: tuple[int, ...]
-    """For the contraction on the matrix engine: the tile extents of the reduce loops, in their order; else empty."""
 
 
 @dataclass(frozen=True)
-class Spec:
-    """A tile: its views, and its stages in order. ``contraction`` is the one that the matrix engine runs, if any."""
+class CellSpec:
+    """An operator in a cell: its views, and its stages in order.
+
+    ``output`` is the view of the result. ``contraction`` is the stage that the matrix engine runs, if any: its second
+    operand, the stationary one, goes through the weight memory. Nothing else reads that view; a tensor that the operator
+    also reads elsewhere has two.
+    """
 
     views: tuple[View, ...]
     stages: tuple[StageSpec, ...]
+    output: int
     contraction: int | None
+
+    @property
+    def stationary(self) -> int | None:
+        """The view of the operand that goes through the weight memory."""
+        if self.contraction is None:
+            return None
+        read = self.stages[self.contraction].operands[1]
+        assert isinstance(read, ViewRead)
+        return read.view
 
 
 @dataclass(frozen=True)
-class TileSpec:
-    """A spec with the names of its views: ``names[i]`` is the tensor or private buffer of ``views[i]``.
+class BoundSpec:
+    """A spec and what it stands for: ``names[i]`` is the tensor of ``views[i]``, ``boxes[i]`` the cell's box of it.
 
-    ``stationary`` is the view of the operand that goes through the weight memory, if any. Nothing else reads it: a
-    tensor that the operator also reads elsewhere has two views.
+    ``reduce`` are the tile extents of the contraction's reduce loops, in their order; empty if there is none.
     """
 
-    spec: Spec
+    spec: CellSpec
     names: tuple[str, ...]
-    stationary: int | None
+    boxes: tuple[Box, ...]
+    reduce: tuple[int, ...]
 
 
 def byte_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -121,7 +138,7 @@ def _known_result(stage: Stage, points: Box, known: list[float | None]) -> float
 
 
 class _Views:
-    """The views of a tile in order of first use. What streams through the weight memory has a view of its own."""
+    """The views of a cell in order of first use. What streams through the weight memory has a view of its own."""
 
     def __init__(
         self, op: Op, tensors: Mapping[str, Tensor], boxes: OpBoxes, strides: Mapping[str, tuple[int, ...]]
@@ -149,14 +166,14 @@ class _Views:
         return View(shape, self._strides[name], tensor.dtype, "local", False)
 
 
-def _stage_spec(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce: tuple[int, ...] | None) -> StageSpec:
-    """The points of one stage; ``reduce`` are the tile extents of its reduce axes if the matrix engine runs it."""
+def _stage_spec(name: str, stage: Stage, points: Box, boxes: OpBoxes, view: _Views, *, on_matrix: bool) -> StageSpec:
+    """The points of one stage; ``on_matrix``: the matrix engine runs it."""
     known = [_outside_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
     folded = _known_result(stage, points, known)
     reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
-    kept = [a for a, span in enumerate(points) if span.size > 1 and (folded is None or a not in reduced)]
-    if reduced and folded is None and not any(a in kept for a in reduced):
-        kept = sorted([*kept, reduced[0]])  # a reduction over one point is still a reduction
+    kept = _kept(stage, points)
+    if folded is not None:
+        kept = [a for a in kept if a not in reduced]
 
     def local(access: Access) -> tuple[Affine, ...]:
         box = boxes.tensors[access.tensor]
@@ -171,7 +188,7 @@ def _stage_spec(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce:
             span.lo <= i.over(points).lo and i.over(points).hi <= span.hi
             for i, span in zip(access.index, boxes.tensors[access.tensor], strict=True)
         )
-        streamed = reduce is not None and position == 1
+        streamed = on_matrix and position == 1
         if streamed and not inside:
             raise UnsupportedError(
                 f"the matrix engine cannot read outside of {access.tensor}, only the vector engine can"
@@ -182,37 +199,50 @@ def _stage_spec(stage: Stage, points: Box, boxes: OpBoxes, view: _Views, reduce:
     target, index = view(stage.write.tensor), local(stage.write)
     start = None if stage.start is None else ViewRead(view(stage.start.tensor), local(stage.start), None)
     if folded is not None:
-        return StageSpec(loops, target, index, "copy", (folded if start is None else start,), None, None, ())
-    reduce_tile: tuple[int, ...] = ()
-    if reduce is not None:
-        reduce_tile = tuple(min(size, points[a].size) for size, a in zip(reduce, reduced, strict=True) if a in kept)
+        return StageSpec(name, loops, target, index, "copy", (folded if start is None else start,), None, None)
     operands = tuple(operand(position) for position in range(len(known)))
-    return StageSpec(loops, target, index, stage.func, operands, stage.combine, start, reduce_tile)
+    return StageSpec(name, loops, target, index, stage.func, operands, stage.combine, start)
 
 
-def tile_spec(
+def _kept(stage: Stage, points: Box) -> list[int]:
+    """The axes of more than one point, and one that is reduced: a reduction over one point is still a reduction."""
+    reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
+    kept = [a for a, span in enumerate(points) if span.size > 1]
+    if reduced and not any(a in kept for a in reduced):
+        kept = sorted([*kept, reduced[0]])
+    return kept
+
+
+def cell_spec(
     op: Op,
     tensors: Mapping[str, Tensor],
     boxes: OpBoxes,
     strides: Mapping[str, tuple[int, ...]],
     reduce: tuple[int, ...] | None,
-) -> TileSpec:
-    """The spec of the tile with these ``boxes``.
+) -> BoundSpec:
+    """The spec of the cell with these ``boxes``.
 
-    ``strides`` (bytes) say how the buffer of each graph tensor lies in local memory; private buffers are dense, in
-    the accumulator memory. ``reduce`` are the tile extents of the contraction's reduce
-    axes; ``None`` if the vector engine runs it.
+    ``strides`` (bytes) say how the buffer of each graph tensor lies in local memory; private buffers lie in the
+    accumulator memory. ``reduce`` are the tile extents of the contraction's reduce axes; ``None`` if the vector engine
+    runs it.
     """
     view = _Views(op, tensors, boxes, strides)
     stages: list[StageSpec] = []
     contraction: int | None = None
+    cuts: tuple[int, ...] = ()
     for position, (stage, points) in enumerate(zip(op.stages, boxes.points, strict=True)):
         if is_empty(points):
             continue
-        stage_spec = _stage_spec(stage, points, boxes, view, reduce if position == op.contraction else None)
-        if stage_spec.reduce_tile:
+        on_matrix = reduce is not None and position == op.contraction
+        name = op.blocks[position] if op.blocks else f"part{position}"
+        stage_spec = _stage_spec(name, stage, points, boxes, view, on_matrix=on_matrix)
+        if on_matrix and reduce is not None and stage_spec.combine is not None:
             contraction = len(stages)
+            axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
+            kept = _kept(stage, points)
+            cuts = tuple(min(size, points[a].size) for size, a in zip(reduce, axes, strict=True) if a in kept)
         stages.append(stage_spec)
-    streamed = [position for position, (_, stationary) in enumerate(view.views) if stationary]
-    spec = Spec(tuple(view.views.values()), tuple(stages), contraction)
-    return TileSpec(spec, tuple(name for name, _ in view.views), streamed[0] if streamed else None)
+    names = tuple(name for name, _ in view.views)
+    held = tuple(boxes.tensors[name] for name in names)
+    spec = CellSpec(tuple(view.views.values()), tuple(stages), names.index(op.output), contraction)
+    return BoundSpec(spec, names, held, cuts)

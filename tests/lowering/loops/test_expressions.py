@@ -6,7 +6,8 @@ import pytest
 from tvm.script import from_source  # pyright: ignore[reportUnknownVariableType]
 
 from girih.ir.errors import GirihError
-from girih.lowering.loops.perfect_nest import PerfectNest, nests
+from girih.lowering.loops.fission import fission
+from girih.lowering.loops.perfect_nest import PerfectNest
 
 
 def guarded(condition: str) -> list[PerfectNest]:
@@ -18,7 +19,8 @@ def main(a: T.Buffer((6, 5), "float32"), b: T.Buffer((6, 5), "float32")):
         if {condition}:
             b[i, j] = a[i, j]
 """
-    return [nest for nest in nests(from_source(text)) if isinstance(nest, PerfectNest)]  # pyright: ignore
+    (group,) = fission(from_source(text)).groups
+    return [nest.at(0) for nest in group.nests]
 
 
 @pytest.mark.parametrize(

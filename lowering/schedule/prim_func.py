@@ -1,4 +1,4 @@
-"""A kernel's spec as a TIR function: one schedulable block for each stage.
+"""The spec of a cell as a TIR function: one schedulable block for each stage.
 
 Nodes are built directly: parsing the same function from TVMScript takes a hundred times as long.
 """
@@ -19,7 +19,8 @@ from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS, is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
-from .tile_spec import Spec, StageSpec, View, ViewRead
+from .cell_spec import CellSpec, StageSpec, View, ViewRead
+from .tile_grid import Leads
 
 Expr = Any
 """A TIR expression; TVM's operator overloading is beyond static types."""
@@ -34,6 +35,11 @@ SCOPES = {"local": "global.l1", "accumulator": "local.im", "weights": "global.l1
 def view_name(position: int) -> str:
     """The name of a spec's view in its TIR function."""
     return f"b{position}"
+
+
+def staged_name(position: int) -> str:
+    """What TVM calls the copy of a view in the weight memory."""
+    return f"{view_name(position)}_{SCOPES['weights']}"
 
 
 def _index(affine: Affine, axes: list[Expr]) -> Expr:
@@ -87,19 +93,29 @@ def _start(stage: StageSpec) -> float:
 class _Builder:
     """Builds the blocks of one spec."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: CellSpec) -> None:
         self.spec = spec
         self.buffers = [
-            tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=_scope(view))
+            tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=SCOPES[view.scope])
             for i, view in enumerate(spec.views)
         ]
+        self.digits = {
+            (stage.write, dim)
+            for stage in spec.stages
+            for dim, affine in enumerate(stage.index)
+            if sum(1 for c in affine.coeffs if c) > 1
+        }
 
-    def block(self, position: int, stage: StageSpec) -> Expr:
-        """The loops around one block, which computes a stage."""
+    def block(self, stage: StageSpec, leads: tuple[int, ...]) -> Expr:
+        """The loops around one block, which computes a stage.
+
+        A loop has ``leads`` more points in front that do nothing, so that tiles begin where those of the result do.
+        """
         axes = [
-            tirx.IterVar(Range(0, loop.extent), f"v{a}", 2 if loop.reduce else 0) for a, loop in enumerate(stage.loops)
+            tirx.IterVar(Range(0, loop.extent + lead), f"v{a}", 2 if loop.reduce else 0)
+            for a, (loop, lead) in enumerate(zip(stage.loops, leads, strict=True))
         ]
-        points = [axis.var for axis in axes]
+        points = [axis.var - lead if lead else axis.var for axis, lead in zip(axes, leads, strict=True)]
         target = self.buffers[stage.write]
         index = [_index(i, points) for i in stage.index] or [tirx.IntImm("int32", 0)]
         value = self._value(stage, points)
@@ -110,11 +126,12 @@ class _Builder:
         reads = [self._region(o, points) for o in (*stage.operands, stage.start) if isinstance(o, ViewRead)]
         writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
         body = tirx.BufferStore(target, value, index)
-        block = s_tir.SBlock(axes, reads, writes, f"part{position}", body, init)
+        block = s_tir.SBlock(axes, reads, writes, stage.name, body, init)
         loops = [tirx.Var(f"i{a}", "int32") for a in range(len(axes))]
-        nest: Expr = s_tir.SBlockRealize(loops, True, block)
-        for loop, info in reversed(list(zip(loops, stage.loops, strict=True))):
-            nest = tirx.For(loop, tirx.IntImm("int32", 0), tirx.IntImm("int32", info.extent), tirx.ForKind.SERIAL, nest)
+        inside = [loop >= lead for loop, lead in zip(loops, leads, strict=True) if lead]
+        nest: Expr = s_tir.SBlockRealize(loops, reduce(tirx.And, inside) if inside else True, block)
+        for loop, axis in reversed(list(zip(loops, axes, strict=True))):
+            nest = tirx.For(loop, tirx.IntImm("int32", 0), axis.dom.extent, tirx.ForKind.SERIAL, nest)
         return nest
 
     def _initial(self, stage: StageSpec, points: list[Expr]) -> Expr:
@@ -125,12 +142,20 @@ class _Builder:
         return self.spec.views[view].dtype
 
     def _region(self, read: ViewRead, points: list[Expr]) -> Expr:
+        """What one point reads; the whole of a dimension that several loops write together, like digits.
+
+        TVM would narrow those loops to what a tile needs, and errs where the tile cuts digits (``compute_at`` inverts
+        the index at the ends of the region alone): see :mod:`girih.lowering.loops.demand`.
+        """
         buffer = self.buffers[read.view]
-        if read.fill is not None:
-            shape = self.spec.views[read.view].shape or (1,)
-            return tirx.BufferRegion(buffer, [Range.from_min_extent(0, extent) for extent in shape])
+        shape = self.spec.views[read.view].shape or (1,)
         index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
-        return tirx.BufferRegion(buffer, [Range.from_min_extent(i, 1) for i in index])
+        whole = [read.fill is not None or (read.view, dim) in self.digits for dim in range(len(shape))]
+        ranges = [
+            Range.from_min_extent(0, extent) if every else Range.from_min_extent(i, 1)
+            for i, extent, every in zip(index, shape, whole, strict=True)
+        ]
+        return tirx.BufferRegion(buffer, ranges)
 
     def _operand(self, operand: ViewRead | float, points: list[Expr], dtype: str) -> Expr:
         if not isinstance(operand, ViewRead):
@@ -160,15 +185,10 @@ class _Builder:
         return _cast(value, "bool" if stage.func in COMPARISONS and not opaque else dtype, self._dtype(stage.write))
 
 
-def _scope(view: View) -> str:
-    """Parameters are plain; private buffers are allocated where the plan has them."""
-    return SCOPES[view.scope] if view.private else "global"
-
-
-def prim_func(spec: Spec) -> tirx.PrimFunc:
+def prim_func(spec: CellSpec, leads: Leads) -> tirx.PrimFunc:
     """The schedulable TIR function of a spec; the views are its parameters, but for private ones."""
     build = _Builder(spec)
-    blocks = [build.block(i, stage) for i, stage in enumerate(spec.stages)]
+    blocks = [build.block(stage, lead) for stage, lead in zip(spec.stages, leads, strict=True)]
     body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
     private = [b for b, view in zip(build.buffers, spec.views, strict=True) if view.private]
     parameters = [b for b, view in zip(build.buffers, spec.views, strict=True) if not view.private]

@@ -1,0 +1,48 @@
+"""The TIR of an operator in a cell: scheduled by its template, and lowered by TVM to loops, conditions and stores."""
+
+# TVM's classes get their fields and conversions from C++, which type checkers cannot see.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
+
+from __future__ import annotations
+
+import tvm
+from tvm import s_tir, tirx
+
+from .cell_spec import CellSpec
+from .prim_func import prim_func
+from .template import apply
+from .tile_grid import writer_grid
+from .tile_plan import TilePlan
+from .versions import with_versions
+
+
+def scheduled(spec: CellSpec, plan: TilePlan) -> tvm.IRModule:
+    """The operator with its plan applied, in blocks."""
+    grids = {p: writer_grid(spec, stage, plan) for p, stage in enumerate(spec.stages) if stage.write == spec.output}
+    leads = tuple(grids[p].leads if p in grids else (0,) * len(s.loops) for p, s in enumerate(spec.stages))
+    sch = s_tir.Schedule(tvm.IRModule({"main": prim_func(spec, leads)}), error_render_level="fast")
+    apply(sch, spec, plan, grids)
+    return sch.mod
+
+
+def _passes() -> tvm.ir.transform.Sequential:
+    s, t = s_tir.transform, tirx.transform
+    return tvm.ir.transform.Sequential(
+        [
+            s.CanonicalizeLoop(),
+            s.LowerInitBlock(),
+            s.PlanAndUpdateBufferAllocationLocation(),
+            s.ConvertBlocksToOpaque(),
+            s.CompactBufferAllocation(),
+            s.LowerMatchBuffer(),
+            t.StmtSimplify(),
+            s.LowerOpaqueBlock(),
+            t.StmtSimplify(),
+            t.RemoveNoOp(),
+        ]
+    )
+
+
+def lowered(module: tvm.IRModule) -> tvm.IRModule:
+    """A scheduled operator as loops, conditions, allocations and stores, with its versions of buffers."""
+    return with_versions(_passes()(module))
