@@ -190,8 +190,8 @@ def _points_for(stage: Stage, target: Boxes) -> Boxes:
 def cover_digits(points: Int, terms: Sequence[tuple[int, int]], extents: Sequence[int], lo: Int, hi: Int) -> None:
     """Narrow ``points`` to what writes positions from ``lo`` to ``hi``, in place; shape (boxes, axes, 2).
 
-    ``terms`` are (coefficient, axis), the largest coefficient first: axes of ``extents`` that write a position together,
-    like the digits of a number. Each is narrowed as long as those before it have one value left.
+    ``terms`` are (coefficient, axis), the largest coefficient first: axes of ``extents`` that write a position
+    together, like the digits of a number. Each is narrowed as long as those before it have one value left.
     """
     exact = np.ones(len(points), dtype=np.bool_)
     for position, (c, axis) in enumerate(terms):

@@ -16,7 +16,7 @@ from .tile_boxes import AccessedBoxes, accessed_boxes, hull
 
 
 def demand(nests: Sequence[NestTiles], private: Mapping[str, tuple[int, ...]]) -> list[NestTiles]:
-    """The nests, those that write ``private`` buffers (of these shapes) narrowed to what later ones of the tile read."""
+    """The nests; those that write ``private`` buffers (of these shapes) do what later ones of the tile read."""
     wanted: dict[str, AccessedBoxes] = {}
     narrowed: list[NestTiles] = []
     for nest in reversed(nests):

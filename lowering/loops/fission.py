@@ -19,10 +19,10 @@ from tvm import tirx
 from tvm.ir import Var
 
 from ...ir.errors import GirihError
-from ..schedule.template import TILE
+from ..schedule.tile_template import TILE
 from ..schedule.versions import annotated_degrees
-from .expressions import Scope
 from .nest_tiles import Bool, Int, NestTiles
+from .tir_expressions import Scope
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TileLoops:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the walk is: ``values`` of the variables in each of its instances, which run in ``numbers`` of all tiles."""
+    """Where the walk is: ``values`` of the variables in its instances, which run in ``numbers`` of all tiles."""
 
     tiles: int
     values: dict[Var, Int]

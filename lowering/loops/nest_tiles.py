@@ -43,9 +43,6 @@ class TileAffine:
         return least, greatest
 
     def scattered(self, tiles: Int, count: int) -> TileAffine:
-        return TileAffine(self.coeffs, scattered(self.const, tiles, count))
-
-    def scattered(self, tiles: Int, count: int) -> TileAffine:
         """The same among ``count`` tiles, where its own are number ``tiles``."""
         return TileAffine(self.coeffs, scattered(self.const, tiles, count))
 

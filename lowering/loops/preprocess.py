@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.box import Span
+from ...ir.box import Affine, Span
 from .perfect_nest import Load, PerfectNest
 
 
 def preprocess(nest: PerfectNest) -> PerfectNest | None:
-    """The nest with a number in place of each load whose conditions hold nowhere; ``None`` if it then changes nothing."""
+    """The nest with a number in place of each load whose conditions hold nowhere; ``None`` if it adds nothing."""
     points = tuple(Span(0, extent) for extent in nest.extents)
 
+    def never(condition: Affine) -> bool:
+        return condition.over(points).hi <= 0
+
     def known(operand: Load | float) -> Load | float:
-        if isinstance(operand, Load) and operand.fill is not None:
-            if any(condition.over(points).hi <= 0 for condition in operand.conditions):
-                return operand.fill
+        if isinstance(operand, Load) and operand.fill is not None and any(never(c) for c in operand.conditions):
+            return operand.fill
         return operand
 
     operands = tuple(map(known, nest.operands))

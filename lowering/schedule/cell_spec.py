@@ -66,8 +66,8 @@ class CellSpec:
     """An operator in a cell: its views, and its stages in order.
 
     ``output`` is the view of the result. ``contraction`` is the stage that the matrix engine runs, if any: its second
-    operand, the stationary one, goes through the weight memory. Nothing else reads that view; a tensor that the operator
-    also reads elsewhere has two.
+    operand, the stationary one, goes through the weight memory. Nothing else reads that view; a tensor that the
+    operator also reads elsewhere has two.
     """
 
     views: tuple[View, ...]

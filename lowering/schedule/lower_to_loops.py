@@ -10,9 +10,9 @@ from tvm import s_tir, tirx
 
 from .cell_spec import CellSpec
 from .prim_func import prim_func
-from .template import apply
 from .tile_grid import writer_grid
 from .tile_plan import TilePlan
+from .tile_template import apply
 from .versions import with_versions
 
 

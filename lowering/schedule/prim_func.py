@@ -99,12 +99,6 @@ class _Builder:
             tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=SCOPES[view.scope])
             for i, view in enumerate(spec.views)
         ]
-        self.digits = {
-            (stage.write, dim)
-            for stage in spec.stages
-            for dim, affine in enumerate(stage.index)
-            if sum(1 for c in affine.coeffs if c) > 1
-        }
 
     def block(self, stage: StageSpec, leads: tuple[int, ...]) -> Expr:
         """The loops around one block, which computes a stage.
@@ -124,7 +118,7 @@ class _Builder:
             value = getattr(tirx, COMBINER_NODES[stage.combine])(tirx.BufferLoad(target, index), value)
             init = tirx.BufferStore(target, self._initial(stage, points), index)
         reads = [self._region(o, points) for o in (*stage.operands, stage.start) if isinstance(o, ViewRead)]
-        writes = [tirx.BufferRegion(target, [Range.from_min_extent(i, 1) for i in index])]
+        writes = [self._written(stage, points)]
         body = tirx.BufferStore(target, value, index)
         block = s_tir.SBlock(axes, reads, writes, stage.name, body, init)
         loops = [tirx.Var(f"i{a}", "int32") for a in range(len(axes))]
@@ -142,20 +136,31 @@ class _Builder:
         return self.spec.views[view].dtype
 
     def _region(self, read: ViewRead, points: list[Expr]) -> Expr:
-        """What one point reads; the whole of a dimension that several loops write together, like digits.
-
-        TVM would narrow those loops to what a tile needs, and errs where the tile cuts digits (``compute_at`` inverts
-        the index at the ends of the region alone): see :mod:`girih.lowering.loops.demand`.
-        """
         buffer = self.buffers[read.view]
-        shape = self.spec.views[read.view].shape or (1,)
+        if read.fill is not None:
+            shape = self.spec.views[read.view].shape or (1,)
+            return tirx.BufferRegion(buffer, [Range.from_min_extent(0, extent) for extent in shape])
         index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
-        whole = [read.fill is not None or (read.view, dim) in self.digits for dim in range(len(shape))]
-        ranges = [
-            Range.from_min_extent(0, extent) if every else Range.from_min_extent(i, 1)
-            for i, extent, every in zip(index, shape, whole, strict=True)
-        ]
-        return tirx.BufferRegion(buffer, ranges)
+        return tirx.BufferRegion(buffer, [Range.from_min_extent(i, 1) for i in index])
+
+    def _written(self, stage: StageSpec, points: list[Expr]) -> Expr:
+        """What one point writes; where several loops write a dimension together, like digits: all below the first.
+
+        From the exact index TVM would narrow each of those loops to what a tile needs, and errs where the tile cuts
+        digits: ``compute_at`` inverts the index at the ends of the region alone. Told so, it narrows the first digit;
+        :mod:`girih.lowering.loops.demand` does the rest.
+        """
+        ranges: list[Expr] = []
+        for affine in stage.index:
+            digits = sorted(((c, loop) for loop, c in enumerate(affine.coeffs) if c), reverse=True)
+            if len(digits) > 1 and not affine.const:
+                (c, first), *rest = digits
+                below = sum(c * (stage.loops[loop].extent - 1) for c, loop in rest) + 1
+                ranges.append(Range.from_min_extent(points[first] * c, below))
+            else:
+                ranges.append(Range.from_min_extent(_index(affine, points), 1))
+        zero = Range.from_min_extent(tirx.IntImm("int32", 0), 1)
+        return tirx.BufferRegion(self.buffers[stage.write], ranges or [zero])
 
     def _operand(self, operand: ViewRead | float, points: list[Expr], dtype: str) -> Expr:
         if not isinstance(operand, ViewRead):

@@ -1,10 +1,10 @@
 """Which loops of a stage that writes the result are split, and by how much, so that its tiles are the plan's.
 
 A dimension of the result is written by one loop, or by several like the digits of a number (``64*h + d``). Tiles of
-size ``T`` split the leading digit whose coefficient divides ``T``; the digits above it are split one by one, those below
-are whole. Where tiles end in the middle of a digit, the loops are split into parts that do not, several of which make
-up a tile. A stage that writes only a part of the result, as in a concatenation, may begin in the middle of a tile: its loop
-gets a lead, points in front that do nothing.
+size ``T`` split the leading digit whose coefficient divides ``T``; the digits above it are split one by one, those
+below are whole. Where tiles end in the middle of a digit, the loops are split into parts that do not, several of which
+make up a tile. A stage that writes only a part of the result, as in a concatenation, may begin in the middle of a tile:
+its loop gets a lead, points in front that do nothing.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from .template import DEGREE, TILE
+from .tile_template import DEGREE, TILE
 
 Node = Any
 """A node of TIR; TVM's classes are beyond static types."""
