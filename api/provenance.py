@@ -7,7 +7,7 @@ from importlib import metadata
 
 from ..explain.compilation import Provenance
 from .options import CompileOptions
-from .plugins.compiled_with import plugin_versions
+from .plugins.compiled_with import PLUGIN, plugin_versions
 
 _VERSIONED = ("girih", "apache-tvm", "apache-tvm-ffi", "ortools", "onnx", "numpy")
 
@@ -26,7 +26,10 @@ def versions() -> dict[str, str]:
 
 
 def provenance(network: str, options: CompileOptions, compiled_by: Mapping[str, str]) -> Provenance:
-    """The options by their names on the command line, without those that have no value, and the versions."""
+    """The options by their names on the command line, without those that have no value, and the versions.
+
+    Plugins are among the options there, with the SHA-256 of their contents as values.
+    """
     dims = {f"dim {name}": str(extent) for name, extent in options.dims.items()}
     values = {
         "network": network,
@@ -38,4 +41,7 @@ def provenance(network: str, options: CompileOptions, compiled_by: Mapping[str, 
         **dims,
         "seed": str(options.seed),
     }
-    return Provenance({name: value for name, value in values.items() if value}, compiled_by)
+    options_given = {name: value for name, value in values.items() if value}
+    plugins = {name: digest for name, digest in compiled_by.items() if name.startswith(PLUGIN)}
+    others = {name: number for name, number in compiled_by.items() if name not in plugins}
+    return Provenance(options_given | plugins, others)

@@ -14,7 +14,7 @@ from .load_plugin import load_installed
 if TYPE_CHECKING:
     from ...frontend.onnx.load import ModelSource
 
-_PREFIX = "plugin "
+PLUGIN = "plugin "
 """What a plugin's key among the versions of a compiled file begins with."""
 
 
@@ -25,7 +25,7 @@ def plugin_versions() -> dict[str, str]:
     rows: dict[str, str] = {}
     for number, (name, digest, _) in enumerate(files):
         again = names[:number].count(name)
-        rows[f"{_PREFIX}{name}" + (f" ({again + 1})" if again else "")] = digest
+        rows[f"{PLUGIN}{name}" + (f" ({again + 1})" if again else "")] = digest
     return rows
 
 
@@ -34,9 +34,9 @@ def check_plugins(compiled_by: Mapping[str, str]) -> None:
     load_installed()
     present = plugin_versions()
     for name, digest in compiled_by.items():
-        if not name.startswith(_PREFIX) or digest in present.values():
+        if not name.startswith(PLUGIN) or digest in present.values():
             continue
-        file = name.removeprefix(_PREFIX)
+        file = name.removeprefix(PLUGIN)
         if name not in present:
             raise UsageError(f"the network was compiled with the plugin {file}: load it too, as with --plugin {file}")
         raise UsageError(

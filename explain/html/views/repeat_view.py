@@ -36,6 +36,8 @@ def command_line(options: Mapping[str, str]) -> str:
     for name, value in values.items():
         if name.startswith("dim "):
             parts += ["--dim", quote(printable(f"{name[4:]}={value}"))]
+        elif name.startswith("plugin "):
+            parts += ["--plugin", quote(printable(name[7:]))]
         else:
             parts += [f"--{name}", quote(printable(value))]
     return " ".join(parts)

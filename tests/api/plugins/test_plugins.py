@@ -18,6 +18,7 @@ from girih import load_plugin
 from girih.api.cli.app import main
 from girih.api.plugins import load_plugin as loading
 from girih.api.plugins.load_plugin import GROUP, load_installed, loaded
+from girih.explain.html.views.repeat_view import command_line
 from girih.ir.custom_operators import find_operator, operators, register_operator, registered_for_now
 from girih.ir.errors import InfeasibleError, UsageError
 from tests.support.custom_models import DOMAIN, custom_node, network
@@ -136,6 +137,9 @@ def test_the_command_line_from_compile_to_check(tmp_path: Path, model: Path, cap
     assert command(*compile_words, "--plugin", plugin) == 0
     assert operators() == ()
     assert girih.load(out).versions["plugin my_ops.py"] == sha256(SWISH.encode()).hexdigest()
+    provenance = girih.load(out).explain().provenance
+    assert provenance.options["plugin my_ops.py"] and "plugin my_ops.py" not in provenance.versions
+    assert command_line(provenance.options).endswith(" --plugin my_ops.py")
     assert command("run", out, "--exact") == 0
     capfd.readouterr()
     assert command("run", out, "--check", "--plugin", plugin, "--json") == 0
