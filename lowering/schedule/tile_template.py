@@ -39,7 +39,8 @@ def apply(sch: s_tir.Schedule, spec: CellSpec, plan: TilePlan, grids: dict[int, 
         else:
             at = innermost[consumer[position]]
             if at is not None:
-                sch.compute_at(block, at, preserve_unit_loops=True)
+                # In front of what was moved before it: the plan has room for the stages in their order.
+                sch.compute_at(block, at, preserve_unit_loops=True, index=-2)
             innermost[position] = at
             inner = sch.get_loops(block)[-len(stage.loops) :]
         if stage.combine is not None and any(loop.reduce for loop in stage.loops):
