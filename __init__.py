@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .ir.plan import Plan as Plan
     from .ir.program import Program as Program
     from .ir.trace import Trace as Trace
+    from .lowering.schedule.tile_loops import compute_at_tile as compute_at_tile
+    from .lowering.schedule.tile_loops import tile_loops as tile_loops
+    from .lowering.schedule.tile_plan import TilePlan as TilePlan
     from .solver.options import Progress as Progress
 
     __version__: str
@@ -54,6 +57,9 @@ _FROM = {
     "load_plugin": ".api.plugins.load_plugin",
     "register_operator": ".ir.custom_operators",
     "CustomOperator": ".ir.custom_operators",
+    "TilePlan": ".lowering.schedule.tile_plan",
+    "tile_loops": ".lowering.schedule.tile_loops",
+    "compute_at_tile": ".lowering.schedule.tile_loops",
     "load_machine": ".ir.load_machine",
     "machine_names": ".ir.load_machine",
     "Machine": ".ir.machine",

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.box import Box, Span, is_empty
+from ...ir.custom_operators import operator_by_key
 from ...ir.equivalence import EquivalenceClasses, tensor_names
-from ...ir.errors import GirihError
+from ...ir.errors import GirihError, UsageError
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.isa.row import Kind
 from ...ir.isa.table import DTYPE_NAMES, ROWS
@@ -158,7 +159,14 @@ class TileKernels:
         """The tiles of an operator: its TIR scheduled as planned, lowered by TVM, and read."""
         key = spec, plan
         if key not in self._tiled:
-            self._tiled[key] = tile_nests(lowered(scheduled(spec, plan))["main"], spec, plan)
+            module = lowered(scheduled(spec, plan))
+            try:
+                self._tiled[key] = tile_nests(module["main"], spec, plan)
+            except GirihError as error:
+                if not spec.template:
+                    raise
+                operator = operator_by_key(spec.template)
+                raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
         return self._tiled[key]
 
     def _steps(self, nests: TileNests, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:

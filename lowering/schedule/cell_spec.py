@@ -67,13 +67,15 @@ class CellSpec:
 
     ``output`` is the view of the result. ``contraction`` is the stage that the matrix engine runs, if any: its second
     operand, the stationary one, goes through the weight memory. Nothing else reads that view; a tensor that the
-    operator also reads elsewhere has two.
+    operator also reads elsewhere has two. ``template`` is the key of the custom operator that schedules it by a
+    template of its own; such a spec keeps axes of extent one, so that the template finds all loops.
     """
 
     views: tuple[View, ...]
     stages: tuple[StageSpec, ...]
     output: int
     contraction: int | None
+    template: str = ""
 
     @property
     def stationary(self) -> int | None:
@@ -166,12 +168,14 @@ class _Views:
         return View(shape, self._strides[name], tensor.dtype, "local", False)
 
 
-def _stage_spec(name: str, stage: Stage, points: Box, boxes: OpBoxes, view: _Views, *, on_matrix: bool) -> StageSpec:
+def _stage_spec(
+    name: str, stage: Stage, points: Box, boxes: OpBoxes, view: _Views, *, on_matrix: bool, all_axes: bool
+) -> StageSpec:
     """The points of one stage; ``on_matrix``: the matrix engine runs it."""
     known = [_outside_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
     folded = _known_result(stage, points, known)
     reduced = [a for a, axis in enumerate(stage.axes) if axis.reduce]
-    kept = _kept(stage, points)
+    kept = list(range(len(points))) if all_axes else _kept(stage, points)
     if folded is not None:
         kept = [a for a in kept if a not in reduced]
 
@@ -235,7 +239,7 @@ def cell_spec(
             continue
         on_matrix = reduce is not None and position == op.contraction
         name = op.blocks[position] if op.blocks else f"part{position}"
-        stage_spec = _stage_spec(name, stage, points, boxes, view, on_matrix=on_matrix)
+        stage_spec = _stage_spec(name, stage, points, boxes, view, on_matrix=on_matrix, all_axes=bool(op.template))
         if on_matrix and reduce is not None and stage_spec.combine is not None:
             contraction = len(stages)
             axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
@@ -244,5 +248,5 @@ def cell_spec(
         stages.append(stage_spec)
     names = tuple(name for name, _ in view.views)
     held = tuple(boxes.tensors[name] for name in names)
-    spec = CellSpec(tuple(view.views.values()), tuple(stages), names.index(op.output), contraction)
+    spec = CellSpec(tuple(view.views.values()), tuple(stages), names.index(op.output), contraction, op.template)
     return BoundSpec(spec, names, held, cuts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tvm
 from tvm import s_tir, tirx
 
+from ...ir.custom_operators import blaming, operator_by_key
 from .cell_spec import CellSpec
 from .prim_func import prim_func
 from .tile_grid import writer_grid
@@ -17,11 +18,20 @@ from .versions import with_versions
 
 
 def scheduled(spec: CellSpec, plan: TilePlan) -> tvm.IRModule:
-    """The operator with its plan applied, in blocks."""
+    """The operator with its plan applied, in blocks: by the template of its own, if it has one, or by kind.
+
+    Raises :class:`~girih.ir.errors.UsageError`, with the user's file and line, for what a template of its own raises.
+    """
     grids = {p: writer_grid(spec, stage, plan) for p, stage in enumerate(spec.stages) if stage.write == spec.output}
     leads = tuple(grids[p].leads if p in grids else (0,) * len(s.loops) for p, s in enumerate(spec.stages))
     sch = s_tir.Schedule(tvm.IRModule({"main": prim_func(spec, leads)}), error_render_level="fast")
-    apply(sch, spec, plan, grids)
+    if spec.template:
+        operator = operator_by_key(spec.template)
+        assert operator.template is not None
+        with blaming(operator, "the schedule template"):
+            operator.template(sch, plan)
+    else:
+        apply(sch, spec, plan, grids)
     return sch.mod
 
 
