@@ -12,7 +12,7 @@ from ...explain.export.formats import EXPORT_FORMATS
 from ...explain.file_formats import DETAILS_FORMATS, FORMATS, SUFFIXES
 from ...ir.errors import UsageError
 from .compiled_file import FILE, FORMAT_JSON, OUTPUT, chosen_format, complete_name, format_option, load_nouns
-from .output import columns, encodable, show
+from .output import PLUGINS, columns, encodable, show
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -37,6 +37,8 @@ def _names(option: str, parameter: str, metavar: str, help_text: str) -> Callabl
     "--tables", is_flag=True, help="Text with all tables behind the first screen; other formats and files have them."
 )
 @_names("operator", "operators", "NAME", "All about an operator or ONNX node.")
+@click.option("--tir", is_flag=True, help="With --operator: its TIR, scheduled and lowered, and its instructions.")
+@PLUGINS
 @_names("tensor", "tensors", "NAME", "The life of a tensor over memories and time.")
 @_names("segment", "segments", "N", "All about a segment.")
 @_names("memory", "memories", "NAME", "What fills a memory, and when.")
@@ -48,6 +50,8 @@ def explain_command(
     as_json: bool,
     tables: bool,
     operators: tuple[str, ...],
+    tir: bool,
+    plugins: tuple[Path, ...],
     tensors: tuple[str, ...],
     segments: tuple[str, ...],
     memories: tuple[str, ...],
@@ -78,6 +82,7 @@ def explain_command(
       girih explain resnet50.girih -o annotated.onnx
       girih explain resnet50.girih --format model-explorer -o graph.json
       girih explain resnet50.girih --operator layer4.0.conv2 --memory LLB
+      girih explain tiny.girih --operator conv1 --tir | less
       girih explain resnet50.girih --tensor fc.weight --model residency
       girih explain resnet50.girih --format json | jq .segments
       girih explain resnet50.girih --json | jq '.breakdown.operators | sort_by(.work - .cycles)[:10]'
@@ -92,6 +97,9 @@ def explain_command(
     }  # fmt: skip
     given = [f"--{option}" for option, values in names.items() if values]
     _check_agreement(kind, output, given, tables)
+    if tir:
+        _show_tir(compiled, operators, given, kind, output, plugins)
+        return
     click.get_current_context().with_resource(rarely_collected())
     if given:
         details = load_nouns(compiled).details(
@@ -119,6 +127,37 @@ def explain_command(
         click.echo(report.to_json().decode())
     else:
         show(report.tables if tables else report.screen(columns()), f"girih explain {compiled} -o FILE")
+
+
+def _show_tir(
+    compiled: Path, operators: Sequence[str], given: list[str], kind: str, output: Path | None, plugins: Sequence[Path]
+) -> None:
+    """Print or write the TIR of operators, named by themselves or by ONNX nodes."""
+    from ...explain.details.names import find_operators
+    from ...ir.files import write_text
+    from ...lowering.tir_text import operator_tir
+    from ..plugins.load_plugin import loaded
+
+    if given != ["--operator"] or kind != "text":
+        raise UsageError("--tir is text of operators: give --operator NAME, and nothing else that is to be explained")
+    package = load_nouns(compiled)
+    names = [op for name in operators for op in find_operators(package.graph, name)]
+    with loaded(plugins):
+        entries = operator_tir(package.graph, package.plan, package.machine, names)
+    if not entries:
+        raise UsageError(f"{', '.join(names)}: the host runs it, and no engine")
+    text = "\n".join(
+        f"== {entry.op}: {title} ==\n{part}"
+        for entry in entries
+        for title, part in (
+            ("scheduled TIR", entry.scheduled), ("lowered TIR", entry.lowered), ("instructions", entry.kernels),
+        )
+    )  # fmt: skip
+    if output is not None:
+        write_text(output, text)
+        click.echo(f"{output}: written")
+    else:
+        click.echo(encodable(text))
 
 
 def _check_agreement(kind: str, output: Path | None, given: Sequence[str], tables: bool) -> None:

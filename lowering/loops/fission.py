@@ -19,10 +19,14 @@ from tvm import tirx
 from tvm.ir import Var
 
 from ...ir.errors import GirihError
+from ..schedule.prim_func import buffer_name
 from ..schedule.tile_template import TILE
 from ..schedule.versions import annotated_degrees
 from .nest_tiles import Bool, Int, NestTiles
 from .tir_expressions import Scope
+
+_MOST_ROUNDS = 4096
+"""Chosen, not measured: plans cut reductions into some hundred tiles at the most."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class _Place:
     numbers: Int
     present: Bool
     conditions: tuple[tvm.ir.Expr, ...]
+    rounds: int = 1
+    """Of the loops around it that are unrolled."""
 
 
 def fission(func: tirx.PrimFunc) -> TileLoops:
@@ -88,7 +94,8 @@ def _statements(stmt: tirx.Stmt) -> Iterator[tirx.Stmt]:
 def _allocate(stmt: tirx.AllocBuffer, allocations: dict[str, BufferAllocation]) -> None:
     buffer = stmt.buffer
     shape = tuple(int(d) for d in buffer.ty.shape)
-    allocations[buffer.name] = BufferAllocation(buffer.name, shape, str(buffer.ty.dtype.dtype), buffer.scope())
+    name = buffer_name(buffer)
+    allocations[name] = BufferAllocation(name, shape, str(buffer.ty.dtype.dtype), buffer.scope())
 
 
 def _is_tile_loop(stmt: tirx.Stmt) -> bool:
@@ -142,14 +149,20 @@ def _loop(loop: tirx.For, at: _Place, tiles: int, allocations: dict[str, BufferA
         values = {var: np.repeat(value, extent) for var, value in at.values.items()}
         values[loop.loop_var] = np.tile(np.arange(extent, dtype=np.int64), count)
         numbers = np.repeat(at.numbers, extent) + values[loop.loop_var] * inside
-        place = _Place(at.tiles, values, numbers, np.repeat(at.present, extent), at.conditions)
+        place = _Place(at.tiles, values, numbers, np.repeat(at.present, extent), at.conditions, at.rounds)
         yield from _walk(loop.body, place, inside, allocations)
         return
     count = len(at.numbers)
     extents = Scope(count, at.values, []).number(loop.extent)
+    rounds = at.rounds * int(extents.max(initial=0))
+    if rounds > _MOST_ROUNDS:
+        raise GirihError(
+            f"loops of {rounds:,} rounds around several statements, of which {_MOST_ROUNDS:,} can be unrolled: the "
+            f"schedule has to tile them, or to split the start of a reduction off (decompose_reduction)"
+        )
     for value in range(int(extents.max(initial=0))):
         values = {**at.values, loop.loop_var: np.full(count, value, dtype=np.int64)}
-        place = replace(at, values=values, present=at.present & (extents > value))
+        place = replace(at, values=values, present=at.present & (extents > value), rounds=rounds)
         yield from _walk(loop.body, place, tiles, allocations)
 
 
@@ -179,5 +192,5 @@ def _nest(loops: list[tirx.For], guards: list[tvm.ir.Expr], store: tirx.BufferSt
     scope = Scope(count, at.values, [loop.loop_var for loop in loops])
     conditions = tuple(c for guard in (*at.conditions, *guards) for c in scope.conditions(guard))
     index, func, operands, combine = scope.stored(store)
-    nest = NestTiles(low, high, store.buffer.name, index, func, operands, combine, conditions, at.present)
+    nest = NestTiles(low, high, buffer_name(store.buffer), index, func, operands, combine, conditions, at.present)
     return nest.scattered(at.numbers, at.tiles)

@@ -92,8 +92,10 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
         )
         return TileNests(present, seen)
 
-    classes = tuple(in_tile(first) for first in firsts.tolist())
-    return TiledOperator(classes, tuple(class_of.reshape(-1).tolist()), boxes, versions)
+    # What differs in conditions that always hold is equal in the end.
+    distinct: dict[TileNests, int] = {}
+    merged = [distinct.setdefault(in_tile(first), len(distinct)) for first in firsts.tolist()]
+    return TiledOperator(tuple(distinct), tuple(merged[n] for n in class_of.reshape(-1).tolist()), boxes, versions)
 
 
 def _check_allocations(allocations: Mapping[str, BufferAllocation], spec: CellSpec) -> None:

@@ -17,6 +17,7 @@ from tvm.ir import Call, StringImm, TensorLoad, Var
 
 from ...ir.errors import GirihError
 from ...ir.isa.tir_operators import COMBINER_NODES, FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
+from ..schedule.prim_func import buffer_name
 from .nest_tiles import Int, TileAffine, TileLoad
 
 _COMBINER_OF_NODE = {node: combine for combine, node in COMBINER_NODES.items()}
@@ -108,7 +109,7 @@ class Scope:
         raise GirihError(f"a condition is not a conjunction of comparisons: {expr}")
 
     def load(self, expr: TensorLoad, conditions: tuple[TileAffine, ...] = (), fill: float | None = None) -> TileLoad:
-        return TileLoad(expr.source.name, tuple(self.affine(i) for i in expr.indices), conditions, fill)
+        return TileLoad(buffer_name(expr.source), tuple(self.affine(i) for i in expr.indices), conditions, fill)
 
     def operand(self, expr: tvm.ir.Expr) -> TileLoad | float:
         """A load, a load under a condition with a number elsewhere, or a number."""

@@ -83,6 +83,9 @@ class TileKernels:
         self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
+        self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
+        self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
+        """The distinct cells of each operator that was walked, in order, and how they are tiled."""
         self._tiled: dict[tuple[CellSpec, TilePlan], TiledOperator] = {}
         self._stamped: dict[tuple[TileNests, CellSpec], tuple[Stamped | Fetch, ...]] = {}
 
@@ -108,13 +111,19 @@ class TileKernels:
         key = (self._structures[op.name], box, held, idle, decisions)
         if key not in self._known:
             try:
-                self._known[key] = self._walk(op, box, tile, held, idle, degrees, on_matrix=on_matrix)
+                self._known[key] = self._walk(key, op, box, tile, held, idle, degrees, on_matrix=on_matrix)
             except GirihError as error:
                 raise type(error)(f"operator {op.name}: {error}") from error
+        if key in self._bound:
+            bound, plan = self._bound[key]
+            known = self.cells_of.setdefault(op.name, {})
+            if all((b.spec, p) != (bound.spec, plan) for b, p in known):
+                known[bound, plan] = None
         return self._known[key]
 
     def _walk(
         self,
+        key: tuple[object, ...],
         op: Op,
         box: Box,
         tile: Tile,
@@ -133,6 +142,7 @@ class TileKernels:
         strides = {name: self._layout.strides(name, part) for name, part in rooms.items()}
         bound = cell_spec(op, self._graph.tensor, boxes, strides, tile.reduce if on_matrix else None)
         plan = TilePlan(tile.sizes, tile.order, bound.reduce, _named_degrees(bound, degrees))
+        self._bound[key] = bound, plan
         tiled = self.tiled(bound.spec, plan)
         steps = [self._steps(nests, bound.spec) for nests in tiled.classes]
         numbers = {name: n for n, name in enumerate(tensor_names(op))}

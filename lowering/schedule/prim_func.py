@@ -38,8 +38,13 @@ def view_name(position: int) -> str:
 
 
 def staged_name(position: int) -> str:
-    """What TVM calls the copy of a view in the weight memory."""
-    return f"{view_name(position)}_{SCOPES['weights']}"
+    """The name of the copy of a view in the weight memory."""
+    return f"{view_name(position)}_{SCOPES['weights']}".replace(".", "_")
+
+
+def buffer_name(buffer: Expr) -> str:
+    """The name of a buffer as texts of TIR have it: TVM names copies after scopes, whose dots no text can have."""
+    return str(buffer.name).replace(".", "_")
 
 
 def _index(affine: Affine, axes: list[Expr]) -> Expr:

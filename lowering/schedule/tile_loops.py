@@ -2,6 +2,7 @@
 
 # TVM's classes get their fields and conversions from C++, which type checkers cannot see.
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
+# pyright: reportOptionalMemberAccess=false
 
 from __future__ import annotations
 

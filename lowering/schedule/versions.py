@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 
+from .prim_func import buffer_name
 from .tile_template import DEGREE, TILE
 
 Node = Any
@@ -40,7 +41,7 @@ def with_versions(module: tvm.IRModule) -> tvm.IRModule:
         return result
 
     def allocation(node: Node, _: Node) -> Node:
-        degree = degrees.get(node.buffer.name, 1)
+        degree = degrees.get(buffer_name(node.buffer), 1)
         if degree == 1:
             return node
         count: Node = tirx.IntImm("int32", 0)
