@@ -1,4 +1,4 @@
-"""What becomes of each operator on the way to instructions: scheduled TIR, lowered TIR, and the instructions of its tiles.
+"""What becomes of each operator on the way to instructions: scheduled TIR, lowered TIR, instructions of its tiles.
 
 Each text can be parsed back by TVM and gives the same instructions, see :func:`kernels_from_text`.
 """

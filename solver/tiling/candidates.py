@@ -20,6 +20,7 @@ from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
+from ...ir.semantics.tile_alignment import aligned_size
 from ..cost.operator import EngineWork, OpCost
 from ..cost.scratch import ScratchBytes, scratch_lower_bound, tile_rooms
 from ..switches import ALL_ON, Disabled
@@ -137,7 +138,8 @@ def tile_shapes(
         found = [0] * len(extents)
         for (dims, _), part in zip(groups, parts, strict=True):
             for d, size in zip(dims, part, strict=True):
-                found[d] = size
+                # Tiles in the middle of a digit are right, and slow.
+                found[d] = size if size == extents[d] else aligned_size(op, d, size)
         if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
             sizes.setdefault(tuple(found))
     if all_sizes:
