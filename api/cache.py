@@ -2,14 +2,15 @@
 
 The key of a plan is the digest of all that it follows from: network, machine, options, and sources of the solver and of
 lowering and simulator, which judge it. That of a program: plan, network, machine and sources of the lowering. The
-contents of the plugins that are loaded are part of both, path and name of the model's file of neither.
+contents of the plugins that are loaded are part of both, path and name of the model's file of neither. Kernels, the
+instructions of one operator in one shape of cell, are kept besides, for other plans and networks that have them too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -76,6 +77,32 @@ class ProgramKey:
 
 
 @dataclass(frozen=True)
+class KernelKey:
+    """What the instructions of an operator in a cell follow from."""
+
+    kernel: str
+    machine: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A :class:`~girih.lowering.kernel_store.KernelStore` of one machine."""
+
+    store: Store
+    machine: str
+
+    def _name(self, key: str) -> str:
+        return f"{sha256(KernelKey(key, self.machine, _code(LOWERING)))}.kernel"
+
+    def get(self, key: str) -> bytes | None:
+        return self.store.get(self._name(key))
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        self.store.put_all({self._name(key): content for key, content in entries.items()})
+
+
+@dataclass(frozen=True)
 class Cache:
     """Plans and programs in a store; without one, everything is computed each time.
 
@@ -105,16 +132,18 @@ class Cache:
             self.store.put(name, to_json(planned))
         return planned, False
 
-    def lowered(self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[], Program]) -> tuple[Program, bool]:
-        """The program of a plan, and whether it is from the cache; else it is what ``lower`` returns."""
+    def lowered(
+        self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[Kernels | None], Program]
+    ) -> tuple[Program, bool]:
+        """The program of a plan, and whether it is from the cache; else ``lower`` makes it of the kernels kept."""
         if self.store is None:
-            return lower(), False
+            return lower(None), False
         key = ProgramKey(graph.digest, sha256(machine), sha256(plan), _code(LOWERING))
         name = f"{sha256(key)}.program"
         cached = _read_entry(self.store, name, lambda data: _read_program(data, key))
         if cached is not None:
             return cached, True
-        program = lower()
+        program = lower(Kernels(self.store, key.machine))
         self.store.put(name, program.to_bytes())
         return program, False
 

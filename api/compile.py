@@ -273,7 +273,7 @@ def compile_for(
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
         program, stages.cached["lower"] = cache.lowered(
-            graph, planned.plan, machine, lambda: lower(graph, planned.plan, machine)
+            graph, planned.plan, machine, lambda kernels: lower(graph, planned.plan, machine, kernels)
         )
     log, seconds, cached = planned.log, stages.seconds, stages.cached
     return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)

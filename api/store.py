@@ -15,6 +15,7 @@ import os
 import re
 import time
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ LIMIT = 1 << 30
 """Bytes of all entries together."""
 _MAGIC = b"GIRIHC1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
-_ENTRY = re.compile(r"[0-9a-f]{64}\.(plan|program)")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.(plan|program|kernel)")
 _PART = re.compile(rf"\.{_ENTRY.pattern}\..*\.part")
 _STALE = 3600.0
 """Seconds after which a file that is still being written has no writer any more."""
@@ -48,8 +49,8 @@ class Entry:
 class Store:
     """Entries in ``folder``, which need not exist, of at most ``limit`` bytes; the longest unused ones go first.
 
-    A name is 64 hexadecimal digits and a kind: "plan" or "program". Nothing here raises for what is wrong with the
-    folder or an entry: it is logged as a warning, and the work goes on as if the entry were not there.
+    A name is 64 hexadecimal digits and a kind: "plan", "program" or "kernel". Nothing here raises for what is wrong
+    with the folder or an entry: it is logged as a warning, and the work goes on as if the entry were not there.
     """
 
     folder: Path
@@ -75,11 +76,16 @@ class Store:
 
     def put(self, name: str, content: bytes) -> None:
         """Keep an entry, in place of an older one; may evict others."""
-        body = zlib.compress(content, 1)
+        self.put_all({name: content})
+
+    def put_all(self, contents: Mapping[str, bytes]) -> None:
+        """Keep entries by name, in place of older ones; may evict others."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with written_whole(self.folder / name) as file:
-                file.write(_MAGIC + _digest(name, body) + body)
+            for name, content in contents.items():
+                body = zlib.compress(content, 1)
+                with written_whole(self.folder / name) as file:
+                    file.write(_MAGIC + _digest(name, body) + body)
         except (OSError, UsageError) as error:
             logger.warning("cache: nothing is kept: %s", error)
             return

@@ -1,4 +1,4 @@
-"""``girih cache``: shows or clears the cache of plans and programs."""
+"""``girih cache``: shows or clears the cache of plans, programs and kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...explain.units import plural, size
 from ...ir.errors import UsageError
 from .output import JSON_OPTION, emit
 
-KINDS = ("plan", "program")
+KINDS = ("plan", "program", "kernel")
 
 
 @click.command("cache", short_help="Show or clear what is kept of earlier compilations.")
@@ -20,7 +20,8 @@ KINDS = ("plan", "program")
 def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
     """Show what is kept of earlier compilations, or clear it.
 
-    A repeated compilation takes its plan and its program from the cache. Their keys are contents: network, machine,
+    A repeated compilation takes its plan and its program from the cache, and another plan the kernels of operators
+    that are tiled as before. Their keys are contents: network, machine,
     options and the sources of the compiler, whatever the files are called. The folder is the user's
     own, or what the environment variable GIRIH_CACHE names (off: none), or what --cache says. Processes and users may
     share one; whoever can write there can change what others compile. The longest unused entries make room for new
@@ -46,9 +47,11 @@ def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
         "cleared": action == "clear",
         "plans": counts["plan"],
         "programs": counts["program"],
+        "kernels": counts["kernel"],
         "bytes": total,
         "limit_bytes": store.limit,
     }
-    contents = f"{plural(counts['plan'], 'plan')} and {plural(counts['program'], 'program')}, {size(total)}"
+    kinds = [plural(counts[kind], kind) for kind in KINDS]
+    contents = f"{', '.join(kinds[:-1])} and {kinds[-1]}, {size(total)}"
     done = "deleted" if action == "clear" else f"at most {size(store.limit)}"
     emit(as_json, data, f"{store.folder}: {contents}; {done}")

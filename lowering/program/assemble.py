@@ -9,12 +9,13 @@ from ...ir.machine import Machine
 from ...ir.plan import Plan
 from ...ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
 from ...ir.semantics.region import op_boxes, work
+from ..kernel_store import KernelStore
 from .plan_walk import Walker
 
 
-def assemble(graph: Graph, plan: Plan, machine: Machine) -> Program:
+def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None) -> Program:
     """ByteAccess the plan and put the program together."""
-    walker = Walker(graph, plan, machine)
+    walker = Walker(graph, plan, machine, store)
     walker.walk()
     build = walker.build
     homes = build.layout.homes

@@ -12,6 +12,7 @@ from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Transfer
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
+from ..kernel_store import KernelStore
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
 from .tile_kernels import TileKernels
@@ -20,9 +21,9 @@ from .tile_kernels import TileKernels
 class Walker:
     """Turns a plan into streams; one instance for one lowering."""
 
-    def __init__(self, graph: Graph, plan: Plan, machine: Machine) -> None:
+    def __init__(self, graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None = None) -> None:
         self.build = ProgramBuilder(graph, plan, machine)
-        self.kernels = TileKernels(graph, machine, self.build.layout)
+        self.kernels = TileKernels(graph, machine, self.build.layout, store)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
         self._on_host = [op.name for op in graph.ops if op.host is not None]
@@ -56,6 +57,7 @@ class Walker:
                 else:
                     self._slot(slot, step.segment, segment, position, graph.op[name], cells)
                 slot += 1
+        self.kernels.keep()
 
     def _host(self, op: Op) -> None:
         """Let the host run an operator on tensors in main memory."""

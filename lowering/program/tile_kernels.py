@@ -6,6 +6,7 @@ Tiles with equal nests have one kernel, and structurally equivalent operators sh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +21,10 @@ from ...ir.isa.table import DTYPE_NAMES, ROWS
 from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
-from ..emission.kernel import WEIGHTS, KernelCache
+from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
 from ..emission.vector import Emitted, Fetch
-from ..loops.tile_nests import TiledOperator, TileNests, tile_nests
+from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
+from ..loops.tile_nests import tile_nests
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
 from ..schedule.lower_to_loops import lowered, scheduled
 from ..schedule.prim_func import staged_name, view_name
@@ -76,18 +78,20 @@ class Degrees:
 class TileKernels:
     """The kernels of all tiles of an operator, each built once; one instance for one lowering."""
 
-    def __init__(self, graph: Graph, machine: Machine, layout: PlannedBuffers) -> None:
+    def __init__(self, graph: Graph, machine: Machine, layout: PlannedBuffers, store: KernelStore | None) -> None:
         self._graph = graph
         self._layout = layout
         self._kernels = KernelCache(machine)
+        self._store = store
         self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
         """The distinct cells of each operator that was walked, in order, and how they are tiled."""
-        self._tiled: dict[tuple[CellSpec, TilePlan], TiledOperator] = {}
-        self._stamped: dict[tuple[TileNests, CellSpec], tuple[Stamped | Fetch, ...]] = {}
+        self._tiled: dict[tuple[CellSpec, TilePlan], TileClasses] = {}
+        self._new: dict[str, bytes] = {}
+        self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[Stamped | Fetch, ...]] = {}
 
     def walk(
         self,
@@ -144,7 +148,7 @@ class TileKernels:
         plan = TilePlan(tile.sizes, tile.order, bound.reduce, _named_degrees(bound, degrees))
         self._bound[key] = bound, plan
         tiled = self.tiled(bound.spec, plan)
-        steps = [self._steps(nests, bound.spec) for nests in tiled.classes]
+        steps = [self._steps(kernel, bound.spec) for kernel in tiled.kernels]
         numbers = {name: n for n, name in enumerate(tensor_names(op))}
         columns = [
             (position, numbers[name], *_placed(position, bound, tiled, rooms))
@@ -165,31 +169,52 @@ class TileKernels:
             for i, structural_class in enumerate(tiled.class_of)
         )
 
-    def tiled(self, spec: CellSpec, plan: TilePlan) -> TiledOperator:
-        """The tiles of an operator: its TIR scheduled as planned, lowered by TVM, and read."""
+    def tiled(self, spec: CellSpec, plan: TilePlan) -> TileClasses:
+        """The tiles of an operator, from the store or compiled."""
         key = spec, plan
         if key not in self._tiled:
-            module = lowered(scheduled(spec, plan))
-            try:
-                self._tiled[key] = tile_nests(module["main"], spec, plan)
-            except GirihError as error:
-                if not spec.template:
-                    raise
-                operator = operator_by_key(spec.template)
-                raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
+            store = self._store
+            self._tiled[key] = self._compiled(spec, plan) if store is None else self._kept(spec, plan, store)
         return self._tiled[key]
 
-    def _steps(self, nests: TileNests, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:
+    def keep(self) -> None:
+        """Put what was compiled into the store, if there is one."""
+        if self._store is not None and self._new:
+            self._store.put(self._new)
+
+    def _kept(self, spec: CellSpec, plan: TilePlan, store: KernelStore) -> TileClasses:
+        name = kernel_key(spec, plan)
+        data = store.get(name)
+        if data is not None:
+            with suppress(UsageError):  # A foreign entry is a miss.
+                return decoded(data)
+        tiles = self._compiled(spec, plan)
+        self._new[name] = encoded(tiles)
+        return tiles
+
+    def _compiled(self, spec: CellSpec, plan: TilePlan) -> TileClasses:
+        """The operator's TIR scheduled as planned, lowered by TVM, read, and its nests made instructions."""
+        module = lowered(scheduled(spec, plan))
+        try:
+            tiled = tile_nests(module["main"], spec, plan)
+        except GirihError as error:
+            if not spec.template:
+                raise
+            operator = operator_by_key(spec.template)
+            raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
+        kernels = tuple(map(self._kernels.get, tiled.classes))
+        return TileClasses(kernels, tiled.class_of, tiled.boxes, tiled.versions)
+
+    def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:
         """What the kernel of a class of tiles does, wherever its views are."""
-        key = nests, spec
+        key = kernel, spec
         if key not in self._stamped:
             places: dict[str, tuple[int, int]] = {}
             for position, view in enumerate(spec.views):
                 role = "accumulator" if view.private else "local"
                 name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
                 places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
-            steps = self._kernels.get(nests).steps
-            self._stamped[key] = tuple(s if isinstance(s, Fetch) else _stamped(s, places) for s in steps)
+            self._stamped[key] = tuple(s if isinstance(s, Fetch) else _stamped(s, places) for s in kernel.steps)
         return self._stamped[key]
 
 
@@ -207,7 +232,7 @@ def _named_degrees(bound: BoundSpec, degrees: Degrees) -> tuple[tuple[str, int],
 
 
 def _placed(
-    position: int, bound: BoundSpec, tiled: TiledOperator, rooms: Mapping[str, Box]
+    position: int, bound: BoundSpec, tiled: TileClasses, rooms: Mapping[str, Box]
 ) -> tuple[list[int], list[int], list[int]]:
     """For each tile the byte offset, version and bytes of a view."""
     name, view = view_name(position), bound.spec.views[position]
@@ -223,7 +248,7 @@ def _placed(
     return (corner + low @ np.array(view.strides or (0,), dtype=np.int64)).tolist(), [0] * count, [0] * count
 
 
-def _stationary(bound: BoundSpec, tiled: TiledOperator) -> list[Box]:
+def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
     """The box of the stationary operand that each tile reads."""
     if bound.spec.stationary is None:
         return [()] * len(tiled.class_of)
