@@ -21,12 +21,12 @@ from .diff_command import diff_command
 from .explain_command import explain_command
 from .inspect_commands import (
     disasm_command,
+    lower_command,
     models_command,
     ops_command,
     plan_command,
     schema_command,
 )
-from .lower_command import lower_command
 from .output import dump
 from .run_command import run_command
 from .standard_streams import OutputError

@@ -19,6 +19,7 @@ from ....ir.machine import Machine, Role
 from ....ir.plan import Segment, Tile
 from ....ir.semantics.cell import Cells
 from ....ir.semantics.region import op_boxes
+from ....ir.semantics.tile_alignment import aligned_size
 from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
 from ...cost.operator import OpCost, contraction_engine
 from ...cost.smallest_tile import smallest_tile, smallest_tile_bytes
@@ -129,7 +130,11 @@ class _Try:
         order = (*cut, *(d for d in range(len(self.sizes)) if d not in cut))
         depth = self.versions if self.matrix and self.op.buffers else 1
         held = self.versions if self.matrix else 1
-        return Tile(self.op.name, tuple(self.sizes), order, tuple(self.reduce), self.cost.engine, depth, held)
+        sizes = (
+            size if size == extent else aligned_size(self.op, dim, size)
+            for dim, (size, extent) in enumerate(zip(self.sizes, shape_of(self.judged[0]), strict=True))
+        )
+        return Tile(self.op.name, tuple(sizes), order, tuple(self.reduce), self.cost.engine, depth, held)
 
     def _weights_fit(self) -> bool:
         size = weight_size(self.graph, self.op, self._tile(), self.judged)
