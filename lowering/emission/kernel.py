@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.machine import Machine
 from ..loops.perfect_nest import Load, PerfectNest
-from ..loops.tile_nests import TileNests
+from ..loops.tile_nests import TileNests, without_turn
 from ..schedule.prim_func import SCOPES
 from .matrix import contraction
 from .reduction import reduction
@@ -79,10 +79,10 @@ def _reads(nest: PerfectNest, staged: dict[str, tuple[int, ...]]) -> bool:
 
 
 def _named(step: Emitted | Fetch, staged: dict[str, tuple[int, ...]]) -> Emitted | Fetch:
-    """The step with the schedule's name of the staged operand replaced by :data:`WEIGHTS`."""
+    """The step with the operator's names of buffers, and :data:`WEIGHTS` for the copy of the stationary operand."""
     if isinstance(step, Fetch):
         return step
-    refs = tuple(type(r)(r.operand, WEIGHTS, r.offset, r.strides) if r.buffer in staged else r for r in step.refs)
+    refs = tuple(replace(r, buffer=WEIGHTS if r.buffer in staged else without_turn(r.buffer)) for r in step.refs)
     return Emitted(step.mnemonic, step.fields, refs)
 
 

@@ -29,6 +29,9 @@ from .preprocess import preprocess
 from .shift import shift
 from .tile_boxes import AccessedBoxes, accessed_boxes, relative
 
+TURN = "@"
+"""Between the name of a private buffer and the round of a tile after the first that has it (see :func:`_in_order`)."""
+
 
 @dataclass(frozen=True)
 class KernelBuffer:
@@ -74,9 +77,12 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     nests = [nest for group in _in_order(groups, spec, plan) for nest in group.nests]
     versions: dict[str, Int] = {}
     nests = [_single(nest, loops.degrees, versions) for nest in nests]
-    buffers = _buffers(loops, spec)
-    shapes = {name: shape[1:] if name in loops.degrees else shape for name, (shape, _, _) in buffers.items()}
-    nests = [shift(nest) for nest in demand(nests, {name: shapes[name] for name in _private(spec)})]
+    declared = _buffers(loops, spec)
+    accessed = {nest.buffer for nest in nests} | {load.buffer for nest in nests for load in nest.loads}
+    buffers = {name: declared[without_turn(name)] for name in sorted(accessed)}
+    shapes = {n: shape[1:] if without_turn(n) in loops.degrees else shape for n, (shape, _, _) in buffers.items()}
+    private = {name: shape for name, shape in shapes.items() if without_turn(name) in _private(spec)}
+    nests = [shift(nest) for nest in demand(nests, private)]
     boxes = accessed_boxes(nests, shapes)
     nests = [relative(nest, boxes) for nest in nests]
     _, firsts, class_of = np.unique(_rows(nests, boxes), axis=0, return_index=True, return_inverse=True)
@@ -137,6 +143,7 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan) -> li
     of the loops make up one. The tile of the result that a round writes to says what belongs together.
     """
     groups = _with_what_comes_before(groups, view_name(spec.output))
+    private = frozenset(_private(spec))
     coordinates = [_coordinates(group, spec, plan) for group in groups]
     rows = np.concatenate([row for row, _ in coordinates])
     _, numbers = np.unique(rows, axis=0, return_inverse=True)
@@ -151,7 +158,7 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan) -> li
         for turn in range(int(turns.max(initial=-1)) + 1):
             now = turns == turn
             nests = (nest.selected(kept[now]).scattered(tiles[now], count) for nest in group.nests)
-            ordered.append(TileGroup(count, tuple(nests)))
+            ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, private) for nest in nests)))
     return ordered
 
 
@@ -169,6 +176,23 @@ def _with_what_comes_before(groups: Sequence[TileGroup], output: str) -> list[Ti
         joined.append(TileGroup(group.tiles, (*first, *group.nests)))
         before = ()
     return joined
+
+
+def _in_turn(nest: NestTiles, turn: int, private: frozenset[str]) -> NestTiles:
+    """The nest of a round after the first of its tile: what it has of private buffers is laid out anew."""
+    if turn == 0:
+        return nest
+
+    def renamed(buffer: str) -> str:
+        return f"{buffer}{TURN}{turn}" if buffer in private else buffer
+
+    operands = tuple(replace(o, buffer=renamed(o.buffer)) if isinstance(o, TileLoad) else o for o in nest.operands)
+    return replace(nest, buffer=renamed(nest.buffer), operands=operands)
+
+
+def without_turn(buffer: str) -> str:
+    """The name of the operator's buffer that a nest has in one of its turns."""
+    return buffer.partition(TURN)[0]
 
 
 def _turns(tiles: Int) -> Int:
@@ -198,6 +222,7 @@ def _single(nest: NestTiles, degrees: Mapping[str, int], versions: dict[str, Int
     """The nest without the leading dimension of multi-buffered buffers; notes which version each tile takes."""
 
     def without(buffer: str, index: tuple[TileAffine, ...]) -> tuple[TileAffine, ...]:
+        buffer = without_turn(buffer)
         if buffer not in degrees:
             return index
         version = np.where(nest.present, index[0].const, 0)

@@ -24,7 +24,7 @@ from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
 from ..emission.vector import Emitted, Fetch
 from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
-from ..loops.tile_nests import tile_nests
+from ..loops.tile_nests import tile_nests, without_turn
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
 from ..schedule.lower_to_loops import lowered, scheduled
 from ..schedule.prim_func import staged_name, view_name
@@ -239,10 +239,11 @@ def _placed(
     count = len(tiled.class_of)
     if name not in tiled.boxes:
         return [0] * count, [0] * count, [0] * count
-    low, extents = tiled.boxes[name].low, tiled.boxes[name].extents
+    low = tiled.boxes[name].low
     if view.private:
         version = tiled.versions[name].tolist() if name in tiled.versions else [0] * count
-        return [0] * count, version, (extents.prod(axis=1) * DTYPES[view.dtype]).tolist()
+        turns = [box.extents.prod(axis=1) for buffer, box in tiled.boxes.items() if without_turn(buffer) == name]
+        return [0] * count, version, (np.max(turns, axis=0) * DTYPES[view.dtype]).tolist()
     tensor = bound.names[position]
     corner = box_offset(bound.boxes[position], rooms[tensor], view.strides)
     return (corner + low @ np.array(view.strides or (0,), dtype=np.int64)).tolist(), [0] * count, [0] * count
