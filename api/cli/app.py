@@ -26,6 +26,7 @@ from .inspect_commands import (
     ops_command,
     plan_command,
     schema_command,
+    targets_command,
 )
 from .output import dump
 from .run_command import run_command
@@ -73,7 +74,7 @@ def completion_command(shell: str) -> None:
 
 for _command in (
     compile_command, run_command, explain_command, diff_command, plan_command, disasm_command, lower_command,
-    models_command, ops_command, schema_command, cache_command, completion_command,
+    targets_command, models_command, ops_command, schema_command, cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -106,6 +106,11 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
 
 def _check_allocations(allocations: Mapping[str, BufferAllocation], spec: CellSpec) -> None:
     private = _private(spec)
+    if spec.stationary is not None and all(a.scope != SCOPES["weights"] for a in allocations.values()):
+        raise GirihError(
+            f"the schedule does not bring the second factor of {spec.stages[spec.contraction or 0].name} to "
+            f"{SCOPES['weights']} (cache_read), where the matrix engine reads it"
+        )
     for name, allocation in allocations.items():
         if name not in private and allocation.scope != SCOPES["weights"]:
             raise GirihError(

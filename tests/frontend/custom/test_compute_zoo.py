@@ -137,6 +137,11 @@ def test_a_loop_nest_gives_what_numpy_does(name: str, template: bool, target: st
         helper.make_node("Abs", ["b"], ["y"]),
     ]
     model = network(nodes, {"x": case.shape}, {"y": None}, given)
+    if template and target == "tiny" and name in ("product", "guarded convolution"):
+        # The matrix engine runs it, from the weight memory, to which this template brings nothing.
+        with pytest.raises(girih.UsageError, match=r"global\.l1w \(cache_read\)"):
+            girih.compile(model, target=target, solver_timeout=1, cache=False)
+        return
     compiled = girih.compile(model, target=target, solver_timeout=1, cache=False)
     assert [op.host is not None for op in compiled.graph.ops if op.template] == [False] * template
     assert all(op.host is None for op in compiled.graph.ops)
