@@ -1,1 +1,1 @@
-"""Second stage: perfect loop nests become instructions."""
+"""Third stage: perfect loop nests become instructions."""

@@ -1,1 +1,1 @@
-"""Third stage: kernels stamped at planned addresses into queues, with waits and copies."""
+"""Fourth stage: kernels stamped at planned addresses into queues, with waits and copies."""

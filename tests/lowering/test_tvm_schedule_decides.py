@@ -1,0 +1,69 @@
+"""The tiles of every operator are made by TVM's schedule, and by nothing behind it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import pytest
+
+from girih import models
+from girih.frontend.import_network import import_onnx
+from girih.ir.errors import GirihError
+from girih.ir.load_machine import load_machine
+from girih.lowering import lower
+from girih.lowering.loops.tile_nests import TiledOperator, tile_nests
+from girih.lowering.program.tile_kernels import TileKernels
+from girih.lowering.schedule import lower_to_loops
+from girih.lowering.schedule.cell_spec import CellSpec
+from girih.lowering.schedule.lower_to_loops import lowered, scheduled
+from girih.lowering.schedule.tile_plan import TilePlan
+from tests.support.plans.random_plans import random_plan
+
+MOST_POINTS = 2000
+"""Points of an operator up to which its tiles are read without a schedule."""
+
+
+def unscheduled(*_: Any) -> None:
+    """In place of the template: it leaves the function as it is."""
+
+
+def attempt(spec: CellSpec, plan: TilePlan) -> TiledOperator | None:
+    """The tiles, or ``None`` where lowering raises."""
+    try:
+        return tile_nests(lowered(scheduled(spec, plan))["main"], spec, plan)
+    except GirihError:
+        return None
+
+
+def points(spec: CellSpec) -> int:
+    return sum(prod(loop.extent for loop in stage.loops) for stage in spec.stages)
+
+
+@pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
+def test_tvm_schedule_decides(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tile loop is left in any function, and the tiles are others where they can be read in reasonable time."""
+    graph, machine = import_onnx(models.build(name), batch=2), load_machine("tiny")
+    plan = random_plan(graph, machine, 0)
+    tiled: dict[tuple[CellSpec, TilePlan], TiledOperator] = {}
+    made = TileKernels.tiled
+
+    def noted(self: TileKernels, spec: CellSpec, tile_plan: TilePlan) -> TiledOperator:
+        tiled[spec, tile_plan] = made(self, spec, tile_plan)
+        return tiled[spec, tile_plan]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TileKernels, "tiled", noted)
+        lower(graph, plan, machine)
+    several = {key: value for key, value in tiled.items() if len(value.class_of) > 1}
+    assert len(several) >= 5
+    assert all("npu.tile" in lowered(scheduled(*key))["main"].script() for key in several)
+
+    monkeypatch.setattr(lower_to_loops, "apply", unscheduled)
+    assert not any("npu.tile" in lowered(scheduled(*key))["main"].script() for key in several)
+    # A loop around several statements is unrolled, which takes too long for large ones.
+    few = [key for key in several if points(key[0]) <= MOST_POINTS]
+    assert few
+    for spec, tile_plan in few:
+        found, expected = attempt(spec, tile_plan), several[spec, tile_plan]
+        assert found is None or (found.class_of, found.classes) != (expected.class_of, expected.classes), spec
