@@ -26,6 +26,7 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
     """
     graph, plan, program, machine = compilation.graph, compilation.plan, compilation.program, compilation.machine
     log, trace, breakdown, loads = compilation.log, compilation.trace, compilation.breakdown, compilation.loads
+    hosts = host_rows(graph, machine)
     summary = ReportSummary(
         network=graph.name,
         machine=machine.name,
@@ -35,7 +36,8 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
         segments=len(plan.segments),
         steps=len(plan.steps),
         operators=len(graph.ops),
-        host_operators=sum(1 for op in graph.ops if op.host),
+        host_operators=sum(1 for row in hosts if row.engine == "host"),
+        scalar_operators=sum(1 for row in hosts if row.engine == "scalar"),
         instructions=program.instructions,
         cycles_predicted=plan.cycles_predicted,
         cycles_simulated=plan.cycles_simulated,
@@ -70,6 +72,6 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
         memories=memories,
         traffic=traffic_rows(graph, plan, machine),
         operators=operator_rows(compilation),
-        hosts=host_rows(graph),
+        hosts=hosts,
         provenance=compilation.provenance,
     ).drawn_from(compilation, page, lambda report, kind, path: exported(report, kind, path, network))

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.graph import Graph
+from ..ir.machine import Machine
 from ..ir.plan import Plan, Split
 from ..ir.semantics.cell import count
+from ..ir.semantics.kernel_engine import kernel_engine
 from .compilation import Compilation
 from .cycles.engine_loads import Loads, busiest
 
@@ -38,7 +40,8 @@ class SegmentRow:
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One operator: how it runs, and its work in one cluster. ``engine`` is that of its main stage, or ``host``.
+    """One operator: how it runs, and its work in one cluster. ``engine`` is that of its main stage, ``host``
+    or ``scalar``.
 
     ``tile`` are the extents of a tile of the result, ``reduce`` those of the reduced axes; ``depth`` and
     ``weight_depth`` are the multi-buffering degrees of its scratch and of its weights. ``cycles`` are predicted, all
@@ -69,11 +72,12 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class HostRow:
-    """An operator that no engine of the machine runs, and why."""
+    """An operator that no engine of tiles runs, why, and what runs it: ``host`` or ``scalar``."""
 
     name: str
     origin: tuple[str, ...]
     reason: str
+    engine: str
 
 
 def predicted(plan: Plan) -> Mapping[tuple[int, str], int]:
@@ -133,8 +137,9 @@ def segment_rows(plan: Plan, loads: Loads) -> tuple[SegmentRow, ...]:
 def operator_rows(compilation: Compilation) -> tuple[OperatorRow, ...]:
     """In the order in which the plan runs them."""
     graph, plan, program, loads = compilation.graph, compilation.plan, compilation.program, compilation.loads
+    machine = compilation.machine
     in_run = {row.op: row for row in compilation.breakdown.operators}
-    rates = {link.name: link.bytes_per_cycle for link in compilation.machine.links}
+    rates = {link.name: link.bytes_per_cycle for link in machine.links}
     cycles, waits = predicted(plan), waiting(plan)
     work = {op.name: op for op in program.ops}
     rows: list[OperatorRow] = []
@@ -146,7 +151,7 @@ def operator_rows(compilation: Compilation) -> tuple[OperatorRow, ...]:
                     name=name,
                     origin=op.origin,
                     segment=index,
-                    engine="host" if op.host else tile.engine if tile else "",
+                    engine=kernel_engine(graph, op, machine)[0] if op.host else tile.engine if tile else "",
                     shape=graph.tensor[op.output].shape,
                     tile=tile.sizes if tile else (),
                     reduce=tile.reduce if tile else (),
@@ -167,9 +172,11 @@ def operator_rows(compilation: Compilation) -> tuple[OperatorRow, ...]:
     return tuple(rows)
 
 
-def host_rows(graph: Graph) -> tuple[HostRow, ...]:
-    """One row for each operator of the host."""
-    return tuple(HostRow(op.name, op.origin, op.host.reason) for op in graph.ops if op.host)
+def host_rows(graph: Graph, machine: Machine) -> tuple[HostRow, ...]:
+    """One row for each operator of the host or the scalar engine."""
+    return tuple(
+        HostRow(op.name, op.origin, op.host.reason, kernel_engine(graph, op, machine)[0]) for op in graph.ops if op.host
+    )
 
 
 def _splits(splits: tuple[Split, ...]) -> str:

@@ -28,6 +28,7 @@ class ReportSummary:
     steps: int
     operators: int
     host_operators: int
+    scalar_operators: int
     instructions: int
     cycles_predicted: int
     cycles_simulated: int | None
@@ -51,11 +52,17 @@ class ReportSummary:
         return self.seconds_at_clock * 1e3
 
     @property
+    def elsewhere(self) -> str:
+        """How many operators have kernels that no engine of tiles runs, and where they run."""
+        scalar = f", {self.scalar_operators} on the scalar engine" if self.scalar_operators else ""
+        return f"{self.host_operators} on the host{scalar}"
+
+    @property
     def line(self) -> str:
         """The summary line with which every long text begins and ends."""
         ratio = "" if self.ratio is None else f", {self.ratio:.2f} x the lower bound"
         return printable(
             f"{self.network} on {self.machine} ({self.strategy}): {self.cycles:,} cycles{ratio}; "
             f"{plural(self.operators, 'operator')} in {plural(self.segments, 'segment')}, "
-            f"{self.host_operators} on the host"
+            f"{self.elsewhere}"
         )

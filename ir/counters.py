@@ -12,7 +12,10 @@ from functools import cached_property
 
 from .errors import UsageError
 
-UNITS = {"matrix": "mme", "vector": "vme", "copy": "mte", "broadcast": "mte", "dma": "sysdma", "host": "host"}
+UNITS = {
+    "matrix": "mme", "vector": "vme", "copy": "mte", "broadcast": "mte", "dma": "sysdma", "host": "host",
+    "scalar": "scalar",
+}  # fmt: skip
 """The unit of an engine, by the first class of instructions that it runs."""
 
 _MEANINGS: tuple[tuple[str, str, str], ...] = (
@@ -34,7 +37,8 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     ("(.+)_(.*)2(.+)_cycle", "cycles", "that transfers of {0} from {1} to {2} took, added up"),
     ("(.+)_(.*)2(.+)_byte", "bytes", "that {0} moved from {1} to {2}"),
     ("(.+)_conflict", "cycles", "that engines lost because they met at a bank of {0}"),
-    ("host_byte", "bytes", "that host kernels read and wrote"),
+    ("host_byte", "bytes", "that kernels of the host read and wrote"),
+    ("scalar_byte", "bytes", "that kernels of the scalar engine read and wrote"),
     ("(.+)_link_byte", "bytes", "that crossed the link {0}, in whole bursts"),
     ("macs", "multiply-accumulates", "that matrix instructions made, zeros of the padding included"),
     ("vector_elements", "elements", "that vector instructions went over"),

@@ -53,6 +53,20 @@ class CustomOperator:
 
 
 _registered: dict[str, CustomOperator] = {}
+_shipped: dict[str, CustomOperator] = {}
+"""What ships with the compiler, of the height ``library``; users may register others under the same names."""
+
+
+def ship_operator(domain: str, name: str) -> Callable[[F], F]:
+    """A decorator for the library operators that ship with the compiler."""
+
+    def ship(function: F) -> F:
+        code: CodeType = cast("Any", function).__code__
+        operator = CustomOperator(domain, name, "library", function, None, code.co_filename, code.co_firstlineno)
+        _shipped[operator.key] = operator
+        return function
+
+    return ship
 
 
 def register_operator(
@@ -108,14 +122,21 @@ def _add(operator: CustomOperator) -> None:
 
 def find_operator(domain: str, name: str) -> CustomOperator | None:
     """The registered operator of the ONNX nodes ``domain::name``, if there is one."""
-    return _registered.get(f"{'' if domain == 'ai.onnx' else domain}::{name}")
+    key = f"{'' if domain == 'ai.onnx' else domain}::{name}"
+    return _registered.get(key) or _shipped.get(key)
 
 
 def operator_by_key(key: str) -> CustomOperator:
     """The operator that :attr:`girih.ir.graph.Op.template` names; :class:`UsageError` if its plugin is not loaded."""
-    if key not in _registered:
+    operator = _registered.get(key) or _shipped.get(key)
+    if operator is None:
         raise UsageError(f"the operator {key} is not registered; give the plugin that has it (--plugin FILE.py)")
-    return _registered[key]
+    return operator
+
+
+def shipped_operators() -> tuple[CustomOperator, ...]:
+    """All that ships with the compiler, by key."""
+    return tuple(_shipped[key] for key in sorted(_shipped))
 
 
 def operators() -> tuple[CustomOperator, ...]:

@@ -125,11 +125,19 @@ class Stage:
 
 @dataclass(frozen=True)
 class Host:
-    """A kernel for the host or a scalar engine: its TIR as TVM's JSON, and why no engine of tiles runs it."""
+    """A kernel for the host or a scalar engine: its TIR as TVM's JSON, and why no engine of tiles runs it.
+
+    ``engine``: "scalar" if it is written for a scalar engine, where it runs if the machine has one; any other runs
+    where it is done sooner (:func:`girih.ir.semantics.kernel_engine.kernel_engine`). ``operations`` and ``special`` are
+    what it takes there in the worst case: operations, and among them special functions; no operations mean that they
+    are unknown, so that it runs on the host.
+    """
 
     tir: str
     reason: str
     engine: Literal["host", "scalar"] = "host"
+    operations: int = 0
+    special: int = 0
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 Scope = Literal["chip", "cluster", "core"]
 
-_CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host"]})
+_CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host", "scalar"]})
 """For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
 Role = Literal["main", "shared", "local", "weights", "accumulator"]
 
@@ -61,7 +61,7 @@ class Engine:
     scope: Annotated[Scope, Meta(description="What has one of it: each cluster, or each core.")]
     classes: Annotated[
         tuple[Annotated[str, _CLASS], ...],
-        Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host."),
+        Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host, scalar."),
     ]
     reads: Annotated[tuple[str, ...], Meta(description="Names of the memories that it reads.")]
     writes: Annotated[tuple[str, ...], Meta(description="Names of the memories that it writes.")]
@@ -90,8 +90,18 @@ class Engine:
         Meta(description="Of a vector engine, by dtype of the result: elements a cycle."),
     ] = None
     special: Annotated[
-        int, Meta(description="Of a vector engine: the factor by which special functions (exp, division) are slower.")
+        int,
+        Meta(
+            description="Of a vector or scalar engine: the factor by which special functions (such as exp) are slower."
+        ),
     ] = 1
+    operations_per_cycle: Annotated[
+        float | None,
+        Meta(
+            description="Of a scalar engine: operations a cycle (loads, stores, arithmetic, comparisons, and two for "
+            "each iteration of a loop)."
+        ),
+    ] = None
     bytes_per_cycle: Annotated[int, Meta(description="Of an engine that moves data: bytes a cycle, at most.")] = 0
     queue_depth: Annotated[int, Meta(description="Without effect: queues have as much room as they need.")] = 0
 
@@ -118,7 +128,8 @@ class Link:
 class Way:
     """What the compiler has one engine do: class ``kind``, from all memories of ``reads`` to all of ``writes``.
 
-    ``scope``: of the engine. ``by_several_cores``: only where a cluster has several.
+    ``scope``: of the engine. ``by_several_cores``: only where a cluster has several. ``optional``: a machine may do
+    without.
     """
 
     kind: str
@@ -126,6 +137,7 @@ class Way:
     writes: tuple[Role, ...]
     scope: Scope
     by_several_cores: bool = False
+    optional: bool = False
 
     def fits(self, engine: Engine, memories: Mapping[Role, str]) -> bool:
         """Whether an engine can go this way; ``memories``: their names by role."""
@@ -149,6 +161,7 @@ WAYS = (
     Way("dma", ("main",), ("shared",), "cluster"),
     Way("dma", ("shared",), ("main",), "cluster"),
     Way("host", ("main",), ("main",), "cluster"),
+    Way("scalar", ("main",), ("main",), "cluster", optional=True),
 )
 """All that the compiler uses a machine for: each way is the business of the first engine that fits."""
 
@@ -199,6 +212,11 @@ class Machine:
     def engine_for(self, kind: str) -> Engine:
         """The engine that runs instructions of class ``kind``: matrix, vector, host or, the first of several, dma."""
         return self._engines[kind]
+
+    @property
+    def scalar(self) -> Engine | None:
+        """The scalar engine of a cluster, if it has one."""
+        return self._engines.get("scalar")
 
     def mover(self, kind: str, source: str, target: str) -> Engine:
         """The engine that moves data (``kind``: copy, broadcast, dma) from one memory to another, by their names."""

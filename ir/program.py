@@ -10,12 +10,15 @@ import hashlib
 import struct
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 from .codec import from_json, to_json
 from .errors import UsageError
+from .graph import DTYPES
 from .isa.assembly import print_instruction
 from .isa.encoding import TABLE_SHA256, decode_stream, encode_stream
 from .isa.table import Instruction
+from .isa.timing import KernelWork
 
 MAGIC = b"\x7fGIRIH\r\n"
 VERSION = 1
@@ -76,13 +79,27 @@ class ProgramPort:
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A kernel for the host: its TIR as TVM's JSON, why no engine runs it, and its tensors in main memory."""
+    """A kernel for the host or a scalar engine: its TIR as TVM's JSON, and its tensors in main memory.
+
+    ``reason`` says why no other engine runs it; for ``operations`` and ``special`` see :class:`~.graph.Host`.
+    """
 
     name: str
     tir: str
     reason: str
     inputs: tuple[Placed, ...]
     outputs: tuple[Placed, ...]
+    operations: int = 0
+    special: int = 0
+
+    @property
+    def work(self) -> KernelWork:
+        """What it reads, writes and computes."""
+        read, written = (
+            sum(DTYPES[p.dtype] * prod(p.shape) for p in {p.tensor: p for p in placed}.values())
+            for placed in (self.inputs, self.outputs)
+        )
+        return KernelWork(read, written, self.operations, self.special)
 
 
 @dataclass(frozen=True)
@@ -147,7 +164,7 @@ class Program:
     def __str__(self) -> str:
         head = (
             f"program for {self.machine}: {self.instructions:,} instructions in {len(self.queues)} queues, "
-            f"{len(self.ops)} operators, {len(self.kernels)} host kernels, {self.replicas} replicas"
+            f"{len(self.ops)} operators, {len(self.kernels)} kernels, {self.replicas} replicas"
         )
         rows = [f"  {i:3} {q!s:8} {len(s):>8,}" for i, (q, s) in enumerate(zip(self.queues, self.streams, strict=True))]
         return "\n".join([head, *rows])

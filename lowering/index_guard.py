@@ -104,7 +104,7 @@ def _checks(expr: Expr, condition: Expr | None, computed: list[Any]) -> Iterator
         yield from _index_checks(expr.source, expr.indices, condition, computed)
     elif isinstance(expr, tirx.Select):
         yield from _choice(expr.condition, expr.true_value, expr.false_value, condition, computed)
-    elif getattr(getattr(expr, "op", None), "name", "") == "tirx.if_then_else":
+    elif getattr(getattr(expr, "op", None), "name", "").endswith(".if_then_else"):
         test, a, b = expr.args
         yield from _choice(test, a, b, condition, computed)
     else:

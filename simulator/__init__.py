@@ -10,9 +10,8 @@ import numpy as np
 
 from ..ir.codec import sha256
 from ..ir.errors import UsageError
-from ..ir.graph import DTYPES
 from ..ir.machine import Machine
-from ..ir.program import HostKernel, Program
+from ..ir.program import Program
 from ..ir.trace import Summary, Trace, npu_share
 from .execution.execute import Execution, RunHost
 from .execution.host_memory import check_host_memory
@@ -52,17 +51,17 @@ def simulate(
 ) -> Trace:
     """Run a program in time and, with ``data``, on real numbers.
 
-    ``constants`` by tensor and ``inputs`` by port name; inputs hold the whole batch. ``host`` runs host kernels,
-    once for each replica. Without ``data`` neither is used, and there are no outputs. Without ``data`` or without
-    ``sanitize`` neither races nor reads of memory that nothing wrote are looked for: that takes time. Whatever a
-    program does wrong is in the trace's violations; :class:`UsageError` is for arguments that do not fit one another,
-    and for a run on data that needs more memory than the host has.
+    ``constants`` by tensor and ``inputs`` by port name; inputs hold the whole batch. ``host`` runs the kernels of the
+    host and of scalar engines, once for each replica. Without ``data`` neither is used, and there are no outputs.
+    Without ``data`` or without ``sanitize`` neither races nor reads of memory that nothing wrote are looked for: that
+    takes time. Whatever a program does wrong is in the trace's violations; :class:`UsageError` is for arguments that do
+    not fit one another, and for a run on data that needs more memory than the host has.
     """
     _check(program, machine)
     if data:
         check_inputs(program, inputs)
     violations = Violations(program)
-    prepared = Prepared(program, machine, tuple(_moved(kernel) for kernel in program.kernels), violations)
+    prepared = Prepared(program, machine, tuple(kernel.work for kernel in program.kernels), violations)
     if data:
         check_host_memory(program, machine, prepared, sanitize=sanitize)
     timeline = Clock(prepared.tasks, prepared.banks, [link.bytes_per_cycle for link in machine.links]).run()
@@ -116,9 +115,3 @@ def _check(program: Program, machine: Machine) -> None:
         cores = range(machine.cores) if engine and engine.scope == "core" else (None,)
         if engine is None or queue.core not in cores:
             raise UsageError(f"the program has a queue for {queue}, which {machine.name} has not")
-
-
-def _moved(kernel: HostKernel) -> int:
-    """Bytes that a host kernel reads and writes."""
-    placed = (*kernel.inputs, *kernel.outputs)
-    return sum(DTYPES[p.dtype] * int(np.prod(p.shape, dtype=np.int64)) for p in placed)

@@ -182,7 +182,7 @@ class Races:
             return
         instruction = self._program.streams[queue][index]
         template = self._prepared.templates[queue][index]
-        if template.row.kind == "host":
+        if template.row.latency == "kernel":
             kernel = self._program.kernels[int(instruction.values[0])]
             yield from (self._dense(placed, False) for placed in kernel.inputs)
             yield from (self._dense(placed, True) for placed in kernel.outputs)

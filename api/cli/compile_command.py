@@ -177,7 +177,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "segments": len(plan.segments),
         "steps": len(plan.steps),
         "operators": len(graph.ops),
-        "host_operators": sum(1 for op in graph.ops if op.host),
+        "host_operators": sum(1 for op in program.ops if op.host),
         "instructions": program.instructions,
         "clusters_used": graph.replicas,
         "nan_weights": nan_counts(graph.data),
@@ -201,7 +201,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
     gain = gained(plan, compiled.log)
     ratio = plan.cycles / plan.lower_bound_cycles if plan.lower_bound_cycles else 0.0
     stages = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items() if name != "total")
-    hosts = sum(1 for op in compiled.graph.ops if op.host)
+    hosts = sum(1 for op in compiled.program.ops if op.host)
     kept = " (from the cache)" if compiled.cached.get("plan") else ""
     lines = [
         *(

@@ -145,7 +145,7 @@ def _show_tir(
     with loaded(plugins):
         entries = operator_tir(package.graph, package.plan, package.machine, names)
     if not entries:
-        raise UsageError(f"{', '.join(names)}: the host runs it, and no engine")
+        raise UsageError(f"{', '.join(names)}: the host or scalar engine runs it, without tiles")
     text = "\n".join(
         f"== {entry.op}: {title} ==\n{part}"
         for entry in entries

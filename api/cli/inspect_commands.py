@@ -248,7 +248,7 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
 @PLUGINS
 @JSON_OPTION
 def ops_command(coverage: bool, plugins: tuple[Path, ...], as_json: bool) -> None:
-    """List the ONNX operators that can be compiled, and those of plugins.
+    """List the ONNX operators that can be compiled, those that ship with Girih, and those of plugins.
 
     \b
     Examples:
@@ -263,6 +263,7 @@ def ops_command(coverage: bool, plugins: tuple[Path, ...], as_json: bool) -> Non
         from .operators import operators
 
         rows, custom = operators(), custom_operators.operators()
+        shipped = custom_operators.shipped_operators()
     supported = [row for row in rows if row.how]
     shown = rows if coverage else supported
     data = {
@@ -271,7 +272,9 @@ def ops_command(coverage: bool, plugins: tuple[Path, ...], as_json: bool) -> Non
         "operators": {row.name: {"since": row.since, "how": row.how, "reason": row.reason} for row in shown},
         "custom": {o.key: {"height": o.height, "template": o.template is not None, "file": o.file, "line": o.line}
                    for o in custom},
+        "shipped": [o.key for o in shipped],
     }  # fmt: skip
-    words = ((o.key, o.height, "with a template, " * (o.template is not None) + o.place) for o in custom)
+    words = [(o.key, o.height, "for a scalar engine, ships with Girih") for o in shipped]
+    words += [(o.key, o.height, "with a template, " * (o.template is not None) + o.place) for o in custom]
     lines = table([*((row.name, f"since {row.since}", str(row)) for row in shown), *words])
     emit(as_json, data, f"{lines}\n{len(supported)} of {len(rows)} ONNX operators are supported")

@@ -14,10 +14,10 @@ from ...frontend.relax.convert import importable
 class Operator:
     """An operator of ONNX's default domain, in its newest version ``since``. ``how`` is empty if it is unsupported.
 
-    imported: becomes loop nests, or a kernel for the host where they are beyond the engines. folded: rewritten or
-    computed while importing. decomposed: replaced by the operators that ONNX defines it with. Operators that give a
-    result its shape need constants there, as shapes are static. ``reason`` says why one is unsupported, where that is
-    not for want of an importer.
+    imported: becomes loop nests, or a kernel for the host or a scalar engine where they are beyond the others. folded:
+    rewritten or computed while importing. decomposed: replaced by the operators that ONNX defines it with. Operators
+    that give a result its shape need constants there, as shapes are static. ``reason`` says why one is unsupported,
+    where that is not for want of an importer.
     """
 
     name: str
@@ -30,7 +30,8 @@ class Operator:
 
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), "the shape of its result depends on data"),
+    **dict.fromkeys(("Compress", "NonZero", "Unique"), "the shape of its result depends on data"),
+    "NonMaxSuppression": "the shape of its result depends on data; girih.NonMaxSuppression has one of fixed size",
     **dict.fromkeys(RANDOM, "its result is random"),
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "LinearAttention"),
                     "ONNX cannot expand its definition"),

@@ -159,7 +159,7 @@ class _Account:
         """The cause of a wait of ``core`` that is attributed to an instruction."""
         queue, instruction = self.program.queues[node[0]], self.program.streams[node[0]][node[1]]
         row = instruction.row
-        if row.kind == "host":
+        if row.latency == "kernel":
             return "host"
         if row.kind in ("matrix", "vector"):
             return "engine" if core is not None and queue.core == core else "cores"

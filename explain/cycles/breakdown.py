@@ -42,7 +42,7 @@ CAUSES = {
     "spill": "results are stored in main memory",
     "engine": "an engine of the same core computes, or its result is not yet visible",
     "cores": "other cores compute, and this one has nothing to do",
-    "host": "the host computes",
+    "host": "the host or the scalar engine computes",
 }
 """What an engine can wait for."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import itemgetter
 
-from ...ir.graph import Tensor
 from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction
 from ...ir.isa.timing import Cost, instruction_cost, matrix_fill, matrix_shape, vector_shape
 from ...ir.machine import Engine, Machine
@@ -22,7 +21,7 @@ _WITHOUT_ADDRESSES = {
 class InstructionCost:
     """``cost`` as the machine says; ``peak``, ``fill`` of the array and ``issue`` of it in cycles of the engine.
 
-    Starting a kernel of the host is part of its peak, as it is for the lower bound.
+    Starting a kernel of the host or the scalar engine is part of its peak, as it is for the lower bound.
     """
 
     cost: Cost
@@ -39,9 +38,7 @@ class InstructionCosts:
 
     def __init__(self, program: Program, machine: Machine) -> None:
         self._machine = machine
-        self._kernel_bytes = [
-            sum(Tensor(p.tensor, p.shape, p.dtype).bytes for p in (*k.inputs, *k.outputs)) for k in program.kernels
-        ]
+        self._kernels = [kernel.work for kernel in program.kernels]
         self._known: dict[tuple[object, ...], InstructionCost] = {}
 
     def cost(self, engine: Engine, instruction: Instruction) -> InstructionCost:
@@ -51,8 +48,8 @@ class InstructionCosts:
         key = engine.name, instruction.mnemonic, _WITHOUT_ADDRESSES[instruction.mnemonic](instruction.values)
         known = self._known.get(key)
         if known is None:
-            cost = instruction_cost(self._machine, engine, instruction, self._kernel_bytes)
-            issue = 0 if instruction.row.kind == "host" else cost.issue
+            cost = instruction_cost(self._machine, engine, instruction, self._kernels)
+            issue = 0 if instruction.row.latency == "kernel" else cost.issue
             fill = matrix_fill(engine, *matrix_shape(instruction)) if instruction.row.kind == "matrix" else 0
             peak = _peak(self._machine, engine, instruction, cost, fill)
             known = self._known[key] = InstructionCost(cost, peak, fill, issue)
@@ -72,7 +69,7 @@ def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost
         lanes = (engine.lanes or {})[DTYPE_NAMES[int(instruction.values[row.position[f"{operand}.dtype"]])]]
         full = -(-along // lanes) * lanes
         return cost.body * along / full if full else 0.0
-    if row.kind == "host":
+    if row.latency == "kernel":
         return float(cost.busy)
     if not cost.payload:
         return 0.0

@@ -17,7 +17,7 @@ _WAITS = {
     "spill": "waits until results of {op} are in {main}",
     "engine": "waits until {engine} is done with {op}",
     "cores": "waits until {cores} are done with {op}",
-    "host": "waits until the host is done with {op}",
+    "host": "waits until the host or the scalar engine is done with {op}",
 }
 _BUSY = {
     "extra": "computes or moves what the lower bound does not count",

@@ -110,5 +110,5 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
             if cluster
             else "other cores have more to do: a split into equal parts, or a batch that is a multiple of the cores"
         ),
-        "host": "the host computes: an operator that the engines can run avoids the detour",
+        "host": "the host or scalar engine computes: an operator that the engines can run avoids the detour",
     }[cause]

@@ -10,6 +10,7 @@ from ...ir.box import shape_of, volume
 from ...ir.graph import Graph, Op
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Tile
 from ...ir.semantics.cell import Cells
+from ...ir.semantics.kernel_engine import kernel_engine
 from ..compilation import Compilation
 from ..cycles.breakdown import WaitReason
 from ..cycles.losses import losses
@@ -77,7 +78,8 @@ class LoadRow:
 class OperatorDetails:
     """All about one operator. ``segment`` is its segment, of which ``steps`` are the instances that run.
 
-    ``tile`` is ``None`` for an operator of the host, which runs there for the reason ``host``. ``cell``: shape of what
+    ``tile`` is ``None`` for an operator that no engine of tiles runs, for the reason ``host``, but ``kernel_engine``:
+    ``host`` or ``scalar``. ``cell``: shape of what
     one core computes of the result in one instance, halos included. ``weight_stream``: what brings tiles of weights.
     ``predicted`` are the cycles of all its slots, ``cycles`` those of the run that the cycle breakdown of ``resource``,
     the resource with the most work, counts for it; ``work`` of them is what the lower bound counts. ``losses`` are the
@@ -88,6 +90,7 @@ class OperatorDetails:
     name: str
     origin: tuple[str, ...]
     host: str
+    kernel_engine: str
     segment: int
     position: int
     steps: int
@@ -142,6 +145,7 @@ def operator_details(compilation: Compilation, name: str, alternatives: Alternat
         name=name,
         origin=op.origin,
         host=op.host.reason if op.host else "",
+        kernel_engine=kernel_engine(graph, op, compilation.machine)[0] if op.host else "",
         segment=index,
         position=segment.ops.index(name),
         steps=sum(1 for step in plan.steps if step.segment == index),
@@ -189,7 +193,7 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
     graph, plan, machine = compilation.graph, compilation.plan, compilation.machine
     segment = plan.segments[index]
     if op.host:
-        return (machine.role("main").name,), "the host's"
+        return (machine.role("main").name,), "the kernel's"
     shared = [b for b in plan.shared if b.tensor == name]
     local = [b for b in plan.local if b.segment == index and b.name == name and b.use != "scratch"]
     places = {b.memory for b in local}

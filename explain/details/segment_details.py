@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ...ir.plan import Split
+from ...ir.semantics.kernel_engine import kernel_engine
 from ..compilation import Compilation
 from ..cycles.losses import losses
 from ..memory_use import peak_of
@@ -88,7 +89,8 @@ def segment_details(compilation: Compilation, index: int) -> SegmentDetails:
     operators: list[SegmentOperatorRow] = []
     for op in segment.ops:
         row, tile = by_op[op], segment.tile.get(op)
-        engine = "host" if graph.op[op].host else tile.engine if tile else ""
+        own = graph.op[op]
+        engine = kernel_engine(graph, own, machine)[0] if own.host else tile.engine if tile else ""
         operators.append(
             SegmentOperatorRow(op, engine, cycles.get((index, op), 0), row.cycles, row.lost, losses(row, machine))
         )

@@ -106,7 +106,7 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
             for core in _owners(machine, execution, operand) if operand.low < operand.high else ():
                 access = base + operand.low, base + operand.high, execution.begin, execution.end, operand.writes
                 accesses[memory.name, core].append(access)
-        if instruction.row.kind == "host":
+        if instruction.row.latency == "kernel":
             kernel = program.kernels[int(instruction.values[0])]
             main += [(*_span(placed), execution.begin, execution.end, False) for placed in kernel.inputs]
             main += [(*_span(placed), execution.begin, execution.end, True) for placed in kernel.outputs]

@@ -25,9 +25,10 @@ class IdleRow:
 
 
 def idle_rows(breakdown: CycleBreakdown, machine: Machine) -> tuple[IdleRow, ...]:
-    """One row for each engine and link that the breakdown knows."""
+    """One row for each engine and link that the breakdown knows, but hosts and scalar engines without any kernel."""
+    kernels = {e.name for e in machine.engines if {"host", "scalar"} & {*e.classes}}
     rows: list[IdleRow] = []
-    for row in breakdown.totals:
+    for row in (row for row in breakdown.totals if row.busy or row.resource not in kernels):
         busy = row.busy / row.cycles if row.cycles else 0.0
         rows.append(IdleRow(row.resource, row.units, busy, 1.0 - busy if row.cycles else 0.0, waits(row, machine)))
     return tuple(rows)

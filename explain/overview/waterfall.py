@@ -121,9 +121,9 @@ def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]
     rounding = f"instructions end in {part} that are not full"
     if matrix:
         rounding = "rows and columns of the array are not full, or it is filled again"
-    others = f"{name} waits for other cores, which have more to do, or for the host"
+    others = f"{name} waits for other cores, which have more to do, or for the host or scalar engine"
     if of_the_cluster(name, machine):
-        others = f"{name} has nothing to do while the cores or the host compute"
+        others = f"{name} idles while the cores, the host or scalar engine compute"
     return {
         "shared_work": ("work to share", f"work of {name} that the bound lets another engine do meanwhile"),
         "extra": (

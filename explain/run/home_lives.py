@@ -46,10 +46,12 @@ def home_lives(graph: Graph, plan: Plan, program: Program, machine: Machine, col
         touch(tensor, cycles, cycles)
     starts, ends = columns.start.tolist(), columns.end.tolist()
     kinds = [c.instruction.row.kind for c in columns.classes]
-    for row in np.flatnonzero(np.isin(columns.class_of, [i for i, k in enumerate(kinds) if k in ("dma", "host")])):
+    for row in np.flatnonzero(
+        np.isin(columns.class_of, [i for i, k in enumerate(kinds) if k in ("dma", "host", "scalar")])
+    ):
         described = columns.classes[columns.class_of[row]]
         op = graph.op[program.ops[columns.op[row]].name]
-        if kinds[columns.class_of[row]] == "host":
+        if kinds[columns.class_of[row]] in ("host", "scalar"):
             for tensor in (*op.inputs, *op.outputs):
                 touch(tensor, starts[row], ends[row])
         elif columns.tensor[row] >= 0:

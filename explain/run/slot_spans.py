@@ -32,7 +32,7 @@ def predicted_spans(plan: Plan) -> SlotSpans:
 def simulated_spans(plan: Plan, program: Program, execution: Execution) -> SlotSpans:
     """From the start of the first to the end of the last instruction with which any core computed in a slot.
 
-    A slot of the host lasts as long as its kernel.
+    A slot of the host or the scalar engine lasts as long as its kernel.
     """
     columns, slots = execution.columns, execution.slots
     kind = np.array([c.instruction.row.kind for c in columns.classes] or [""])[columns.class_of]
@@ -45,7 +45,7 @@ def simulated_spans(plan: Plan, program: Program, execution: Execution) -> SlotS
     slot_of = {op: number for number, (_, op) in enumerate(plan.slots)}
     calls = [
         (slot_of[program.ops[columns.op[row]].name], int(columns.start[row]), int(columns.end[row]))
-        for row in np.flatnonzero(kind == "host")
+        for row in np.flatnonzero(np.isin(kind, ("host", "scalar")))
     ]
     return _spans([*zip(numbers.tolist(), start.tolist(), stop.tolist(), strict=True), *calls])
 

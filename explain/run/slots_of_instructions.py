@@ -12,7 +12,7 @@ ones. So only an operator that runs in several steps leaves a question:
 - *Loads of weights* (and others, should the bytes not add up) belong to the first slot of the operator that computes on
   the issuing core until after the load has ended, and to none before that of an earlier load of the queue. What is
   prefetched into a free version of a buffer before the slot before it ends counts for that one.
-- *DMA and the host* have no core and no slot here (-1).
+- *DMA, the host and the scalar engine* have no core and no slot here (-1).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SlotsOfInstructions:
         self._columns, self._accesses = columns, accesses
         self._ops = {op.name: n for n, op in enumerate(program.ops)}
         self.kind = np.array([c.instruction.row.kind for c in columns.classes] or [""])[columns.class_of]
-        """The kind of each row: matrix, vector, copy, broadcast, dma, host."""
+        """The kind of each row: matrix, vector, copy, broadcast, dma, host, scalar."""
         self.slot = np.full(len(columns.start), -1, np.int64)
         self.core = np.array([-1 if q.core is None else q.core for q in program.queues] or [-1])[columns.queue]
         """The core of each row's queue, or -1."""

@@ -12,7 +12,6 @@ Every error is a :class:`~girih.ir.errors.UsageError` with the file and line of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -23,16 +22,8 @@ from tvm import relax, s_tir, te, tirx
 from ...ir.custom_operators import CustomOperator, blaming
 from ...ir.errors import UsageError
 from ...ir.graph import DTYPES
+from ..library.library_input import LibraryInput
 from ..net.net import Info
-
-
-@dataclass(frozen=True, eq=False)
-class LibraryInput:
-    """What the function of a library operator knows of an input; ``value`` if it is a small constant."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    value: np.ndarray | None
 
 
 def emit_call(

@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, shape_inference
 
-from ...ir.custom_operators import CustomOperator, find_operator, operator_by_key
+from ...ir.custom_operators import CustomOperator, find_operator, operator_by_key, shipped_operators
 from ...ir.errors import UnsupportedError
+from ..library.shipped_operators import DOMAIN
 from .limits import refuse, refuse_flags
 
 SMALL = 4096
@@ -126,6 +127,9 @@ def inline(
     for node in nodes:
         if node.custom is not None:
             continue
+        if node.domain == DOMAIN:
+            known = ", ".join(o.name for o in shipped_operators())
+            raise UnsupportedError(f"node {node.name!r}: the domain {DOMAIN} has no {node.op_type}, but {known}")
         if node.domain and not (node.domain == "com.microsoft" and importable(node.op_type)):
             raise UnsupportedError(
                 f"node {node.name!r}: operator {node.domain}.{node.op_type} is of an unknown domain; "

@@ -25,6 +25,7 @@ from .transposed import phases_to_channels
 def rewrite(network: Network) -> None:
     """Apply all rewrites in place."""
     sums_to_additions(network)
+    sort_selections(network)
     pad_pools(network)
     fold_channel_scales(network)
     phases_to_channels(network)
@@ -47,6 +48,14 @@ def sums_to_additions(network: Network) -> None:
             nodes.append(replace(node, op_type="Add", inputs=(first, term), outputs=(result,)))
             first = result
     network.nodes = nodes
+
+
+def sort_selections(network: Network) -> None:
+    """``TopK<sorted = 0>`` may give its results in any order: they are sorted, as TVM and our kernels do it."""
+    network.nodes = [
+        replace(n, attributes=tuple(a for a in n.attributes if a.name != "sorted")) if n.op_type == "TopK" else n
+        for n in network.nodes
+    ]
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class _Group:
     """A step, or steps that become one host kernel under the name of the last one.
 
     ``reason`` says why it is computed on the host; it is ``None`` for a step that an engine can compute.
+    ``for_scalar``: a part of it is written for a scalar engine.
     """
 
     def __init__(self, step: NetStep, net: Net, reason: str | None) -> None:
@@ -78,6 +79,7 @@ class _Group:
         self._origins: list[tuple[str, ...]] = [step.origin]
         self.inputs: dict[str, None] = dict.fromkeys(step.inputs)
         self.reason = reason
+        self.for_scalar = step.host is not None and step.host.engine == "scalar"
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -113,6 +115,7 @@ class _Group:
         )
         self._parts = (first.parts, self.parts, between)
         self._origins = [*first._origins, *self._origins]
+        self.for_scalar = self.for_scalar or first.for_scalar
 
     def step(self) -> NetStep:
         """The group as one step: a host kernel, or the step itself if an engine can compute it."""
@@ -126,7 +129,7 @@ class _Group:
             infos = {name: self._tensors[name] for name in (*inputs, *step.outputs)}
             function = joined(_flat(self.parts), infos)
         origin = tuple(dict.fromkeys(name for origin in self._origins for name in origin))
-        host = as_host(function, self.reason)
+        host = as_host(function, self.reason, for_scalar=self.for_scalar)
         return NetStep(step.name, origin, step.unit, step.outputs, host=host, host_inputs=inputs)
 
 

@@ -32,7 +32,7 @@ from ..onnx.inline import Node, proto_of
 from ..onnx.load import ModelSource, load_model, read_file
 from ..onnx.lrn import expand_even_lrn
 from ..onnx.prepare import Network, prepare
-from ..onnx.rewrite import sums_to_additions
+from ..onnx.rewrite import sort_selections, sums_to_additions
 from ..relax.convert import importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
@@ -102,6 +102,7 @@ class Program:
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         sums_to_additions(network)
+        sort_selections(network)
         pad_pools(network)
         expand_even_lrn(network)
         self.inputs = network.inputs

@@ -34,6 +34,7 @@ from .casts import truncating_cast
 from .host_kernel import as_host
 from .nests import Context, lower_block
 from .resize import interpolated
+from .shipped_node import as_shipped
 from .template import Template, TemplateCall
 from .tir_numpy import run
 from .tir_records import Kernel, kind_of, read_kernel
@@ -91,6 +92,9 @@ class Converter:
         resized = interpolated(node, infos, small)
         if resized is not None:
             return resized
+        shipped = as_shipped(node, infos, small)
+        if shipped is not None:
+            node, infos, small, constant = shipped, infos[:1], small[:1], constant[:1]
         if node.custom is not None:
             if node.custom.template is not None:
                 small = [None for _ in small]  # The user schedules reads of constants as well.
@@ -304,7 +308,8 @@ class _Reader:
             if constant:
                 self.constant.update(outputs)
                 return  # The weights are constant: evaluated for each node by the importer.
-        host = as_host(func, reason)
+        for_scalar = operator is not None and operator.height == "library"
+        host = as_host(func, "it is written for a scalar engine" if for_scalar else reason, for_scalar=for_scalar)
         call.steps = [NetStep(hint, (), ("", 0), tuple(outputs), host=host, host_inputs=tuple(inputs))]
 
     def scheduled_step(

@@ -1,4 +1,4 @@
-"""The loops of a step as a TIR function that TVM can build for the host."""
+"""The loops of a step as a TIR function, a kernel for the host or a scalar engine."""
 
 # TVM's classes get their fields and conversions from C++, which type checkers cannot see.
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
@@ -19,6 +19,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.graph import Host
 from ...ir.isa.scalar_functions import is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
+from ..library.scalar_operations import UncountedError, scalar_operations
 from ..net.linear import Linear
 from ..net.net import Info, Loop, NetStep, Operand, Ref
 
@@ -83,11 +84,20 @@ def host_kernel(step: NetStep, infos: Mapping[str, Info]) -> tirx.PrimFunc:
     return _function(nests, parameters, [buffers[n] for n in step.temps])
 
 
-def as_host(function: tirx.PrimFunc, reason: str) -> Host:
-    """The function as the graph holds it; ``reason`` says why no engine runs it."""
+def as_host(function: tirx.PrimFunc, reason: str, *, for_scalar: bool = False) -> Host:
+    """The function as the graph holds it; ``reason`` says why no engine of tiles runs it.
+
+    ``for_scalar``: it is written for a scalar engine, and runs on the host only where the machine has none, or where
+    its operations cannot be counted.
+    """
     module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     # TVM's strings are of a class of their own, which no JSON encoder takes.
-    return Host(str(tvm.ir.save_json(module)), reason)
+    text = str(tvm.ir.save_json(module))
+    try:
+        operations = scalar_operations(function)
+    except UncountedError as error:
+        return Host(text, f"{reason}; {error}" if for_scalar else reason)
+    return Host(text, reason, "scalar" if for_scalar else "host", operations.total, operations.special)
 
 
 def can_join(function: tirx.PrimFunc) -> bool:

@@ -24,6 +24,7 @@ from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 
 from ...ir.graph import Host
+from ..library.scalar_operations import AT_MOST
 from .tir_records import dtype_of, kind_of, variables
 
 
@@ -74,7 +75,8 @@ def _nests(body: Any) -> list[_Nest]:
     while isinstance(body, s_tir.SBlockRealize) and not list(body.block.iter_vars):
         body = body.block.body
     nests: list[_Nest] = []
-    for statement in list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
+    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    for statement in (s for s in statements if not isinstance(s, tirx.AllocBuffer)):
         nests.append(_Nest())
         _collect(statement, nests[-1])
     return nests
@@ -102,6 +104,16 @@ def _collect(statement: Any, nest: _Nest) -> None:
         nest.values.append(statement.value)
     elif isinstance(statement, tirx.BufferStore):
         nest.stores.append(statement)
+    elif isinstance(statement, tirx.IfThenElse):
+        nest.values.append(statement.condition)
+        for part in (statement.then_case, statement.else_case):
+            if part is not None:
+                _collect(part, nest)
+    elif isinstance(statement, tirx.While):
+        nest.values.append(statement.condition)
+        _collect(statement.body, nest)
+    elif isinstance(statement, tirx.AttrStmt) and statement.attr_key == AT_MOST:
+        _collect(statement.body, nest)
     else:
         raise _Unproven
 

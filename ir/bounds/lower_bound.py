@@ -10,7 +10,8 @@ For each resource, cycles = unavoidable work / peak rate, as if it never waited:
   written to a private buffer (it can be fused with a sum);
 - the links of the main memory: every element of a constant, input or output that is accessed, once;
 - the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
-- the host: its kernels and the bytes that they move.
+- the host, and the scalar engine of a machine that has one: their kernels, and the bytes that they move or the
+  operations that they compute.
 
 What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
 :mod:`.demanded_elements` says what is left.
@@ -40,6 +41,7 @@ from math import ceil, inf
 from ..graph import DTYPES, Graph, Op, Stage
 from ..isa.scalar_functions import ELEMENTS
 from ..machine import Engine, Machine
+from ..semantics.kernel_engine import kernel_engine
 from .array_blocks import least_blocks, least_fills
 from .demanded_elements import InBoundsPoints, Points, demanded_points
 from .engine_split import Contraction, least_split
@@ -131,7 +133,7 @@ def bounding(works: tuple[ResourceWork, ...]) -> ResourceWork:
 
 
 def unavoidable(graph: Graph, machine: Machine) -> tuple[ResourceWork, ...]:
-    """The work of each resource: the matrix engines, the vector engines, the host, and the links that data crosses."""
+    """The work of each resource: all engines that compute, the host, and the links that data crosses."""
     return _works(graph, machine, demanded_points(graph))
 
 
@@ -139,7 +141,7 @@ def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[ResourceWork
     return (
         _matrix(graph, machine, points),
         _vector(graph, machine, points),
-        _host(graph, machine),
+        *_kernels(graph, machine),
         *_links(graph, machine, points),
     )
 
@@ -229,13 +231,23 @@ def _slowdown(stage: Stage, engine: Engine) -> int:
     return engine.special if special else 1
 
 
-def _host(graph: Graph, machine: Machine) -> ResourceWork:
-    kernels = [op for op in graph.ops if op.host is not None]
-    engine = machine.engine_for("host")
-    moved = {op.name: sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs)) for op in kernels}
-    cycles = {name: engine.issue + count / engine.bytes_per_cycle for name, count in moved.items()}
-    reason = f"{len(kernels)} host kernels that move {sum(moved.values()):,} bytes"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
+def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
+    """The host, and the scalar engine of a machine that has one, each with the kernels that run there."""
+    on = {op.name: kernel_engine(graph, op, machine)[0] for op in graph.ops if op.host is not None}
+    kernels = {op.name: op.host for op in graph.ops if op.host is not None}
+    moved = {n: sum(graph.tensor[t].bytes for t in {*graph.op[n].inputs, *graph.op[n].outputs}) for n in on}
+    host = machine.engine_for("host")
+    cycles = {n: host.issue + moved[n] / host.bytes_per_cycle for n in on if on[n] == "host"}
+    reason = f"{len(cycles)} host kernels that move {sum(moved[n] for n in cycles):,} bytes"
+    yield ResourceWork(host.name, sum(cycles.values()), reason, cycles)
+    scalar = machine.scalar
+    if scalar is not None:
+        slow = scalar.special - 1
+        operations = {n: k.operations + k.special * slow for n, k in kernels.items() if on[n] == "scalar"}
+        rate = scalar.operations_per_cycle or 1.0
+        times = {n: scalar.issue + max(o / rate, moved[n] / scalar.bytes_per_cycle) for n, o in operations.items()}
+        reason = f"{len(operations)} kernels with {sum(operations.values()):,} operations, as many as there can be"
+        yield ResourceWork(scalar.name, sum(times.values()), reason, times)
 
 
 def _links(graph: Graph, machine: Machine, points: Needed) -> list[ResourceWork]:

@@ -15,7 +15,7 @@ from ..machine import WAYS, Engine, Link, Machine, Memory, Role
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
 
-CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host")
+CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host", "scalar")
 ROLES = ("main", "shared", "local", "weights", "accumulator")
 LARGEST = 2**40 - 1
 """Capacities are at most this, because instructions hold addresses in 40 bits."""
@@ -30,11 +30,15 @@ _RANGES: dict[str, tuple[float, float]] = {
     "engines.issue": (0, _LONGEST), "engines.latency": (0, _LONGEST), "engines.rows": (0, _MOST),
     "engines.columns": (0, _MOST), "engines.rate": (1 / 1024, _MOST), "engines.lanes": (1, _MOST),
     "engines.special": (1, 2**12), "engines.bytes_per_cycle": (0, _MOST), "engines.queue_depth": (0, _MOST),
-    "engines.fill": (0, _MOST),
+    "engines.fill": (0, _MOST), "engines.operations_per_cycle": (1 / 1024, _MOST),
     "links.bytes_per_cycle": (1 / 1024, _MOST), "links.latency": (0, _LONGEST), "links.burst": (1, _MOST),
 }  # fmt: skip
 """By table and key, the least and the largest number. A broadcast names its cores in 64 bits."""
-_NEEDS = {"matrix": ("rows", "columns", "rate"), "vector": ("lanes",)}
+_NEEDS = {
+    "matrix": ("rows", "columns", "rate"),
+    "vector": ("lanes",),
+    "scalar": ("operations_per_cycle", "bytes_per_cycle"),
+}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,31}")
 
 
@@ -177,9 +181,10 @@ def _ways(machine: Machine) -> Iterator[Finding]:
     if not set(ROLES) <= {m.role for m in machine.memories}:
         return
     for way in WAYS:
-        if way in machine.ways or (way.by_several_cores and machine.cores == 1):
-            continue
         runs = [i for i, e in enumerate(machine.engines) if way.kind in e.classes]
+        unneeded = (way.by_several_cores and machine.cores == 1) or (way.optional and not runs)
+        if way in machine.ways or unneeded:
+            continue
         reads, writes = (_named(machine, roles) for roles in (way.reads, way.writes))
         where = f"engines[{runs[0]}]" if runs else "engines"
         message = f'no engine of class {way.kind!r} with scope "{way.scope}" that reads {reads} and writes {writes}'

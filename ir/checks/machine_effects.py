@@ -11,11 +11,11 @@ from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
     "rows": ("matrix",), "columns": ("matrix",), "rate": ("matrix",), "fill": ("matrix",),
-    "lanes": ("vector",), "special": ("vector",),
-    "bytes_per_cycle": ("copy", "broadcast", "dma", "host"), "queue_depth": (),
+    "lanes": ("vector",), "special": ("vector", "scalar"), "operations_per_cycle": ("scalar",),
+    "bytes_per_cycle": ("copy", "broadcast", "dma", "host", "scalar"), "queue_depth": (),
 }  # fmt: skip
 """The instruction classes whose times follow from a key of an engine; what is not here concerns all of them."""
-_TRANSFERS = ("copy", "broadcast", "dma")
+_TRANSFERS = ("copy", "broadcast", "dma", "scalar")
 
 
 def without_effect(machine: Machine) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ _KINDS = {
     "dma": ("DMA", "On an engine that moves data between the memories of a cluster."),
     "sync": ("Synchronisation", "In every queue; they hold no engine and take no time of their own."),
     "host": ("Host", "On the host."),
+    "scalar": ("Scalar", "On the scalar engine of a cluster."),
 }
 
 _SUFFIX = {"unsigned": "", "signed": "s", "float": "f"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-Kind = Literal["vector", "matrix", "copy", "broadcast", "dma", "sync", "host"]
+Kind = Literal["vector", "matrix", "copy", "broadcast", "dma", "sync", "host", "scalar"]
 Number = Literal["unsigned", "signed", "float"]
 AccessMode = Literal["r", "w", "rw"]
-Rule = Literal["vector", "reduction", "window", "matrix", "copy", "fill", "gather", "sync", "host"]
+Rule = Literal["vector", "reduction", "window", "matrix", "copy", "fill", "gather", "sync", "kernel"]
 """The rules of time in :mod:`girih.ir.isa.timing` that give the cycles of an instruction."""
 
 

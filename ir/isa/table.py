@@ -253,7 +253,11 @@ def _control_rows() -> Iterator[_Draft]:
         "The queue stalls until `queues` queues, itself among them, have come to `barrier` for the n-th time and have "
         "retired everything before it.",
     )  # fmt: skip
-    yield _Draft("hcall", "host", "call", (Field("kernel", 16),), (), "host", "The host runs kernel number `kernel`.")
+    yield _Draft("hcall", "host", "call", (Field("kernel", 16),), (), "kernel", "The host runs kernel number `kernel`.")
+    yield _Draft(
+        "scall", "scalar", "call", (Field("kernel", 16),), (), "kernel",
+        "The scalar engine runs kernel number `kernel`.",
+    )  # fmt: skip
 
 
 def _table() -> dict[str, Row]:

@@ -22,9 +22,10 @@ from .table import DTYPE_NAMES, Instruction, field
 class Cost:
     """What one instruction takes of the machine.
 
-    ``payload``: bytes moved by a copy or a host kernel, 0 for arithmetic. ``links``: for each link (index in the
+    ``payload``: bytes moved by a copy or a kernel, 0 for arithmetic. ``links``: for each link (index in the
     machine's) the bytes that cross it, whole bursts. ``traffic``: for each operand, in the row's order, the bytes
-    that its memory serves during the body.
+    that its memory serves during the body. ``computing``: cycles of the body that a kernel computes at least, however
+    fast its data comes.
     """
 
     issue: int
@@ -33,10 +34,28 @@ class Cost:
     payload: int = 0
     links: tuple[tuple[int, int], ...] = ()
     traffic: tuple[int, ...] = ()
+    computing: int = 0
 
     @property
     def busy(self) -> int:
         return self.issue + self.body
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What a kernel of the host or of a scalar engine does: bytes that it reads and writes, and its operations.
+
+    ``operations`` are those of a scalar engine in the worst case, ``special`` of them special functions; 0: unknown.
+    """
+
+    read: int
+    written: int
+    operations: int = 0
+    special: int = 0
+
+    @property
+    def moved(self) -> int:
+        return self.read + self.written
 
 
 def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool = False) -> int:
@@ -136,9 +155,9 @@ def copy_body(machine: Machine, engine: Engine, payload: int, links: Sequence[tu
 
 
 def instruction_cost(
-    machine: Machine, engine: Engine, instruction: Instruction, kernel_bytes: Sequence[int] = ()
+    machine: Machine, engine: Engine, instruction: Instruction, kernels: Sequence[KernelWork] = ()
 ) -> Cost:
-    """The cost of an instruction on an engine that runs its class; ``kernel_bytes`` are moved by each host kernel.
+    """The cost of an instruction on an engine that runs its class; ``kernels``: the work of each kernel.
 
     Raises :class:`UnsupportedError` where the engine has no rate for the dtype.
     """
@@ -146,9 +165,8 @@ def instruction_cost(
     rule = row.latency
     if rule == "sync":
         return Cost(0, 0, 0)
-    if rule == "host":
-        moved = kernel_bytes[int(field(instruction, "kernel"))]
-        return Cost(engine.issue, -(-moved // engine.bytes_per_cycle), engine.latency, moved)
+    if rule == "kernel":
+        return kernel_cost(machine, engine, row.kind, kernels[int(field(instruction, "kernel"))])
     operands = footprint(instruction)
     if rule == "copy":
         return _copy_cost(machine, engine, [_runs(o) for o in operands], operands)
@@ -166,6 +184,29 @@ def instruction_cost(
         for o, spec in zip(operands, row.operands, strict=True)
     )
     return Cost(engine.issue, vector_body(engine, shape, dtype, row.special), engine.latency, traffic=traffic)
+
+
+def kernel_cost(machine: Machine, engine: Engine, kind: str, work: KernelWork) -> Cost:
+    """The cost of a kernel on the host or a scalar engine (``kind``).
+
+    The host takes the time that its data takes; what it computes meanwhile is not counted. A scalar engine shares the
+    links of the main memory with all other transfers, reads and writes each byte of its operands once, as if its own
+    memory held the rest, and takes the longer of that and of its operations.
+    """
+    if kind == "host":
+        return Cost(engine.issue, -(-work.moved // engine.bytes_per_cycle), engine.latency, work.moved)
+    main = machine.role("main").name
+    links: list[tuple[int, int]] = []
+    for number, link in enumerate(machine.links):
+        pieces = {"read": (work.read,), "write": (work.written,), "both": (work.read, work.written)}[link.direction]
+        crossed = sum(burst_bytes(link, 1, piece) for piece in pieces if piece)
+        if link.memory == main and crossed:
+            links.append((number, crossed))
+    assert engine.operations_per_cycle is not None
+    computing = ceil((work.operations + work.special * (engine.special - 1)) / engine.operations_per_cycle)
+    latency = engine.latency + sum(machine.links[i].latency for i, _ in links)
+    body = max(computing, copy_body(machine, engine, work.moved, links))
+    return Cost(engine.issue, body, latency, work.moved, tuple(links), computing=computing)
 
 
 def _runs(at: Strided) -> tuple[int, int]:

@@ -41,9 +41,9 @@ class QueueTable:
         engine = self.machine.mover(kind, source, target)
         return self._numbers[(engine.name, core if engine.scope == "core" else None)]
 
-    @cached_property
-    def host(self) -> int:
-        return self._numbers[(self.machine.engine_for("host").name, None)]
+    def kernel(self, kind: str) -> int:
+        """The queue of the engine that runs kernels: of the host, or the scalar engine of a cluster."""
+        return self._numbers[(self.machine.engine_for(kind).name, None)]
 
 
 def box_offset(box: Box, outer: Box, strides: tuple[int, ...]) -> int:

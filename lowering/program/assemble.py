@@ -1,4 +1,4 @@
-"""A program from a plan: streams, ports, placed constants, host kernels."""
+"""A program from a plan: streams, ports, placed constants, kernels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from ...ir.graph import Graph, Op, Port
 from ...ir.machine import Machine
 from ...ir.plan import Plan
 from ...ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
+from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.region import op_boxes, work
 from ..kernel_store import KernelStore
 from .plan_walk import Walker
 
 
 def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None) -> Program:
-    """ByteAccess the plan and put the program together."""
+    """Walk the plan and put the program together."""
     walker = Walker(graph, plan, machine, store)
     walker.walk()
     build = walker.build
@@ -37,7 +38,7 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
         replicas=graph.replicas,
         queues=build.queues.all,
         streams=tuple(tuple(s) for s in build.streams.streams),
-        ops=tuple(_op(graph, op) for op in graph.ops),
+        ops=tuple(_op(graph, op, machine) for op in graph.ops),
         constants=tuple(placed(c.tensor) for c in graph.constants if c.tensor in homes),
         inputs=tuple(port(p) for p in graph.inputs if p.tensor in homes),
         outputs=tuple(port(p) for p in graph.outputs),
@@ -45,6 +46,7 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
             HostKernel(
                 op.name, op.host.tir, op.host.reason,
                 tuple(placed(n) for n in op.inputs), tuple(placed(n) for n in op.outputs),
+                op.host.operations, op.host.special,
             )
             for op in graph.ops
             if op.host is not None
@@ -54,10 +56,10 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
     )  # fmt: skip
 
 
-def _op(graph: Graph, op: Op) -> ProgramOp:
-    """An operator for counters. A host operator's arithmetic is unknown: each output element counts as one."""
+def _op(graph: Graph, op: Op, machine: Machine) -> ProgramOp:
+    """An operator for counters. Of one with a kernel each output element counts as one, whatever it computes."""
     if op.host is not None:
         elements = sum(graph.tensor[n].elements for n in op.outputs)
-        return ProgramOp(op.name, op.origin, 0, elements, True)
+        return ProgramOp(op.name, op.origin, 0, elements, kernel_engine(graph, op, machine)[0] == "host")
     done = work(op, op_boxes(op, graph.tensor, full(graph.tensor[op.output].shape)).points)
     return ProgramOp(op.name, op.origin, done.macs, done.elements, False)

@@ -11,6 +11,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Transfer
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
 from ..kernel_store import KernelStore
 from .lockstep import OpWalk
@@ -26,7 +27,7 @@ class Walker:
         self.kernels = TileKernels(graph, machine, self.build.layout, store)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
-        self._on_host = [op.name for op in graph.ops if op.host is not None]
+        self._with_kernel = [op.name for op in graph.ops if op.host is not None]
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         """By segment, and by the position in it at which their lifetimes begin."""
         for local in plan.local:
@@ -53,18 +54,20 @@ class Walker:
                 for buffer in self._opening.get(slot, ()):
                     self.build.open_shared(buffer, self._numbers[name])
                 if graph.op[name].host is not None:
-                    self._host(graph.op[name])
+                    self._call(graph.op[name])
                 else:
                     self._slot(slot, step.segment, segment, position, graph.op[name], cells)
                 slot += 1
         self.kernels.keep()
 
-    def _host(self, op: Op) -> None:
-        """Let the host run an operator on tensors in main memory."""
+    def _call(self, op: Op) -> None:
+        """Let the host or the scalar engine run the kernel of an operator on tensors in main memory."""
         reads = [self.build.home_areas[name] for name in op.inputs]
         writes = [self.build.home_areas[name] for name in op.outputs]
-        call = make("hcall", self._numbers[op.name], {"kernel": self._on_host.index(op.name)})
-        self.build.streams.call(self.build.queues.host, call, reads, writes)
+        kind, _, _ = kernel_engine(self.build.graph, op, self.build.machine)
+        mnemonic = {"host": "hcall", "scalar": "scall"}[kind]
+        call = make(mnemonic, self._numbers[op.name], {"kernel": self._with_kernel.index(op.name)})
+        self.build.streams.call(self.build.queues.kernel(kind), call, reads, writes)
 
     def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: Sequence[Cell]) -> None:
         """Loads, tiles and stores of one operator in one step."""

@@ -75,8 +75,8 @@ class Execution:
                     again[first]()
                 elif (queue, index) in self._prepared.broken:
                     continue
-                elif self._prepared.templates[queue][index].row.kind == "host":
-                    self._call_host(queue, index, host)
+                elif self._prepared.templates[queue][index].row.latency == "kernel":
+                    self._call_kernel(queue, index, host)
                 else:
                     complaints = self._violations.count
                     action = self._execute(queue, index)
@@ -156,13 +156,11 @@ class Execution:
             message = f"reads bytes of {operand.at.name} in {name} from {address:#x} on that nothing wrote"
             self._violations.add("uninitialised", queue, index, address, message)
 
-    def _call_host(self, queue: int, index: int, host: RunHost | None) -> None:
+    def _call_kernel(self, queue: int, index: int, host: RunHost | None) -> None:
         kernel = self._program.kernels[int(self._program.streams[queue][index].values[0])]
         if host is None:
-            raise UsageError(f"the program calls the host kernel {kernel.name}, and there is nothing to run it")
-        inputs = [
-            self._read(p, queue, index, f"{p.tensor}, read by the host kernel {kernel.name},") for p in kernel.inputs
-        ]
+            raise UsageError(f"the program calls the kernel {kernel.name}, and there is nothing to run it")
+        inputs = [self._read(p, queue, index, f"{p.tensor}, read by the kernel {kernel.name},") for p in kernel.inputs]
         outputs = [dense(p, self._main_number, writes=True) for p in kernel.outputs]
         targets = [self._main.view(at, 0) for at in outputs]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.isa.footprint import Strided
 from ...ir.isa.table import Instruction
+from ...ir.isa.timing import KernelWork
 from ...ir.machine import Machine
 from ...ir.program import Program, Queue
 from ...ir.trace import ViolationKind
@@ -41,7 +42,7 @@ class Prepared:
     """
 
     def __init__(
-        self, program: Program, machine: Machine, kernel_bytes: tuple[int, ...], violations: Violations
+        self, program: Program, machine: Machine, kernels: tuple[KernelWork, ...], violations: Violations
     ) -> None:
         self._machine = machine
         self._violations = violations
@@ -55,7 +56,7 @@ class Prepared:
         self.templates: list[list[InstructionTemplate]] = []
         self.first: list[list[int]] = []
         resolved = resolve(program, violations)
-        templates = InstructionTemplates(machine, kernel_bytes)
+        templates = InstructionTemplates(machine, kernels)
         for number, (queue, stream) in enumerate(zip(program.queues, program.streams, strict=True)):
             engine = machine.engine[queue.engine]
             # Most instructions of a queue repeat another one, address for address.
@@ -178,6 +179,8 @@ def _make_task(template: InstructionTemplate, shares: list[tuple[Shares, ...]]) 
     if cost.payload:
         work = float(max([cost.payload, *(crossed for _, crossed in cost.links)]))
         cap = template.engine.bytes_per_cycle * work / cost.payload
+        if cost.computing:
+            cap = min(cap, work / cost.computing)
     if not work:
         return Task(cost.issue, cost.latency)
     demand: dict[int, float] = {}

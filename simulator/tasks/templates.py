@@ -14,7 +14,7 @@ from ...ir.graph import DTYPES
 from ...ir.isa.footprint import Strided, footprint, overlaps_itself
 from ...ir.isa.row import Row
 from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction, make
-from ...ir.isa.timing import Cost, instruction_cost
+from ...ir.isa.timing import Cost, KernelWork, instruction_cost
 from ...ir.machine import Engine, Machine
 from ...ir.trace import ViolationKind
 
@@ -58,10 +58,10 @@ class InstructionTemplate:
 class InstructionTemplates:
     """All templates of a program; equal ones are one object. ``sync``: those of synchronisation, by mnemonic."""
 
-    def __init__(self, machine: Machine, kernel_bytes: tuple[int, ...]) -> None:
-        """``kernel_bytes``: what each host kernel moves."""
+    def __init__(self, machine: Machine, kernels: tuple[KernelWork, ...]) -> None:
+        """``kernels``: what each kernel of the host or a scalar engine does."""
         self._machine = machine
-        self._kernel_bytes = kernel_bytes
+        self._kernels = kernels
         self._known: dict[tuple[object, ...], InstructionTemplate] = {}
         self._bases: dict[str, tuple[int, ...]] = {}
         self.sync = {
@@ -86,14 +86,14 @@ class InstructionTemplates:
         key = engine.name, identity(bare)
         template = self._known.get(key)
         if template is None:
-            template = self._known[key] = _make(self._machine, engine, bare, bases, self._kernel_bytes)
+            template = self._known[key] = _make(self._machine, engine, bare, bases, self._kernels)
         return template
 
 
 def _make(
-    machine: Machine, engine: Engine, bare: Instruction, bases: tuple[int, ...], kernel_bytes: tuple[int, ...]
+    machine: Machine, engine: Engine, bare: Instruction, bases: tuple[int, ...], kernels: tuple[KernelWork, ...]
 ) -> InstructionTemplate:
-    problems = list(_problems(machine, engine, bare, kernel_bytes))
+    problems = list(_problems(machine, engine, bare, kernels))
     kinds = {kind for kind, _ in problems}
     operands = () if "operand" in kinds else footprint(bare)
     for operand in operands:
@@ -103,20 +103,20 @@ def _make(
     cost = Cost(engine.issue, 0, engine.latency)
     if not kinds & {"operand", "access"}:
         try:
-            cost = instruction_cost(machine, engine, bare, kernel_bytes)
+            cost = instruction_cost(machine, engine, bare, kernels)
         except UnsupportedError as error:
             problems.append(("operand", str(error)))
     return InstructionTemplate(bare.row, engine, bare, cost, operands, bases if operands else (), tuple(problems))
 
 
 def _problems(
-    machine: Machine, engine: Engine, bare: Instruction, kernel_bytes: tuple[int, ...]
+    machine: Machine, engine: Engine, bare: Instruction, kernels: tuple[KernelWork, ...]
 ) -> Iterator[tuple[ViolationKind, str]]:
     row, values = bare.row, bare.values
     if row.kind != "sync" and row.kind not in engine.classes:
         yield "access", f"{engine.name} does not run {row.kind} instructions"
-    if row.kind == "host" and int(values[0]) >= len(kernel_bytes):
-        yield "operand", f"there is no host kernel number {int(values[0])}"
+    if row.latency == "kernel" and int(values[0]) >= len(kernels):
+        yield "operand", f"there is no kernel number {int(values[0])}"
     if row.kind == "broadcast" and int(values[row.position["cores"]]) >> machine.cores:
         yield "operand", f"the mask names a core beyond the {machine.cores} of the cluster"
     dtypes: set[int] = set()

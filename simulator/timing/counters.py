@@ -21,7 +21,7 @@ from .clock import RunTimeline
 
 _CLUSTER = -1
 _OF_CORES = ("vme", "mme", "mte")
-_OF_CLUSTERS = ("sysdma", "host")
+_OF_CLUSTERS = ("sysdma", "host", "scalar")
 _PAIRS = (("vme", "mme"), ("mte", "mme"), ("vme", "mte"))
 
 Spans = tuple[np.ndarray, np.ndarray]
@@ -156,8 +156,8 @@ def _possible(machine: Machine, scope: str) -> Iterator[str]:
                 yield "macs"
             if kind == "vector":
                 yield "vector_elements"
-            if kind == "host":
-                yield "host_byte"
+            if kind in ("host", "scalar"):
+                yield f"{kind}_byte"
             if kind in ("copy", "broadcast", "dma"):
                 for source, target in product(engine.reads, engine.writes):
                     yield f"{_path(machine, kind, source, target)}_byte"
@@ -170,8 +170,8 @@ def _each(machine: Machine, template: InstructionTemplate) -> Iterator[tuple[str
     row, cost = template.row, template.cost
     if path := _path_of(machine, template):
         yield f"{path}_byte", cost.payload
-    if row.kind == "host":
-        yield "host_byte", cost.payload
+    if row.latency == "kernel":
+        yield f"{row.kind}_byte", cost.payload
     if row.kind == "matrix":
         yield "macs", prod(matrix_shape(template.instruction))
     if row.kind == "vector":

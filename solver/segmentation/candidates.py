@@ -19,7 +19,7 @@ from ...ir.semantics.cell import leaving
 from ...ir.semantics.operator_graph import ancestors
 from ..switches import ALL_ON, Disabled
 from .batched_cells import CORNER_CELLS, BatchedCells, all_cells, batched_cells, middle_cells, representative_cells
-from .column_cost import Column, SplitCosts, host_column
+from .column_cost import Column, SplitCosts, kernel_column
 from .fusion_candidates import MOST_INSTANCES_RATIO, FusionCandidate, FusionEnumeration
 from .split_cost import OperatorCosts
 from .splits import MOST_INSTANCES, MOST_INSTANCES_IN_TWO, SegmentSplit, fine_splits, segment_splits, single_elements
@@ -74,7 +74,7 @@ class Candidates:
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
         if self.graph.ops[last].host is not None:
-            return [host_column(self.graph, self.machine, last)]
+            return [kernel_column(self.graph, self.machine, last)]
         first = self.earliest(last)
         key = self._context(first, last)
         if key not in self._known_columns:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
+from ...ir.semantics.kernel_engine import kernel_engine
 from ..switches import Disabled
 from .fusion_candidates import FusionCandidate, InterSegmentTensor
 from .split_cost import OperatorCosts
@@ -147,10 +148,7 @@ class SplitCosts:
         )
 
 
-def host_column(graph: Graph, machine: Machine, position: int) -> Column:
-    """The column of an operator that runs on the host."""
-    op = graph.ops[position]
-    engine = machine.engine_for("host")
-    moved = sum(graph.tensor[n].bytes for n in (*dict.fromkeys(op.inputs), *op.outputs))
-    cycles = engine.issue + -(-moved // engine.bytes_per_cycle)
+def kernel_column(graph: Graph, machine: Machine, position: int) -> Column:
+    """The column of an operator whose kernel the host or the scalar engine runs."""
+    cycles = kernel_engine(graph, graph.ops[position], machine)[2].busy
     return Column(position, position, SegmentSplit((), ()), cycles, 0, 0, (), 0, (cycles,))

@@ -146,7 +146,7 @@ class Movement:
         """What main memory holds of a tensor: all of it."""
         return self._homes[tensor]
 
-    def written_by_host(self, tensor: str, stop: float) -> None:
+    def written_by_kernel(self, tensor: str, stop: float) -> None:
         self._stored.setdefault(tensor, []).append((self._homes[tensor], stop))
 
     def _save(self, shared: Shared, ready: float) -> None:

@@ -1,8 +1,8 @@
 """Predicts when everything happens: the plan's program on one core, with in-order queues, hazards and shared links.
 
 A list simulation over tile tasks, in program order. Each queue of a core (matrix, vector, copy in, copy out) and of the
-cluster (DMA in, DMA out, host) issues in order; a task starts when its queue is free, its inputs are there and its
-target is free:
+cluster (DMA in, DMA out, host, scalar engine) issues in order; a task starts when its queue is free, its inputs are
+there and its target is free:
 
 - inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
 - targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
@@ -32,6 +32,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .bank_conflicts import BankConflicts, BankDemand, OperatorBanks, Place
@@ -93,7 +94,8 @@ class _Simulation:
         self.plan = plan
         self.walks = walks
         self.movement = Movement(graph, machine, plan, walks.copies)
-        self.matrix = self.vector = self.host = 0.0
+        self.matrix = self.vector = 0.0
+        self._kernels = {"host": 0.0, "scalar": 0.0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
@@ -118,7 +120,7 @@ class _Simulation:
                     self._barrier()
                 self.movement.begin_slot(slot)
                 op = self.graph.op[name]
-                start, stop = self._slot(step, slot, segment, position, op) if op.host is None else self._host(op)
+                start, stop = self._slot(step, slot, segment, position, op) if op.host is None else self._kernel(op)
                 predictions.append(Prediction(number, name, int(start), int(stop)))
                 self.movement.end_slot(slot)
                 slot += 1
@@ -126,18 +128,19 @@ class _Simulation:
 
     def _barrier(self) -> None:
         self.movement.barrier()
-        self.matrix = self.vector = self.host = self.movement.end
+        self.matrix = self.vector = self.movement.end
+        self._kernels = dict.fromkeys(self._kernels, self.movement.end)
 
-    def _host(self, op: Op) -> tuple[float, float]:
-        engine = self.machine.engine_for("host")
-        start = self.host
+    def _kernel(self, op: Op) -> tuple[float, float]:
+        """Of an operator whose kernel the host or the scalar engine runs; links that it shares are not predicted."""
+        kind, _, cost = kernel_engine(self.graph, op, self.machine)
+        start = self._kernels[kind]
         for name in op.inputs:
             start = max(start, self.movement.stored(name, self.movement.home(name)))
-        moved = sum(self.graph.tensor[name].bytes for name in (*op.inputs, *op.outputs))
-        self.host = start + engine.issue + -(-moved // engine.bytes_per_cycle)
-        stop = self.movement.over(self.host + engine.latency)
+        self._kernels[kind] = start + cost.busy
+        stop = self.movement.over(self._kernels[kind] + cost.latency)
         for name in op.outputs:
-            self.movement.written_by_host(name, stop)
+            self.movement.written_by_kernel(name, stop)
         return start, stop
 
     def _slot(self, step: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:

@@ -20,7 +20,7 @@ _WAITS = {
     "spill": "spill",
     "engine": "engine of this core",
     "cores": "other cores",
-    "host": "host",
+    "host": "host or scalar engine",
 }
 _MOST_LOADS = 6
 """Engines and links in the text; the JSON has them all."""
@@ -33,7 +33,8 @@ def operator_text(op: OperatorDetails, width: int) -> list[str]:
     if op.origin and op.origin != (op.name,):
         lines += paragraph(f"from ONNX: {', '.join(op.origin)}", width, "  ")
     if op.host:
-        lines += paragraph(f"runs on the host: {op.host}", width)
+        engine = {"host": "host", "scalar": "scalar engine"}[op.kernel_engine]
+        lines += paragraph(f"runs on the {engine}: {op.host}", width)
     return [
         *lines,
         *_verdict(op, width),
@@ -54,7 +55,7 @@ def splits(values: Sequence[Split]) -> str:
 
 def _verdict(op: OperatorDetails, width: int) -> list[str]:
     rows: list[tuple[str, str]] = []
-    for engine in dict.fromkeys(i.engine for i in op.instructions if i.kind in ("matrix", "vector", "host")):
+    for engine in dict.fromkeys(i.engine for i in op.instructions if i.kind in ("matrix", "vector", "host", "scalar")):
         own = [i for i in op.instructions if i.engine == engine and i.kind != "sync"]
         queues = {queue for i in own for queue in i.queues}
         busy = sum(i.cycles for i in own) / len(queues)

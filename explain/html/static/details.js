@@ -5,7 +5,7 @@
   const { element, format } = page;
   const WAITS = {
     fetch_weights: 'weights of', fetch_data: 'data for', load_weights: 'weights, loaded for', load_data: 'data, loaded for',
-    store: 'results stored by', spill: 'results spilled by', engine: 'own engine, busy with', cores: 'other cores, busy with', host: 'the host, busy with',
+    store: 'results stored by', spill: 'results spilled by', engine: 'own engine, busy with', cores: 'other cores, busy with', host: 'the host or scalar engine, busy with',
   };
 
   const list = (pairs) =>
@@ -22,7 +22,7 @@
       const o = page.operator.get(name);
       if (!o) return null;
       return [
-        o.host ? element('p', {}, `The host runs it: ${o.host}`) : null,
+        o.host ? element('p', {}, `Runs on ${o.engine === "scalar" ? "the scalar engine" : "the host"}: ${o.host}`) : null,
         o.losses ? element('p', {}, `Of its cycles, ${o.losses}.`) : null,
         list([
           ['cycles of the run', format.number(Math.round(o.cycles))], ['of them lost', `${format.number(Math.round(o.lost))} (${format.percent(o.lost, o.cycles)})`],

@@ -127,7 +127,7 @@ def _cause(described: InstructionClass, machine: Machine) -> str:
     ``compute`` is "engine" for the same core and "cores" for another; ``fetch`` depends on the tensor.
     """
     kind = described.instruction.row.kind
-    if kind == "host":
+    if kind in ("host", "scalar"):
         return "host"
     if kind in ("matrix", "vector"):
         return "compute"

@@ -20,7 +20,7 @@ def verdict_view(report: Report, compilation: Compilation) -> View:
         "batch": summary.batch,
         "operators": summary.operators,
         "segments": summary.segments,
-        "hosts": summary.host_operators,
+        "hosts": summary.elsewhere,
         "instructions": summary.instructions,
         "steps": [{"text": step.text, "cycles": step.cycles, "command": step.command} for step in report.next_steps],
         "losses": list(report.largest_losses),

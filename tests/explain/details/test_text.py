@@ -68,7 +68,7 @@ def test_keys_of_the_json_are_stable() -> None:
     data = json.loads(everything().to_json())
     assert list(data) == ["operators", "tensors", "segments", "memories", "models", "format"]
     keys = {
-        "operators": "name origin host segment position steps macs elements shape instances cores cell_cores cell tile "
+        "operators": "name origin host kernel_engine segment position steps macs elements shape instances cores cell_cores cell tile "
         "weight_stream operands loops alternatives resource predicted cycles work losses waits binds loads rooms advice "
         "instructions begin end",
         "tensors": "name kind shape dtype bytes made_by read_by segments reason again circular stays moves",

@@ -31,7 +31,9 @@ def network() -> bytes:
     model = Model()
     x = model.input("x", "N", 3, 12, 12)
     hidden = model.node("Conv", x, model.weight("w", 8, 3, 3, 3), name="conv")
-    return model.build(model.node("Sigmoid", model.node("Relu", hidden), name="out")).SerializeToString()
+    hidden = model.node("Sigmoid", model.node("Relu", hidden), name="out")
+    top = model.node("TopK", hidden, model.constant("k", [3]), outputs=("top", "places"))
+    return model.build(hidden, top).SerializeToString()
 
 
 def fingerprint(network: bytes, machine: Machine) -> tuple[object, ...]:
@@ -50,6 +52,7 @@ CHANGES: dict[str, tuple[int, object]] = {
     "engines.reads": (0, ("L1",)), "engines.writes": (0, ("L1",)), "engines.issue": (0, 9), "engines.latency": (0, 99),
     "engines.fill": (0, 999), "engines.rows": (0, 2), "engines.columns": (0, 2), "engines.rate": (0, {"float32": 0.5}),
     "engines.lanes": (1, {"float32": 2}), "engines.special": (1, 9), "engines.bytes_per_cycle": (2, 1),
+    "engines.operations_per_cycle": (7, 0.5),
     "links.memory": (0, "LLB"), "links.direction": (0, "read"), "links.bytes_per_cycle": (0, 1.0),
     "links.latency": (0, 500), "links.burst": (0, 4096),
 }  # fmt: skip
@@ -93,12 +96,12 @@ def more(machine: Machine, **changes: object) -> Machine:
 
 
 UNUSED = {
-    "a second matrix engine": (more(TINY, like="MME"), "X is never used: matrix instructions run on MME", "engines[7]"),
-    "a second DMA engine": (more(TINY, like="DMR"), "X is never used: dma instructions run on DMR and DMW", "engines[7]"),
+    "a second matrix engine": (more(TINY, like="MME"), "X is never used: matrix instructions run on MME", "engines[8]"),
+    "a second DMA engine": (more(TINY, like="DMR"), "X is never used: dma instructions run on DMR and DMW", "engines[8]"),
     "DMA of a core": (
         more(TINY, like="DMR", scope="core"),
         "the first of scope 'cluster' with the memories for it",
-        "engines[7]",
+        "engines[8]",
     ),
     "a class that another engine runs": (
         change(TINY, ("engines", 3, "classes"), ("copy", "broadcast")),
@@ -110,7 +113,7 @@ UNUSED = {
         "L1 in writes of MME has no effect",
         "engines[0].writes",
     ),
-    "keys of another class": (change(TINY, ("engines", 0, "special"), 3), "it is for engines that run vector instructions", "engines[0].special"),
+    "keys of another class": (change(TINY, ("engines", 0, "special"), 3), "it is for engines that run vector or scalar instructions", "engines[0].special"),
     "interleave of one bank": (change(TINY, ("memories", 0, "interleave"), 64), "there is one bank", "interleave"),
     "a rate of its own for uint8": (
         change(TINY, ("engines", 0, "rate"), {"float32": 1.0, "uint8": 4.0}),

@@ -154,6 +154,6 @@ def test_a_host_kernel_runs_once_for_each_replica() -> None:
 
 
 def test_a_host_kernel_needs_a_host() -> None:
-    with pytest.raises(UsageError, match="host kernel sort"):
+    with pytest.raises(UsageError, match="the kernel sort"):
         simulate(hosted(), TINY, {}, {"x": sample()})
     assert simulate(hosted(), TINY, {}, {}, data=False).cycles == 1000 + 8

@@ -245,6 +245,38 @@ def test_reads_and_writes_of_main_memory_share_its_link() -> None:
     assert times(trace)[:2] == [[(0, 40)], [(0, 40)]]
 
 
+def scalar_call(elements: int, operations: int, special: int = 0, **streams: list[Instruction]) -> list[object]:
+    """When the instructions of the queues run, the scalar engine's first: a kernel that reads so many float32."""
+    kernel = HostKernel(
+        "k",
+        "",
+        "",
+        (Placed("x", 0, "float32", (elements,)),),
+        (Placed("y", 65536, "float32", (8,)),),
+        operations,
+        special,
+    )
+    call = program({"SCU": [make("scall", 0, {"kernel": 0})], **streams}, kernels=(kernel,))
+    return [*times(simulate(call, load_machine("tiny"), {}, {}, data=False))]
+
+
+def test_a_scalar_kernel_takes_the_longer_of_its_operations_and_its_bytes() -> None:
+    # 40 + 32 B at 4 B/cycle behind 50 cycles to start it; 96 B in bursts of 32 take 12 cycles of the link.
+    assert scalar_call(10, 0) == [[(0, 68)]]
+    assert scalar_call(10, 18) == [[(0, 68)]]
+    assert scalar_call(10, 100) == [[(0, 150)]]
+    # Each of two special functions takes 16 cycles instead of one.
+    assert scalar_call(10, 100, 2) == [[(0, 180)]]
+
+
+def test_a_scalar_kernel_shares_the_links_of_main_memory() -> None:
+    # 4,128 B at 4 B/cycle, from 50. DMA has all 8 B/cycle of the link from 8 on, and half of it from 50 on: 336 + 176 B.
+    fetch = [move("dcopy", ("DDR", 131072), ("LLB", 0), 512)]
+    assert scalar_call(1024, 0, DMR=fetch) == [[(0, 1082)], [(0, 94)]]
+    # Computing for 2,064 cycles, it takes 2 B/cycle of the link: 336 B until 50, and 176 B at 6 B/cycle.
+    assert scalar_call(1024, 2064, DMR=fetch)[1] == [(0, 80)]
+
+
 def test_instructions_of_one_queue_see_results_at_once() -> None:
     # The second add reads what the first one wrote, visible to others at 16, and starts at 12.
     assert times(run({"VME0": [add(64, **APART), add(8, dst=0, a=0, b=16384)]})) == [[(0, 12), (12, 17)]]

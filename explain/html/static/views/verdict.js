@@ -11,7 +11,7 @@ girih.view('verdict', (section, data, page) => {
       figure(format.number(data.cycles), 'cycles', `${format.number(data.predicted)} predicted`),
       figure(data.ratio === null ? '–' : `${data.ratio.toFixed(2)} ×`, 'the lower bound', `of ${format.number(data.bound)} cycles`),
       figure(format.seconds(data.seconds), 'at the clock', data.batch === null ? '' : `${format.number(data.batch / data.seconds)} items a second`),
-      figure(format.number(data.operators), data.operators === 1 ? 'operator' : 'operators', `in ${format.plural(data.segments, 'segment')}, ${data.hosts} on the host`),
+      figure(format.number(data.operators), data.operators === 1 ? 'operator' : 'operators', `in ${format.plural(data.segments, 'segment')}, ${data.hosts}`),
     ),
   );
   if (data.warnings.length) {

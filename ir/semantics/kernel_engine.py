@@ -1,0 +1,33 @@
+"""Where a kernel runs that no engine of tiles can run: on the host, or on the scalar engine of a cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..graph import Graph, Op
+from ..isa.timing import Cost, KernelWork, kernel_cost
+from ..machine import Engine, Machine
+
+
+def kernel_work(graph: Graph, op: Op) -> KernelWork:
+    """What an operator with a kernel reads and writes in main memory, and its operations."""
+    assert op.host is not None
+    read, written = (sum(graph.tensor[n].bytes for n in dict.fromkeys(names)) for names in (op.inputs, op.outputs))
+    return KernelWork(read, written, op.host.operations, op.host.special)
+
+
+def kernel_engine(graph: Graph, op: Op, machine: Machine) -> tuple[Literal["host", "scalar"], Engine, Cost]:
+    """The class and the engine that run an operator with a kernel, and its cost there.
+
+    A kernel that is written for a scalar engine runs there if the machine has one; another one runs where it takes
+    fewer cycles, and on the host if its operations are unknown.
+    """
+    assert op.host is not None
+    work, host, scalar = kernel_work(graph, op), machine.engine_for("host"), machine.scalar
+    on_host = kernel_cost(machine, host, "host", work)
+    if scalar is not None and work.operations:
+        on_scalar = kernel_cost(machine, scalar, "scalar", work)
+        sooner = on_scalar.busy + on_scalar.latency < on_host.busy + on_host.latency
+        if op.host.engine == "scalar" or sooner:
+            return "scalar", scalar, on_scalar
+    return "host", host, on_host
