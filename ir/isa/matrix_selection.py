@@ -10,15 +10,19 @@ repeat it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
 from ..box import Affine
+from ..errors import UnsupportedError
 from ..machine import Engine
 from .loop_bounds import Dimension, merge_loops
 from .timing import matrix_body
+
+FIELDS = {"mmatmul": ("m", "n", "k"), "mconv": ("oh", "ow", "n", "kh", "kw", "ci")}
+"""The extents of the instructions, in the order of :attr:`MatrixForm.axes`."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +129,35 @@ def matrix_form(
     strides: tuple[tuple[int, ...], ...],
     dimensions: Sequence[Dimension],
     guarded: Collection[int],
+    family: str = "",
+    fields: Sequence[str] = (),
 ) -> MatrixForm:
     """The instructions for a contraction of operands of ``dtype``.
 
     ``strides`` are those of the target, the left and the right operand, and of what the sum starts from, if the
     instruction adds it. ``dimensions`` are all those of the left operand; it may be read out of bounds in those that
-    one of the ``guarded`` loops walks.
+    one of the ``guarded`` loops walks. The ``family`` (mmatmul or mconv) and the field of each loop (``outer``: none)
+    can be asked for; raises :class:`UnsupportedError` if that cannot be.
     """
+    if family not in ("", *FIELDS):
+        raise UnsupportedError(f"npu.instruction asks for {family}, and it can be {' or '.join(FIELDS)}")
     windows = _windows(extents, strides, dimensions, guarded)
-    merged, kept = merge_loops(extents, strides, {a for w in windows for a in w.loops})
+    if family == "mmatmul":
+        windows = [w.outside() for w in windows if w.guarded]
+    wished = {a for a, field in enumerate(fields) if field}
+    merged, kept = merge_loops(extents, strides, {a for w in windows for a in w.loops} | wished)
     windows = [w.renumbered(kept) for w in windows]
+    wishes = {a: fields[old] for a, old in enumerate(kept) if old in wished}
     target, left, right = (tuple(s[a] for a in kept) for s in strides[:3])
     roles = _roles(target, left, right)
     taken = {a for w in windows for a in w.loops}
-    m, n, k = (
-        sorted((a for a in group if a not in taken), key=lambda a: -merged[a]) for group in (roles.m, roles.n, roles.k)
-    )
+
+    def longest_first(group: Sequence[int], *names: str) -> list[int]:
+        """The loops of a role, in front those that are asked to be its field."""
+        free = (a for a in group if a not in taken and wishes.get(a) != "outer")
+        return sorted(free, key=lambda a: (wishes.get(a) not in names, -merged[a]))
+
+    m, n, k = longest_first(roles.m, "m"), longest_first(roles.n, "n"), longest_first(roles.k, "k", "ci")
     columns, depth = (group[0] if group else None for group in (n, k))
     inner = [w for w in windows if w.inner]
 
@@ -152,14 +169,16 @@ def matrix_form(
         return (rows, cols, reduced), instructions, instructions * busy
 
     repeated = tuple(w for w in windows if not w.inner)
-    if not inner and len(m) < 2 and len(k) < 2:
+    if family == "mmatmul" or (family == "" and not inner and len(m) < 2 and len(k) < 2):
         rows = m[0] if m else None
-        return MatrixForm(merged, kept, None, None, rows, columns, depth, repeated, *cost({rows, columns, depth}))
+        form = MatrixForm(merged, kept, None, None, rows, columns, depth, repeated, *cost({rows, columns, depth}))
+        return _as_wished(form, wishes)
     # What room the windows leave is for the loops with which all instructions take the least time, the longest where
     # several do: 60 rows four times fill the array better than 80 rows three times.
     held = {columns, depth, *(a for w in inner for a in w.inner)}
-    others = sorted((*m, *k[1:]), key=lambda a: -merged[a])
-    fitting = combinations(others, min(len(others), 2 - len(inner)))
+    others = sorted((*m, *k[1:]), key=lambda a: (a not in wishes, -merged[a]))
+    fitting = [*combinations(others, min(len(others), 2 - len(inner)))]
+    fitting = [loops for loops in fitting if wishes.keys() & {*others} <= {*loops}] or fitting
     chosen = min(fitting, key=lambda loops: cost({*held, *loops})[2])
     zero = Affine((0,) * len(merged), 0)
     for a in chosen:
@@ -168,7 +187,20 @@ def matrix_form(
     inner += [MatrixWindow(None, None, 1, 1, zero, 1, 0)] * (2 - len(inner))
     # The denser dimension is the column.
     row, column = sorted(inner, key=lambda w: -abs(w.pitch))
-    return MatrixForm(merged, kept, row, column, None, columns, depth, repeated, *cost({*held, *chosen}))
+    form = MatrixForm(merged, kept, row, column, None, columns, depth, repeated, *cost({*held, *chosen}))
+    return _as_wished(form, wishes)
+
+
+def _as_wished(form: MatrixForm, wishes: Mapping[int, str]) -> MatrixForm:
+    """The form; raises :class:`UnsupportedError` unless each loop is the field that it shall be."""
+    family = "mmatmul" if form.row is None else "mconv"
+    for loop, wish in wishes.items():
+        field = FIELDS[family][form.axes.index(loop)] if loop in form.axes else "outer"
+        if field != wish:
+            raise UnsupportedError(
+                f"npu.axis asks for the loop of {form.extents[loop]} to be {wish}, and in {family} it is {field}"
+            )
+    return form
 
 
 def _windows(

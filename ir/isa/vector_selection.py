@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from math import prod
 
+from ..errors import UnsupportedError
 from ..machine import Engine
 from .timing import vector_body
 
@@ -40,14 +41,15 @@ def elementwise_form(
     *,
     special: bool = False,
     tied: Sequence[Collection[int]] = (),
+    fields: Sequence[str] = (),
 ) -> VectorForm:
     """The cheapest instructions that visit every point; of equals the fewest, then the first.
 
     ``dtype`` is that of the destination. Of each group in ``tied``, an instruction takes one loop at the most: they
-    are bounded together.
+    are bounded together. ``fields`` may say of each loop which field it has to be (n0, n1, n2 or outer; empty: any).
     """
-    forms = _forms(engine, extents, range(len(extents)), None, dtype, special, tied)
-    return min(forms, key=lambda form: (form.busy, form.instructions))
+    forms = [*_forms(engine, extents, range(len(extents)), None, dtype, special, tied, fields)]
+    return min(_some(forms, extents, fields), key=lambda form: (form.busy, form.instructions))
 
 
 def reduction_form(
@@ -57,16 +59,27 @@ def reduction_form(
     lanes: Sequence[int],
     dtypes: tuple[str, str],
     tied: Sequence[Collection[int]] = (),
+    fields: Sequence[str] = (),
+    folds: bool | None = None,
 ) -> VectorForm:
     """The cheapest instructions that combine over the ``reduced`` loops, of which ``lanes`` may be folded.
 
-    ``dtypes`` are those of the destination and of the source; ``tied`` as in :func:`elementwise_form`.
+    ``dtypes`` are those of the destination and of the source; ``tied`` and ``fields`` as in :func:`elementwise_form`.
+    ``folds``: only forms that fold a loop, or only others (``None``: all).
     """
     spatial = [a for a in range(len(extents)) if a not in reduced]
-    forms = [*_forms(engine, extents, spatial, None, dtypes[0], False, tied)]
-    for lane in lanes:
-        forms += _forms(engine, extents, spatial, lane, dtypes[1], False, tied)
-    return min(forms, key=lambda form: (form.busy, form.instructions, form.folds, form.loops))
+    forms = [] if folds is True else [*_forms(engine, extents, spatial, None, dtypes[0], False, tied, fields)]
+    for lane in () if folds is False else lanes:
+        forms += _forms(engine, extents, spatial, lane, dtypes[1], False, tied, fields)
+    return min(_some(forms, extents, fields), key=lambda form: (form.busy, form.instructions, form.folds, form.loops))
+
+
+def _some(forms: list[VectorForm], extents: Sequence[int], fields: Sequence[str]) -> list[VectorForm]:
+    """The forms; raises :class:`UnsupportedError` if there is none."""
+    if not forms:
+        wanted = ", ".join(f"{f} for the loop of {e}" for f, e in zip(fields, extents, strict=False) if f)
+        raise UnsupportedError(f"no vector instruction can be made so: npu.axis asks for {wanted or 'nothing'}")
+    return forms
 
 
 def _forms(
@@ -77,17 +90,35 @@ def _forms(
     dtype: str,
     special: bool,
     tied: Sequence[Collection[int]],
+    fields: Sequence[str],
 ) -> Iterator[VectorForm]:
     """Every choice among the ``free`` loops, all behind one another or in front of the ``lane`` that is folded."""
     points = prod(extents)
+    free = [a for a in free if not fields or fields[a] != "outer"]
     for chosen in choices(len(free), RANK if lane is None else RANK - 1):
         loops = tuple(free[a] for a in chosen) if lane is None else (*(free[a] for a in chosen), lane)
         if any(sum(a in group for a in loops) > 1 for group in tied):
             continue
+        placed = _placed(loops, fields) if fields else loops
+        if placed is None:
+            continue
+        loops = placed
         shape = [extents[a] for a in loops] or [1]
         instructions = points // prod(shape)
         busy = instructions * (engine.issue + vector_body(engine, shape, dtype, special))
         yield VectorForm(busy, instructions, lane is not None, loops)
+
+
+def _placed(loops: tuple[int, ...], fields: Sequence[str]) -> tuple[int, ...] | None:
+    """The loops, those in front in the order that ``fields`` asks for; ``None`` if they cannot be so."""
+    if any(field not in ("", "outer") for a, field in enumerate(fields) if a not in loops):
+        return None
+    for front in permutations(loops[:-1]):
+        order = (*front, *loops[-1:])
+        names = [f"n{place}" for place in range(RANK - len(order), RANK)]
+        if all(fields[a] in ("", name) for a, name in zip(order, names, strict=True)):
+            return order
+    return None
 
 
 def choices(count: int, rank: int) -> Iterator[tuple[int, ...]]:

@@ -41,6 +41,8 @@ def contraction(
         tuple(w.strides for w in tight.accesses),
         dimensions(load, buffers),
         {a for c in load.conditions for a, k in enumerate(c.coeffs) if k},
+        nest.instruction,
+        nest.axes,
     )
     flat = over(tight, form.extents, form.kept)
     axes = [a for a in form.axes if a is not None]

@@ -11,11 +11,12 @@ from math import prod
 from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY
 from ...ir.isa.vector_selection import VectorForm, reduction_form
+from ...ir.isa.window_selection import window_mnemonic
 from ...ir.machine import Engine
 from ..loops.axes import ByteNest, Piece, merged, pieces, tied
 from ..loops.perfect_nest import Load, PerfectNest
-from .vector import Buffers, Emitted, lanes, refs
-from .window import bounded, windows
+from .vector import Buffers, Emitted, lanes, refs, require_family
+from .window import ANY_COST, bounded, windows
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,20 @@ def reduction(nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool
         tuple(a for a in range(len(flat.extents)) if a not in spatial),
         inside.clipped.covered,
     )
-    form = _form(combination, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype)
-    by_windows = windows(nest, inside, buffers, engine, started, form.busy)
-    if by_windows is not None:
+    folding, stepping = ("vdot", "vmacc") if nest.func == "mul" else ("vred", "vacc")
+    by_window = (window_mnemonic(nest.func, combine, len(loads)) or "").partition(".")[0]
+    require_family(nest, stepping, *(f for f in (folding, by_window) if f and "s" not in operands))
+    if nest.instruction and nest.instruction == by_window:
+        by_windows = windows(nest, inside, buffers, engine, started, ANY_COST)
+        if by_windows is None:
+            raise UnsupportedError(f"npu.instruction asks for {by_window}, and there is no window in the loops")
         return by_windows
+    folds = nest.instruction == folding if nest.instruction else None
+    form = _form(combination, engine, buffers[nest.buffer].dtype, buffers[loads[0].buffer].dtype, folds)
+    if not nest.instruction and not any(flat.fields):
+        by_windows = windows(nest, inside, buffers, engine, started, form.busy)
+        if by_windows is not None:
+            return by_windows
     return (_along_lanes if form.folds else _element_by_element)(combination, form.loops, started)
 
 
@@ -93,12 +104,18 @@ def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
     return fill == COMBINE_IDENTITY[combine]
 
 
-def _form(combination: _Combination, engine: Engine, dtype: str, source: str) -> VectorForm:
-    """The loops of the cheapest vector instruction; only vectors can be folded along the lanes."""
+def _form(combination: _Combination, engine: Engine, dtype: str, source: str, folds: bool | None) -> VectorForm:
+    """The loops of the cheapest vector instruction; only vectors can be folded along the lanes.
+
+    ``folds``: as in :func:`~girih.ir.isa.vector_selection.reduction_form`.
+    """
     nest = combination.nest
     conditioned = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k}
     lanes = [a for a in combination.reduced if a not in conditioned] if "s" not in combination.form else []
-    return reduction_form(engine, nest.extents, combination.reduced, lanes, (dtype, source), tied(nest))
+    dtypes = dtype, source
+    return reduction_form(
+        engine, nest.extents, combination.reduced, lanes, dtypes, tied(nest), fields=nest.fields, folds=folds
+    )
 
 
 def _along_lanes(combination: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:

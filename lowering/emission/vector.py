@@ -81,7 +81,7 @@ def byte_nest(nest: PerfectNest, buffers: Buffers) -> ByteNest:
         *(_walk(load.buffer, load.index, buffers, loops) for load in loads),
     )
     conditions = (*nest.conditions, *(c for load in loads for c in load.conditions))
-    return ByteNest(nest.extents, accesses, conditions)
+    return ByteNest(nest.extents, accesses, conditions, nest.axes)
 
 
 def dimensions(load: Load, buffers: Buffers) -> tuple[Dimension, ...]:
@@ -102,7 +102,7 @@ def refs(names: tuple[str, ...], nest: ByteNest, piece: Piece, ranks: tuple[int,
 
 def fill(nest: PerfectNest, value: float, buffers: Buffers, engine: Engine) -> list[Emitted]:
     """The whole destination of a nest set to ``value``."""
-    whole = replace(nest, operands=(value,), func="copy", combine=None)
+    whole = replace(nest, operands=(value,), func="copy", combine=None, instruction="", axes=())
     return elementwise(whole, buffers, engine)
 
 
@@ -131,12 +131,20 @@ def _plain(nest: PerfectNest, buffers: Buffers, engine: Engine) -> list[Emitted]
         element = ELEMENTS[nest.func]
         mnemonic, special = f"v{nest.func}.{form}", element.special
         names = ("dst", *(n for n, f in zip("abc", form, strict=False) if f == "v"))
+    require_family(nest, mnemonic)
     dtype = buffers[nest.buffer].dtype
-    form = elementwise_form(engine, flat.extents, dtype, special=special, tied=tied(flat))
+    form = elementwise_form(engine, flat.extents, dtype, special=special, tied=tied(flat), fields=flat.fields)
     return [
         Emitted(mnemonic, (*lanes(piece), *immediates), refs(names, flat, piece, (3,) * len(names)))
         for piece in pieces(flat, form.loops, 3)
     ]
+
+
+def require_family(nest: PerfectNest, *possible: str) -> None:
+    """Raise :class:`UnsupportedError` if the user asks for instructions that are of none of these families."""
+    families = tuple(dict.fromkeys(mnemonic.partition(".")[0] for mnemonic in possible))
+    if nest.instruction and nest.instruction not in families:
+        raise UnsupportedError(f"npu.instruction asks for {nest.instruction}, and it can be {' or '.join(families)}")
 
 
 def lanes(piece: Piece) -> tuple[tuple[str, int], ...]:

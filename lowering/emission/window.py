@@ -12,6 +12,9 @@ from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces
 from ..loops.perfect_nest import Load, PerfectNest
 from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
+ANY_COST = 2**62
+"""Cycles that no instructions take."""
+
 
 @dataclass(frozen=True)
 class Bounded:
@@ -39,7 +42,9 @@ def bounded(nest: PerfectNest, buffers: Buffers) -> Bounded | None:
     for g in (g for guards in clipped.guards for g in guards):
         conditions += [g.index, Affine(tuple(-c for c in g.coeffs), g.bound - 1 - g.const)]
     always = {c for c in conditions if c.over(tuple(Span(0, e) for e in clipped.extents)).lo >= 0}
-    return Bounded(ByteNest(clipped.extents, accesses, tuple(c for c in conditions if c not in always)), clipped)
+    return Bounded(
+        ByteNest(clipped.extents, accesses, tuple(c for c in conditions if c not in always), raw.fields), clipped
+    )
 
 
 def windows(

@@ -23,12 +23,14 @@ class ByteAccess:
 class ByteNest:
     """A nest whose accesses are one byte access each: the destination first, then the sources.
 
-    ``conditions`` (each affine in the loops must be >= 0) restrict the points.
+    ``conditions`` (each affine in the loops must be >= 0) restrict the points. ``fields`` says of each loop which field
+    of an instruction the user wants it to be; it may be empty.
     """
 
     extents: tuple[int, ...]
     accesses: tuple[ByteAccess, ...]
     conditions: tuple[Affine, ...]
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,16 @@ def tighten(nest: ByteNest) -> ByteNest | None:
         for w in nest.accesses
     )
     conditions = tuple(Affine(c.coeffs, c.const + sum(k * a for k, a in zip(c.coeffs, low, strict=True))) for c in kept)
-    return ByteNest(tuple(b - a for a, b in zip(low, high, strict=True)), accesses, conditions)
+    return ByteNest(tuple(b - a for a, b in zip(low, high, strict=True)), accesses, conditions, nest.fields)
 
 
 def merged(nest: ByteNest) -> ByteNest:
-    """Merge pairs of loops that every walk sees as one; loops of extent one go. Conditions keep their loops apart."""
+    """Merge pairs of loops that every walk sees as one; loops of extent one go. Conditions keep their loops apart.
+
+    So do the wishes of the user.
+    """
     fixed = {a for c in nest.conditions for a, k in enumerate(c.coeffs) if k}
+    fixed |= {a for a, field in enumerate(nest.fields) if field}
     extents, kept = merge_loops(nest.extents, [w.strides for w in nest.accesses], fixed)
     return over(nest, extents, kept)
 
@@ -83,7 +89,7 @@ def over(nest: ByteNest, extents: tuple[int, ...], kept: Sequence[int]) -> ByteN
     """The nest over loops of these ``extents``, of which the i-th has the strides of loop ``kept[i]``."""
     accesses = tuple(ByteAccess(w.buffer, w.base, tuple(w.strides[a] for a in kept)) for w in nest.accesses)
     conditions = tuple(Affine(tuple(c.coeffs[a] for a in kept), c.const) for c in nest.conditions)
-    return ByteNest(extents, accesses, conditions)
+    return ByteNest(extents, accesses, conditions, tuple(nest.fields[a] for a in kept) if nest.fields else ())
 
 
 def pieces(nest: ByteNest, axes: Sequence[int], rank: int) -> Iterator[Piece]:

@@ -19,6 +19,7 @@ from tvm import tirx
 from tvm.ir import Var
 
 from ...ir.errors import GirihError
+from ..schedule.hints import AXIS, INSTRUCTION
 from ..schedule.prim_func import buffer_name
 from ..schedule.tile_template import TILE
 from ..schedule.versions import annotated_degrees
@@ -121,7 +122,7 @@ def _walk(stmt: tirx.Stmt, at: _Place, tiles: int, allocations: dict[str, Buffer
     """The nests of a statement that makes ``tiles`` tiles; what stands behind tile loops runs in the last of them."""
     leaf = None if tiles > 1 else _leaf(stmt)
     if leaf is not None:
-        yield _nest(*leaf, at)
+        yield _nest(leaf, at)
     elif isinstance(stmt, tirx.SeqStmt):
         behind = False
         for child in stmt.seq:
@@ -152,6 +153,11 @@ def _loop(loop: tirx.For, at: _Place, tiles: int, allocations: dict[str, BufferA
         place = _Place(at.tiles, values, numbers, np.repeat(at.present, extent), at.conditions, at.rounds)
         yield from _walk(loop.body, place, inside, allocations)
         return
+    if (axis := str(loop.annotations.get(AXIS, "outer"))) != "outer":
+        raise GirihError(
+            f"the loop {loop.loop_var.name} shall be {axis} of an instruction ({AXIS}), and several statements are in "
+            f"it: split the start of a reduction off (decompose_reduction)"
+        )
     count = len(at.numbers)
     extents = Scope(count, at.values, []).number(loop.extent)
     rounds = at.rounds * int(extents.max(initial=0))
@@ -166,10 +172,21 @@ def _loop(loop: tirx.For, at: _Place, tiles: int, allocations: dict[str, BufferA
         yield from _walk(loop.body, place, tiles, allocations)
 
 
-def _leaf(stmt: tirx.Stmt) -> tuple[list[tirx.For], list[tvm.ir.Expr], tirx.BufferStore] | None:
-    """The loops, conditions and store of a perfect nest; ``None`` if ``stmt`` is not one."""
+@dataclass(frozen=True)
+class _Leaf:
+    """The loops, conditions and store of a perfect nest, and the family of instructions that is asked for."""
+
+    loops: list[tirx.For]
+    conditions: list[tvm.ir.Expr]
+    store: tirx.BufferStore
+    instruction: str
+
+
+def _leaf(stmt: tirx.Stmt) -> _Leaf | None:
+    """The perfect nest that ``stmt`` is; ``None`` if it is not one."""
     loops: list[tirx.For] = []
     conditions: list[tvm.ir.Expr] = []
+    instruction = ""
     while True:
         if isinstance(stmt, tirx.For) and TILE not in stmt.annotations:
             loops.append(stmt)
@@ -179,12 +196,16 @@ def _leaf(stmt: tirx.Stmt) -> tuple[list[tirx.For], list[tvm.ir.Expr], tirx.Buff
             stmt = stmt.then_case
         elif isinstance(stmt, tirx.SeqStmt) and len(stmt.seq) == 1:
             stmt = stmt.seq[0]
+        elif isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == INSTRUCTION:
+            instruction = stmt.value.value
+            stmt = stmt.body
         else:
             break
-    return (loops, conditions, stmt) if isinstance(stmt, tirx.BufferStore) else None
+    return _Leaf(loops, conditions, stmt, instruction) if isinstance(stmt, tirx.BufferStore) else None
 
 
-def _nest(loops: list[tirx.For], guards: list[tvm.ir.Expr], store: tirx.BufferStore, at: _Place) -> NestTiles:
+def _nest(leaf: _Leaf, at: _Place) -> NestTiles:
+    loops, guards, store = leaf.loops, leaf.conditions, leaf.store
     count = len(at.numbers)
     around = Scope(count, at.values, [])
     low = tuple(around.number(loop.min) for loop in loops)
@@ -192,5 +213,9 @@ def _nest(loops: list[tirx.For], guards: list[tvm.ir.Expr], store: tirx.BufferSt
     scope = Scope(count, at.values, [loop.loop_var for loop in loops])
     conditions = tuple(c for guard in (*at.conditions, *guards) for c in scope.conditions(guard))
     index, func, operands, combine = scope.stored(store)
-    nest = NestTiles(low, high, buffer_name(store.buffer), index, func, operands, combine, conditions, at.present)
+    axes = tuple(str(loop.annotations.get(AXIS, "")) for loop in loops)
+    nest = NestTiles(
+        low, high, buffer_name(store.buffer), index, func, operands, combine, conditions, at.present,
+        leaf.instruction, axes if any(axes) else (),
+    )  # fmt: skip
     return nest.scattered(at.numbers, at.tiles)

@@ -73,7 +73,7 @@ class NestTiles:
     """``buffer[index...] = func(*operands)`` in each tile, combined with the old value if ``combine`` is set.
 
     The loops run from ``low`` to ``high``; ``conditions`` (each >= 0) guard the store. Tiles that are not ``present``
-    do not run it.
+    do not run it. For ``instruction`` and ``axes`` see :class:`~.perfect_nest.PerfectNest`.
     """
 
     low: tuple[Int, ...]
@@ -85,6 +85,8 @@ class NestTiles:
     combine: str | None
     conditions: tuple[TileAffine, ...]
     present: Bool
+    instruction: str = ""
+    axes: tuple[str, ...] = ()
 
     @property
     def loads(self) -> tuple[TileLoad, ...]:
@@ -151,4 +153,6 @@ class NestTiles:
             ),
             combine=self.combine,
             conditions=open_conditions(self.conditions),
+            instruction=self.instruction,
+            axes=tuple(self.axes[a] for a in kept) if any(self.axes) else (),
         )

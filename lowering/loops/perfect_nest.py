@@ -26,7 +26,8 @@ class PerfectNest:
     """``buffer[index...] = func(*operands)``, combined with the old value if ``combine`` is set.
 
     The loops run from 0; ``conditions`` (each affine >= 0) guard the store. A contraction has func "mul" and combine
-    "sum".
+    "sum". ``instruction`` is the family of instructions that the user asks for, and ``axes`` says of each loop which
+    field of them it shall be (:mod:`girih.lowering.schedule.hints`); both may be empty.
     """
 
     extents: tuple[int, ...]
@@ -36,12 +37,19 @@ class PerfectNest:
     operands: tuple[Load | float, ...]
     combine: str | None
     conditions: tuple[Affine, ...]
+    instruction: str = ""
+    axes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        loops = ", ".join(f"i{a} < {extent}" for a, extent in enumerate(self.extents))
+        fields = self.axes or ("",) * len(self.extents)
+        loops = ", ".join(
+            f"i{a} < {extent}{field and f' ({field})'}"
+            for a, (extent, field) in enumerate(zip(self.extents, fields, strict=True))
+        )
         value = f"{self.func}({', '.join(str(o) if isinstance(o, Load) else f'{o:g}' for o in self.operands)})"
+        hint = f" by {self.instruction}" if self.instruction else ""
         guard = f" if {_all(self.conditions)}" if self.conditions else ""
-        return f"for {loops}: {_element(self.buffer, self.index)} {self.combine or ''}= {value}{guard}"
+        return f"for {loops}: {_element(self.buffer, self.index)} {self.combine or ''}= {value}{guard}{hint}"
 
 
 def _element(buffer: str, index: tuple[Affine, ...]) -> str:

@@ -197,12 +197,12 @@ class TileKernels:
         module = lowered(scheduled(spec, plan))
         try:
             tiled = tile_nests(module["main"], spec, plan)
+            kernels = tuple(map(self._kernels.get, tiled.classes))
         except GirihError as error:
             if not spec.template:
                 raise
             operator = operator_by_key(spec.template)
             raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
-        kernels = tuple(map(self._kernels.get, tiled.classes))
         return TileClasses(kernels, tiled.class_of, tiled.boxes, tiled.versions)
 
     def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:

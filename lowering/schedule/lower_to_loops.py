@@ -10,6 +10,7 @@ from tvm import s_tir, tirx
 
 from ...ir.custom_operators import blaming, operator_by_key
 from .cell_spec import CellSpec
+from .hints import with_instruction_hints
 from .prim_func import prim_func
 from .tile_grid import writer_grid
 from .tile_plan import TilePlan
@@ -55,4 +56,4 @@ def _passes() -> tvm.ir.transform.Sequential:
 
 def lowered(module: tvm.IRModule) -> tvm.IRModule:
     """A scheduled operator as loops, conditions, allocations and stores, with its versions of buffers."""
-    return with_versions(_passes()(module))
+    return with_versions(_passes()(with_instruction_hints(module)))
