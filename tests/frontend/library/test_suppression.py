@@ -20,7 +20,7 @@ def by_onnx_runtime(
         weights["t"] = np.array([least], np.float32)
     node = helper.make_node("NonMaxSuppression", ["b", "s", *weights], ["y"], center_point_box=int(centred))
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in (("b", boxes), ("s", scores))]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, ["n", 3])]
     graph = helper.make_graph(
         [node], "net", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in weights.items()]
     )
