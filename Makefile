@@ -23,7 +23,7 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteract
 # Set where tests of pages have to run, and not to be skipped.
 BROWSER_REQUIRED := $(filter required,$(GIRIH_BROWSER_TESTS))
 
-.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-computes bench-fit bench-hostile bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -102,6 +102,10 @@ bench-allocation: $(VENV)/.installed | $(BUILD) ## allocate the buffers of INPUT
 bench-calibration: JSON ?= $(BUILD)/calibration.json
 bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim and published figures; tables go to JSON=FILE
 	$(PY) -m benchmarks.calibration.report --networks $(BUILD)/networks.json $(BUILD)/published.json --json $(JSON)
+
+bench-computes: JSON ?= $(BUILD)/computes.json
+bench-computes: $(VENV)/.installed-dev | $(BUILD) ## lower 5,000 random operators under random plans, and compare; counts go to JSON=FILE, ARGS="..." to the script
+	$(PY) -m benchmarks.random_computes --json $(JSON) $(ARGS)
 
 bench-fit: JSON ?= $(BUILD)/fit.json
 bench-fit: $(VENV)/.installed-dev | $(BUILD) ## fit the guesses of stcp920 to published figures, half of them held out; errors go to JSON=FILE, ARGS="..." to the script

@@ -101,7 +101,7 @@ def _has_own_product(net: Net, flow: Dataflow[Cluster], cluster: Cluster, rule: 
 def _same_unit(net: Net, producer: Cluster, consumer: Cluster) -> bool:
     if any(loop.is_matrix for loop, _ in consumer.reads(producer.output)):
         return False  # Such as a copy in another layout: the matrix engine reads what memory holds.
-    return producer.unit == consumer.unit and not producer.has_long_rows
+    return producer.unit == consumer.unit and not producer.has_long_rows and not producer.is_partial
 
 
 def _epilogue(net: Net, producer: Cluster, consumer: Cluster) -> bool:

@@ -11,8 +11,17 @@ from .fold_movement import write_through
 
 
 def drop_unit_dimensions(step: NetStep) -> None:
-    """Private buffers have no dimensions of extent one."""
-    kept = {name: [d for d, n in enumerate(info.shape) if n > 1] for name, info in step.temps.items()}
+    """Private buffers have no dimensions of extent one, but those outside of which something else is read."""
+    padded = {
+        (ref.tensor, d)
+        for loop in step.loops
+        for ref in loop.reads
+        for d, index in enumerate(ref.index)
+        if ref.fill is not None and index.bounds(loop.extents) != (0, 0)
+    }
+    kept = {
+        name: [d for d, n in enumerate(info.shape) if n > 1 or (name, d) in padded] for name, info in step.temps.items()
+    }
 
     def change(ref: Ref) -> Ref:
         return replace(ref, index=tuple(ref.index[d] for d in kept[ref.tensor])) if ref.tensor in kept else ref

@@ -74,6 +74,8 @@ class _Lowering:
         self.context = context
         self.nest = LoweredBlock()
         self.memo: dict[Any, Operand] = {}
+        self.padded_dtype: dict[str, str] = {}
+        """Of the tensors that are read with padding."""
 
     def run(self, block: TirBlock) -> LoweredBlock:
         for store in block.stores:
@@ -88,7 +90,31 @@ class _Lowering:
         if combine and func != "copy" and (func, combine) != ("mul", "sum"):
             # A stage combines values or sums products: any other function comes first.
             func, operands = "copy", (self.temporary(func, operands, dtype_of(store.value)),)
+        if combine:
+            operands = tuple(self.padded(o, func, combine, dtype_of(store.value)) for o in operands)
+        else:
+            operands = self.unguarded(func, operands)
         self.nest.loops.append(Loop(self.domain.axes, write, func, operands, combine))
+
+    def padded(self, operand: Operand, func: str, combine: str, dtype: str) -> Operand:
+        """An operand of a combination; a copy with its padding, where that adds something to the result.
+
+        Instructions leave out what is outside of a tensor: only zeros of a sum, and the least number of a maximum, are
+        no loss.
+        """
+        if not isinstance(operand, Ref) or operand.fill is None or _adds_nothing(operand.fill, func, combine, dtype):
+            return operand
+        extents = {a: e.size for a, e in self.domain.axes.items()}
+        bounds = [index.bounds(extents) for index in operand.index]
+        axes = {f"p{d}": Extent(high - low + 1) for d, (low, high) in enumerate(bounds)}
+        name = self.context.temp()
+        source = tuple(Linear(((f"p{d}", 1),), low) for d, (low, _) in enumerate(bounds))
+        self.nest.temps[name] = Info(tuple(e.size for e in axes.values()), dtype)
+        target = Ref(name, tuple(Linear.axis(a) for a in axes))
+        self.nest.loops.append(Loop(axes, target, "copy", (Ref(operand.tensor, source, operand.fill),)))
+        return Ref(
+            name, tuple(Linear(i.terms, i.const - low) for i, (low, _) in zip(operand.index, bounds, strict=True))
+        )
 
     # Scalar expressions ------------------------------------------------------------------------------------------
 
@@ -99,7 +125,19 @@ class _Lowering:
             return parsed
         return self.temporary(parsed[0], parsed[1], dtype_of(expr))
 
+    def unguarded(self, func: str, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """The operands of a function; what is read with padding is copied first, because only copies can do that."""
+        if func == "copy":
+            return operands
+        return tuple(
+            self.temporary("copy", (o,), self.padded_dtype[o.tensor])
+            if isinstance(o, Ref) and o.fill is not None
+            else o
+            for o in operands
+        )
+
     def temporary(self, func: str, operands: tuple[Operand, ...], dtype: str) -> Operand:
+        operands = self.unguarded(func, operands)
         key = (func, operands, dtype)
         if key not in self.memo:
             used = {a for o in operands if isinstance(o, Ref) for a in o.axes}
@@ -253,7 +291,9 @@ class _Lowering:
         shape = tuple(int(n) for n in yes.source.ty.shape)
         if not self.domain.keeps_inside(condition, index, shape):
             return None
-        return Ref(self.context.names[yes.source], index, number(float(no.value)))
+        name = self.context.names[yes.source]
+        self.padded_dtype[name] = dtype_of(yes)
+        return Ref(name, index, number(float(no.value)))
 
     # Values that depend on the axes alone ------------------------------------------------------------------------
 
@@ -276,6 +316,16 @@ class _Lowering:
                 axes = axes[:position] + axes[position + 1 :]
         name = self.context.table(np.ascontiguousarray(value))
         return Ref(name, tuple(Linear.axis(a) for a in axes))
+
+
+def _adds_nothing(fill: float, func: str, combine: str, dtype: str) -> bool:
+    """Whether a combination is the same without the points at which an operand reads ``fill``."""
+    if combine == "sum":
+        return fill == 0.0
+    if func != "copy" or combine not in ("max", "min"):
+        return False
+    limits = np.finfo(dtype) if np.dtype(dtype).kind == "f" else np.iinfo(dtype)
+    return fill <= float(limits.min) if combine == "max" else fill >= float(limits.max)
 
 
 def simplify(func: str, a: Operand, b: Operand) -> Operand | tuple[str, tuple[Operand, ...]]:

@@ -119,7 +119,8 @@ def not_followed(op: Op, tensors: Mapping[str, Tensor], name: str) -> frozenset[
     return frozenset(
         d
         for d in range(len(whole))
-        if op_boxes(op, tensors, (*whole[:d], Span(0, 1), *whole[d + 1 :])).tensors[name] == wanted
+        # What is padding needs none of it.
+        if op_boxes(op, tensors, (*whole[:d], Span(0, 1), *whole[d + 1 :])).tensors.get(name) == wanted
     )
 
 

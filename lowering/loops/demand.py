@@ -1,6 +1,7 @@
-"""Stores that nothing reads are cut off, where several loops write a dimension together, like digits.
+"""Stores that nothing reads are cut off.
 
-There TVM's schedule computes all of a private buffer for each tile, see :mod:`girih.lowering.schedule.prim_func`.
+TVM's schedule computes all of a private buffer for each tile where several loops write a dimension together, like
+digits, where padding is read, and where it could not bind a reduction; see :mod:`girih.lowering.schedule.prim_func`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def demand(nests: Sequence[NestTiles], private: Mapping[str, tuple[int, ...]]) -
 
 
 def _narrowed(nest: NestTiles, wanted: AccessedBoxes) -> NestTiles:
-    dims = [d for d, affine in enumerate(nest.index) if sum(1 for c in affine.coeffs if c) > 1]
+    dims = [d for d, affine in enumerate(nest.index) if any(affine.coeffs)]
     if not dims:
         return nest
     points = np.stack([np.stack([first, end], axis=1) for first, end in zip(nest.low, nest.high, strict=True)], axis=1)

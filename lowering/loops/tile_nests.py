@@ -81,7 +81,8 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     accessed = {nest.buffer for nest in nests} | {load.buffer for nest in nests for load in nest.loads}
     buffers = {name: declared[without_turn(name)] for name in sorted(accessed)}
     shapes = {n: shape[1:] if without_turn(n) in loops.degrees else shape for n, (shape, _, _) in buffers.items()}
-    private = {name: shape for name, shape in shapes.items() if without_turn(name) in _private(spec)}
+    own = {*_private(spec), *loops.allocations}
+    private = {name: shape for name, shape in shapes.items() if without_turn(name) in own}
     nests = [shift(nest) for nest in demand(nests, private)]
     boxes = accessed_boxes(nests, shapes)
     nests = [relative(nest, boxes) for nest in nests]

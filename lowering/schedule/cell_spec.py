@@ -217,6 +217,18 @@ def _kept(stage: Stage, points: Box) -> list[int]:
     return kept
 
 
+def _running(op: Op, boxes: OpBoxes) -> list[int]:
+    """The stages with points in the cell whose results are read; without axes, a stage has one point in any cell."""
+    read = {op.output}
+    running: list[int] = []
+    for position in reversed(range(len(op.stages))):
+        stage, points = op.stages[position], boxes.points[position]
+        if not is_empty(points) and stage.write.tensor in read:
+            running.append(position)
+            read |= {a.tensor for a in stage.reads if _outside_everywhere(a, points, boxes) is None}
+    return running[::-1]
+
+
 def cell_spec(
     op: Op,
     tensors: Mapping[str, Tensor],
@@ -234,9 +246,8 @@ def cell_spec(
     stages: list[StageSpec] = []
     contraction: int | None = None
     cuts: tuple[int, ...] = ()
-    for position, (stage, points) in enumerate(zip(op.stages, boxes.points, strict=True)):
-        if is_empty(points):
-            continue
+    for position in _running(op, boxes):
+        stage, points = op.stages[position], boxes.points[position]
         on_matrix = reduce is not None and position == op.contraction
         name = op.blocks[position] if op.blocks else f"part{position}"
         stage_spec = _stage_spec(name, stage, points, boxes, view, on_matrix=on_matrix, all_axes=bool(op.template))

@@ -25,13 +25,22 @@ def scheduled(spec: CellSpec, plan: TilePlan) -> tvm.IRModule:
     """
     grids = {p: writer_grid(spec, stage, plan) for p, stage in enumerate(spec.stages) if stage.write == spec.output}
     leads = tuple(grids[p].leads if p in grids else (0,) * len(s.loops) for p, s in enumerate(spec.stages))
-    sch = s_tir.Schedule(tvm.IRModule({"main": prim_func(spec, leads)}), error_render_level="fast")
+
+    def unscheduled(*, whole_reductions: bool) -> s_tir.Schedule:
+        function = prim_func(spec, leads, whole_reductions=whole_reductions)
+        return s_tir.Schedule(tvm.IRModule({"main": function}), error_render_level="fast")
+
+    sch = unscheduled(whole_reductions=False)
     if spec.template:
         operator = operator_by_key(spec.template)
         assert operator.template is not None
         with blaming(operator, "the schedule template"):
             operator.template(sch, plan)
-    else:
+        return sch.mod
+    try:
+        apply(sch, spec, plan, grids)
+    except s_tir.ScheduleError:
+        sch = unscheduled(whole_reductions=True)
         apply(sch, spec, plan, grids)
     return sch.mod
 

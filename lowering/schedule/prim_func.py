@@ -98,8 +98,9 @@ def _start(stage: StageSpec) -> float:
 class _Builder:
     """Builds the blocks of one spec."""
 
-    def __init__(self, spec: CellSpec) -> None:
+    def __init__(self, spec: CellSpec, *, whole_reductions: bool) -> None:
         self.spec = spec
+        self.whole = _reduced(spec) if whole_reductions else frozenset[int]()
         self.buffers = [
             tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=SCOPES[view.scope])
             for i, view in enumerate(spec.views)
@@ -142,7 +143,7 @@ class _Builder:
 
     def _region(self, read: ViewRead, points: list[Expr]) -> Expr:
         buffer = self.buffers[read.view]
-        if read.fill is not None:
+        if read.fill is not None or read.view in self.whole:
             shape = self.spec.views[read.view].shape or (1,)
             return tirx.BufferRegion(buffer, [Range.from_min_extent(0, extent) for extent in shape])
         index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
@@ -195,9 +196,24 @@ class _Builder:
         return _cast(value, "bool" if stage.func in COMPARISONS and not opaque else dtype, self._dtype(stage.write))
 
 
-def prim_func(spec: CellSpec, leads: Leads) -> tirx.PrimFunc:
-    """The schedulable TIR function of a spec; the views are its parameters, but for private ones."""
-    build = _Builder(spec)
+def _reduced(spec: CellSpec) -> frozenset[int]:
+    """The private views whose values come from a reduction of the operator's own."""
+    reduced: set[int] = set()
+    for stage in spec.stages:
+        reads = (o for o in (*stage.operands, stage.start) if isinstance(o, ViewRead))
+        if any(loop.reduce for loop in stage.loops) or any(read.view in reduced for read in reads):
+            reduced.add(stage.write)
+    return frozenset(view for view in reduced if spec.views[view].private)
+
+
+def prim_func(spec: CellSpec, leads: Leads, *, whole_reductions: bool = False) -> tirx.PrimFunc:
+    """The schedulable TIR function of a spec; the views are its parameters, but for private ones.
+
+    With ``whole_reductions`` each read of what comes from a reduction of the operator says that it may read all of it:
+    from strides, diagonals and digits TVM would bind the loops of the reduction to what is no affine map of the tiles'
+    loops to all of its points, and call it no reduction any more. :mod:`girih.lowering.loops.demand` does the rest.
+    """
+    build = _Builder(spec, whole_reductions=whole_reductions)
     blocks = [build.block(stage, lead) for stage, lead in zip(spec.stages, leads, strict=True)]
     body = blocks[0] if len(blocks) == 1 else tirx.SeqStmt(blocks)
     private = [b for b, view in zip(build.buffers, spec.views, strict=True) if view.private]

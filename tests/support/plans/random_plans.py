@@ -26,6 +26,10 @@ VECTOR_POINTS = 1 << 13
 """Points of a contraction up to which the vector engine may be given it."""
 
 
+class NoPlanFitsError(AssertionError):
+    """All plans that were drawn need more memory than there is."""
+
+
 def random_plan(
     graph: Graph, machine: Machine, seed: int, *, longest: int = 1, tiles: int = 6, tries: int = 40,
     on_vector: float = 0.15,
@@ -46,7 +50,7 @@ def random_plan(
                 raise
             continue
         return plan
-    raise AssertionError(f"no plan of {tries} fits: {reason}")
+    raise NoPlanFitsError(f"no plan of {tries} fits: {reason}")
 
 
 class _Drawing:
