@@ -24,7 +24,7 @@ from .demand import demand
 from .fission import BufferAllocation, TileGroup, TileLoops, fission
 from .nest_tiles import Int, NestTiles, TileAffine, TileLoad
 from .partition import partition
-from .perfect_nest import PerfectNest
+from .perfect_nest import Load, PerfectNest
 from .preprocess import preprocess
 from .shift import shift
 from .tile_boxes import AccessedBoxes, accessed_boxes, relative
@@ -84,7 +84,9 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     own = {*_private(spec), *loops.allocations}
     private = {name: shape for name, shape in shapes.items() if without_turn(name) in own}
     nests = [shift(nest) for nest in demand(nests, private)]
-    boxes = accessed_boxes(nests, shapes)
+    # Of its own buffers a tile has what it writes: what it reads beyond is padding.
+    stores = [replace(nest, operands=()) for nest in nests if nest.buffer in private]
+    boxes = accessed_boxes(nests, shapes) | accessed_boxes(stores, private)
     nests = [relative(nest, boxes) for nest in nests]
     _, firsts, class_of = np.unique(_rows(nests, boxes), axis=0, return_index=True, return_inverse=True)
     strides = {view_name(i): v.strides for i, v in enumerate(spec.views) if not v.private and i != spec.stationary}
@@ -92,10 +94,12 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     def in_tile(tile: int) -> TileNests:
         every = (preprocess(nest.at(tile)) for nest in nests if nest.present[tile])
         present = tuple(nest for nest in every if nest is not None)
+        named = {nest.buffer for nest in present}
+        named |= {o.buffer for nest in present for o in nest.operands if isinstance(o, Load)}
         seen = tuple(
             _buffer(name, boxes[name], tile, buffers[name], strides.get(name))
             for name in sorted(boxes)
-            if boxes[name].present[tile] or any(name == nest.buffer for nest in present)
+            if boxes[name].present[tile] or name in named
         )
         return TileNests(present, seen)
 
@@ -169,19 +173,33 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan) -> li
 
 
 def _with_what_comes_before(groups: Sequence[TileGroup], output: str) -> list[TileGroup]:
-    """Groups that write the result: what stands outside of their tile loops belongs to the first tile behind it."""
+    """Groups that write the result: what stands outside of their tile loops belongs to the first tile that reads it."""
     joined: list[TileGroup] = []
     before: tuple[NestTiles, ...] = ()
     for group in groups:
-        first = tuple(nest.scattered(np.zeros(1, dtype=np.int64), group.tiles) for nest in before)
         if all(nest.buffer != output for nest in group.nests):
             if group.tiles > 1:
                 raise GirihError("loops over tiles that write nothing of the result")
-            before = (*first, *group.nests)
+            before = (*before, *group.nests)
             continue
+        own, before = _split_by_need(before, group)
+        first = tuple(nest.scattered(np.zeros(1, dtype=np.int64), group.tiles) for nest in own)
         joined.append(TileGroup(group.tiles, (*first, *group.nests)))
-        before = ()
     return joined
+
+
+def _split_by_need(nests: Sequence[NestTiles], group: TileGroup) -> tuple[tuple[NestTiles, ...], tuple[NestTiles, ...]]:
+    """The nests whose results the group reads, if only through others of them, and the rest."""
+    needed = {load.buffer for nest in group.nests for load in nest.loads}
+    own: list[NestTiles] = []
+    rest: list[NestTiles] = []
+    for nest in reversed(nests):
+        if nest.buffer in needed:
+            own.append(nest)
+            needed |= {load.buffer for load in nest.loads}
+        else:
+            rest.append(nest)
+    return tuple(own[::-1]), tuple(rest[::-1])
 
 
 def _in_turn(nest: NestTiles, turn: int, private: frozenset[str]) -> NestTiles:

@@ -225,8 +225,18 @@ def _running(op: Op, boxes: OpBoxes) -> list[int]:
         stage, points = op.stages[position], boxes.points[position]
         if not is_empty(points) and stage.write.tensor in read:
             running.append(position)
-            read |= {a.tensor for a in stage.reads if _outside_everywhere(a, points, boxes) is None}
+            read |= _read(stage, points, boxes)
     return running[::-1]
+
+
+def _read(stage: Stage, points: Box, boxes: OpBoxes) -> set[str]:
+    """The tensors of which a stage reads elements: none, but for the start, where its result is known."""
+    known = [_outside_everywhere(o, points, boxes) if isinstance(o, Access) else o for o in stage.operands]
+    start = set[str]() if stage.start is None else {stage.start.tensor}
+    if _known_result(stage, points, known) is not None:
+        return start
+    pairs = zip(stage.operands, known, strict=True)
+    return start | {o.tensor for o, number in pairs if isinstance(o, Access) and number is None}
 
 
 def cell_spec(
