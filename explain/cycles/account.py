@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 
 from ...ir.bounds.lower_bound import bounding, unavoidable
 from ...ir.graph import Graph
+from ...ir.isa.timing import Cost
 from ...ir.machine import Engine, Machine
 from ...ir.plan import Plan
 from ...ir.program import Program
@@ -92,7 +93,10 @@ class _Account:
         return ledger
 
     def link(self, name: str) -> Ledger:
-        """A link, with the transfers of all queues that cross it."""
+        """A link, with the transfers of all queues that cross it.
+
+        Kernels that compute for longer than their bytes take do not count: they leave the link to others.
+        """
         number = next(i for i, link in enumerate(self.machine.links) if link.name == name)
         rate = self.machine.links[number].bytes_per_cycle
         ledger = Ledger(name, 1)
@@ -100,7 +104,7 @@ class _Account:
             node
             for queue in range(len(self.program.queues))
             for node in self._finished[queue]
-            if number in dict(self._costs[queue][node[1]].cost.links)
+            if _crosses(self._costs[queue][node[1]].cost, number, rate)
         ]
         for node, cycles in self._track(ledger, 0, None, nodes):
             cost, parts = self._costs[node[0]][node[1]].cost, ledger.parts[self._op(node)]
@@ -186,3 +190,9 @@ class _Account:
             return 0.0 if last < 0 else float(elapsed[last] + (cycle - moments[last]) * runs[last])
 
         return before
+
+
+def _crosses(cost: Cost, number: int, rate: float) -> bool:
+    """Whether an instruction is a transfer over a link of this number and rate."""
+    crossed = dict(cost.links).get(number, 0) / rate
+    return crossed > 0 and cost.computing <= crossed

@@ -146,8 +146,14 @@ class _Builder:
         if read.fill is not None or read.view in self.whole:
             shape = self.spec.views[read.view].shape or (1,)
             return tirx.BufferRegion(buffer, [Range.from_min_extent(0, extent) for extent in shape])
-        index = [_index(i, points) for i in read.index] or [tirx.IntImm("int32", 0)]
-        return tirx.BufferRegion(buffer, [Range.from_min_extent(i, 1) for i in index])
+        # TVM turns a dimension that is read backwards into one with divisions.
+        ranges = [
+            Range.from_min_extent(0, extent)
+            if any(c < 0 for c in affine.coeffs)
+            else Range.from_min_extent(_index(affine, points), 1)
+            for affine, extent in zip(read.index, self.spec.views[read.view].shape, strict=True)
+        ]
+        return tirx.BufferRegion(buffer, ranges or [Range.from_min_extent(tirx.IntImm("int32", 0), 1)])
 
     def _written(self, stage: StageSpec, points: list[Expr]) -> Expr:
         """What one point writes; where several loops write a dimension together, like digits: all below the first.

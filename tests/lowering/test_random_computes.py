@@ -22,6 +22,7 @@ ONCE_WRONG = {
     680: "a product read padding without a sum around it",
     1546: "digits of a reduction",
     2384: "a diagonal of merged dimensions of a reduction",
+    4905: "padding that is read backwards",
 }
 
 
