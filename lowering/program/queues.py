@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...ir.isa.table import Instruction, make
+from ...ir.isa.table import Instruction
 from .stamp import OperandFootprint
 
 
@@ -164,6 +164,12 @@ class Streams:
         open_needs = {q: i + 1 for q, i in needs.items() if known[q] < i + 1}
         if not open_needs:
             return
+        if len(open_needs) == 1:
+            ((q, count),) = open_needs.items()
+            self.streams[queue].append(Instruction("wait", op, (q, count)))
+            known[:] = map(max, known, self._clock(q, count - 1))
+            self._remember(queue)
+            return
         clocks = {q: self._clock(q, count - 1) for q, count in open_needs.items()}
         for q, count in sorted(open_needs.items()):
             if known[q] >= count or any(
@@ -172,17 +178,20 @@ class Streams:
                 if known[source] < open_needs[source]
             ):
                 continue
-            self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))
+            self.streams[queue].append(Instruction("wait", op, (q, count)))
             known[:] = map(max, known, clocks[q])
-            known[q] = max(known[q], count)
         for q, count in sorted(open_needs.items()):
             # A need that another's clock covered is known by now, unless two covered one another.
             if known[q] < count:
-                self.streams[queue].append(make("wait", op, {"queue": q, "count": count}))
+                self.streams[queue].append(Instruction("wait", op, (q, count)))
                 known[q] = count
-        positions, clocks_then = self._history[queue]
+        self._remember(queue)
+
+    def _remember(self, queue: int) -> None:
+        """What the queue knows to be retired from its next instruction on."""
+        positions, clocks = self._history[queue]
         positions.append(len(self.streams[queue]))
-        clocks_then.append(list(known))
+        clocks.append(list(self._known[queue]))
 
     def _clock(self, queue: int, index: int) -> list[int]:
         """What is retired once instruction ``index`` of ``queue`` is."""

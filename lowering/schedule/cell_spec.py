@@ -219,6 +219,8 @@ def _kept(stage: Stage, points: Box) -> list[int]:
 
 def _running(op: Op, boxes: OpBoxes) -> list[int]:
     """The stages with points in the cell whose results are read; without axes, a stage has one point in any cell."""
+    if all(stage.axes for stage in op.stages):
+        return [position for position, points in enumerate(boxes.points) if not is_empty(points)]
     read = {op.output}
     running: list[int] = []
     for position in reversed(range(len(op.stages))):
