@@ -13,52 +13,8 @@ from ...ir.box import Affine, Box, intersect, is_empty, shape_of, volume
 from ...ir.errors import GirihError, UnsupportedError
 from ...ir.graph import DTYPES, Access, Op, Stage, Tensor
 from ...ir.semantics.region import OpBoxes
-
-
-@dataclass(frozen=True)
-class View:
-    """The box of a tensor that a cell works on; ``strides`` in bytes, ``scope`` is the role of its memory."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    scope: str
-    private: bool
-
-
-@dataclass(frozen=True)
-class ViewRead:
-    """``views[view][index...]``, or ``fill`` outside of the view (``None``: never outside)."""
-
-    view: int
-    index: tuple[Affine, ...]
-    fill: float | None
-
-
-@dataclass(frozen=True)
-class LoopSpec:
-    """One loop of a stage: how many points, and whether the stage combines over them."""
-
-    extent: int
-    reduce: bool
-
-
-@dataclass(frozen=True)
-class StageSpec:
-    """The points of one stage in the cell: ``views[write][index...] = combine(func(*operands))``.
-
-    ``name`` is that of its block in TIR.
-    """
-
-    name: str
-    loops: tuple[LoopSpec, ...]
-    write: int
-    index: tuple[Affine, ...]
-    func: str
-    operands: tuple[ViewRead | float, ...]
-    combine: str | None
-    start: ViewRead | None
-    """What a combination adds to."""
+from .own_producers import with_own_producers
+from .stage_spec import LoopSpec, StageSpec, View, ViewRead
 
 
 @dataclass(frozen=True)
@@ -67,8 +23,9 @@ class CellSpec:
 
     ``output`` is the view of the result. ``contraction`` is the stage that the matrix engine runs, if any: its second
     operand, the stationary one, goes through the weight memory. Nothing else reads that view; a tensor that the
-    operator also reads elsewhere has two. ``template`` is the key of the custom operator that schedules it by a
-    template of its own; such a spec keeps axes of extent one, so that the template finds all loops.
+    operator also reads elsewhere has two. So has a private buffer that several parts of the result need, one for each.
+    ``template`` is the key of the custom operator that schedules it by a template of its own; such a spec keeps axes of
+    extent one, so that the template finds all loops.
     """
 
     views: tuple[View, ...]
@@ -269,7 +226,16 @@ def cell_spec(
             kept = _kept(stage, points)
             cuts = tuple(min(size, points[a].size) for size, a in zip(reduce, axes, strict=True) if a in kept)
         stages.append(stage_spec)
-    names = tuple(name for name, _ in view.views)
+    names = [name for name, _ in view.views]
+    views = list(view.views.values())
+    output = names.index(op.output)
+    if not op.template:  # Which finds its blocks by name.
+        ordered, copied = with_own_producers(stages, output, len(views), contraction)
+        if contraction is not None:
+            contraction = [stage.name for stage in ordered].index(stages[contraction].name)
+        stages = ordered
+        names += [names[v] for v in copied]
+        views += [views[v] for v in copied]
     held = tuple(boxes.tensors[name] for name in names)
-    spec = CellSpec(tuple(view.views.values()), tuple(stages), names.index(op.output), contraction, op.template)
-    return BoundSpec(spec, names, held, cuts)
+    spec = CellSpec(tuple(views), tuple(stages), output, contraction, op.template)
+    return BoundSpec(spec, tuple(names), held, cuts)

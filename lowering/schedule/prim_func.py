@@ -19,7 +19,8 @@ from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS, is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
-from .cell_spec import CellSpec, StageSpec, View, ViewRead
+from .cell_spec import CellSpec
+from .stage_spec import StageSpec, View, ViewRead
 from .tile_grid import Leads
 
 Expr = Any

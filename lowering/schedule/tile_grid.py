@@ -14,7 +14,8 @@ from math import gcd
 
 from ...ir.box import Affine
 from ...ir.semantics.tile_alignment import aligned_part
-from .cell_spec import CellSpec, StageSpec
+from .cell_spec import CellSpec
+from .stage_spec import StageSpec
 from .tile_plan import TilePlan
 
 Leads = tuple[tuple[int, ...], ...]

@@ -9,8 +9,9 @@ from typing import Any
 
 from tvm import s_tir
 
-from .cell_spec import CellSpec, StageSpec, ViewRead
+from .cell_spec import CellSpec
 from .prim_func import SCOPES
+from .stage_spec import StageSpec, ViewRead
 from .tile_grid import WriterGrid
 from .tile_plan import TilePlan
 

@@ -48,6 +48,13 @@ def window_beyond(x: TeTensor, y: TeTensor) -> TeTensor:
     return te.compute((11, 6), element, name="windows")
 
 
+def repeated_sum(x: TeTensor, y: TeTensor) -> TeTensor:
+    """Sums over ``x``, and times ``y`` once more: both parts of the result need the same sums, in different tiles."""
+    k = te.reduce_axis((0, x.shape[1]), "k")
+    total = te.compute((7,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    return te.compute((7, 5), lambda i, j: te.if_then_else(j < 2, total[i], total[i] * y[i, j - 2]), name="repeated")
+
+
 def concatenated_sum_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([y, x.sum(2)])
 
@@ -57,9 +64,15 @@ def window_beyond_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.stack([padded[2 * j] * x[0, 0] + padded[2 * j + 1] * x[0, 1] for j in range(6)], axis=1)
 
 
+def repeated_sum_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    total = x.sum(1, keepdims=True)
+    return np.concatenate([total, total, total * y], axis=1)
+
+
 CASES: dict[str, tuple[Callable[..., TeTensor], tuple[int, ...], tuple[int, ...], Callable[..., np.ndarray]]] = {
     "concatenated sum": (concatenated_sum, (2, 1, 3), (4, 1), concatenated_sum_of),
     "window beyond": (window_beyond, (9, 4), (4, 7), window_beyond_of),
+    "repeated sum": (repeated_sum, (7, 9), (7, 3), repeated_sum_of),
 }
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from girih.api.compile import compile
 from girih.ir.box import Affine
-from girih.lowering.schedule.cell_spec import CellSpec, LoopSpec, StageSpec, View, ViewRead
+from girih.lowering.schedule.cell_spec import CellSpec
 from girih.lowering.schedule.prim_func import prim_func
+from girih.lowering.schedule.stage_spec import LoopSpec, StageSpec, View, ViewRead
 from tests.support.onnx_models import Model
 
 SPECIAL = np.array([[np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0]], np.float32)

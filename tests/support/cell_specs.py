@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from girih.ir.box import Affine
-from girih.lowering.schedule.cell_spec import CellSpec, LoopSpec, StageSpec, View, ViewRead, byte_strides
+from girih.lowering.schedule.cell_spec import CellSpec, byte_strides
+from girih.lowering.schedule.stage_spec import LoopSpec, StageSpec, View, ViewRead
 
 
 def view(*shape: int, scope: str = "local") -> View:
