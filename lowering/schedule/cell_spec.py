@@ -175,8 +175,11 @@ def _kept(stage: Stage, points: Box) -> list[int]:
 
 
 def _running(op: Op, boxes: OpBoxes) -> list[int]:
-    """The stages with points in the cell whose results are read; without axes, a stage has one point in any cell."""
-    if all(stage.axes for stage in op.stages):
+    """The stages with points in the cell whose results are read.
+
+    Without axes, a stage has one point in any cell; and a product with zeros does not read what its other factor is.
+    """
+    if all(stage.axes for stage in op.stages) and not _has_product_with_zeros(op):
         return [position for position, points in enumerate(boxes.points) if not is_empty(points)]
     read = {op.output}
     running: list[int] = []
@@ -186,6 +189,17 @@ def _running(op: Op, boxes: OpBoxes) -> list[int]:
             running.append(position)
             read |= _read(stage, points, boxes)
     return running[::-1]
+
+
+def _has_product_with_zeros(op: Op) -> bool:
+    """Whether a product of something private may be known to be zero."""
+    private = {buffer.name for buffer in op.buffers}
+    return any(
+        (o.fill if isinstance(o, Access) else o) == 0.0 and any(read.tensor in private for read in stage.reads)
+        for stage in op.stages
+        if stage.combine is not None and stage.func == "mul"
+        for o in stage.operands
+    )
 
 
 def _read(stage: Stage, points: Box, boxes: OpBoxes) -> set[str]:
