@@ -30,7 +30,7 @@ from .shift import shift
 from .tile_boxes import AccessedBoxes, accessed_boxes, relative
 
 TURN = "@"
-"""Between the name of a private buffer and the round of a tile after the first that has it (see :func:`_in_order`)."""
+"""Between the name of an operator's own buffer and the round of a tile after the first (see :func:`_in_order`)."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     loops = fission(func)
     _check_allocations(loops.allocations, spec)
     groups = [TileGroup(g.tiles, tuple(shift(partition(nest)) for nest in g.nests)) for g in loops.groups]
-    nests = [nest for group in _in_order(groups, spec, plan) for nest in group.nests]
+    own = frozenset((*_private(spec), *loops.allocations))
+    nests = [nest for group in _in_order(groups, spec, plan, own) for nest in group.nests]
     versions: dict[str, Int] = {}
     nests = [_single(nest, loops.degrees, versions) for nest in nests]
     declared = _buffers(loops, spec)
     accessed = {nest.buffer for nest in nests} | {load.buffer for nest in nests for load in nest.loads}
     buffers = {name: declared[without_turn(name)] for name in sorted(accessed)}
     shapes = {n: shape[1:] if without_turn(n) in loops.degrees else shape for n, (shape, _, _) in buffers.items()}
-    own = {*_private(spec), *loops.allocations}
     private = {name: shape for name, shape in shapes.items() if without_turn(name) in own}
     nests = [shift(nest) for nest in demand(nests, private)]
     # Of its own buffers a tile has what it writes: what it reads beyond is padding.
@@ -146,14 +146,13 @@ def _buffer(
     return KernelBuffer(name, shape, strides or byte_strides(shape, DTYPES[dtype]), dtype, scope)
 
 
-def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan) -> list[TileGroup]:
+def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan, own: frozenset[str]) -> list[TileGroup]:
     """The groups with one numbering of tiles, in the plan's order.
 
     Where several stages write the result, each has tile loops of its own, and where tiles cut a digit, several rounds
     of the loops make up one. The tile of the result that a round writes to says what belongs together.
     """
     groups = _with_what_comes_before(groups, view_name(spec.output))
-    private = frozenset(_private(spec))
     coordinates = [_coordinates(group, spec, plan) for group in groups]
     rows = np.concatenate([row for row, _ in coordinates])
     _, numbers = np.unique(rows, axis=0, return_inverse=True)
@@ -168,7 +167,7 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan) -> li
         for turn in range(int(turns.max(initial=-1)) + 1):
             now = turns == turn
             nests = (nest.selected(kept[now]).scattered(tiles[now], count) for nest in group.nests)
-            ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, private) for nest in nests)))
+            ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, own) for nest in nests)))
     return ordered
 
 
@@ -202,13 +201,13 @@ def _split_by_need(nests: Sequence[NestTiles], group: TileGroup) -> tuple[tuple[
     return tuple(own[::-1]), tuple(rest[::-1])
 
 
-def _in_turn(nest: NestTiles, turn: int, private: frozenset[str]) -> NestTiles:
-    """The nest of a round after the first of its tile: what it has of private buffers is laid out anew."""
+def _in_turn(nest: NestTiles, turn: int, own: frozenset[str]) -> NestTiles:
+    """The nest of a round after the first of its tile: what it has of the operator's own buffers is laid out anew."""
     if turn == 0:
         return nest
 
     def renamed(buffer: str) -> str:
-        return f"{buffer}{TURN}{turn}" if buffer in private else buffer
+        return f"{buffer}{TURN}{turn}" if buffer in own else buffer
 
     operands = tuple(replace(o, buffer=renamed(o.buffer)) if isinstance(o, TileLoad) else o for o in nest.operands)
     return replace(nest, buffer=renamed(nest.buffer), operands=operands)

@@ -55,6 +55,18 @@ def repeated_sum(x: TeTensor, y: TeTensor) -> TeTensor:
     return te.compute((7, 5), lambda i, j: te.if_then_else(j < 2, total[i], total[i] * y[i, j - 2]), name="repeated")
 
 
+def regrouped_product(x: TeTensor, y: TeTensor) -> TeTensor:
+    """A product of matrices, each third of whose rows is spread over a row of the result."""
+    k = te.reduce_axis((0, 8), "k")
+    product = te.compute((5, 6), lambda i, j: te.sum(x[k] * y[j, i, k], axis=k), name="product")
+
+    def element(i: Any, j: Any) -> Any:
+        place = (j // 3) * 2 + i
+        return product[place // 6, place % 6] + tirx.const(1, x.dtype)
+
+    return te.compute((2, 45), element, name="regrouped")
+
+
 def concatenated_sum_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([y, x.sum(2)])
 
@@ -69,10 +81,15 @@ def repeated_sum_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.concatenate([total, total, total * y], axis=1)
 
 
+def regrouped_product_of(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (y @ x).T.reshape(15, 2).repeat(3, axis=0).T + 1
+
+
 CASES: dict[str, tuple[Callable[..., TeTensor], tuple[int, ...], tuple[int, ...], Callable[..., np.ndarray]]] = {
     "concatenated sum": (concatenated_sum, (2, 1, 3), (4, 1), concatenated_sum_of),
     "window beyond": (window_beyond, (9, 4), (4, 7), window_beyond_of),
     "repeated sum": (repeated_sum, (7, 9), (7, 3), repeated_sum_of),
+    "regrouped product": (regrouped_product, (8,), (6, 5, 8), regrouped_product_of),
 }
 
 
