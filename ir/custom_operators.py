@@ -7,6 +7,7 @@ the process that a compilation follows from besides its arguments, so that :func
 from __future__ import annotations
 
 import hashlib
+import marshal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ class CustomOperator:
     ``function`` makes of the inputs, by position, and the node's attributes, by keyword: at the height ``graph`` a
     Relax expression of Relax expressions, at ``compute`` te tensors of te tensors, at ``library`` it is, or returns, a
     PrimFunc. ``template(schedule, tile)`` schedules it; ``None``: the templates by kind do. ``file`` and ``line`` are
-    where it is registered, and ``sha256`` is of the file's bytes ("" where there is no file).
+    where it is registered, and ``sha256`` is of the file's bytes, or of the function's code where there is no file.
     """
 
     domain: str
@@ -85,7 +86,7 @@ def register_operator(
         code: CodeType | None = getattr(function, "__code__", None)
         first = line if code is None or code.co_filename != file else code.co_firstlineno
         place = Path(file)
-        content = place.read_bytes() if place.is_file() else b""
+        content = place.read_bytes() if place.is_file() else _code_bytes(function) + _code_bytes(template)
         _add(
             CustomOperator(
                 domain,
@@ -95,12 +96,18 @@ def register_operator(
                 template,
                 file,
                 first,
-                hashlib.sha256(content).hexdigest() if content else "",
+                hashlib.sha256(content).hexdigest(),
             )
         )
         return function
 
     return register
+
+
+def _code_bytes(function: object) -> bytes:
+    """What a function without a file does, such as one that is typed into a notebook."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    return str(function).encode() if code is None else marshal.dumps(code)
 
 
 def _add(operator: CustomOperator) -> None:

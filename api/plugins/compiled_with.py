@@ -20,7 +20,7 @@ PLUGIN = "plugin "
 
 def plugin_versions() -> dict[str, str]:
     """The SHA-256 of each file that has registered operators, by its name: part of what compiled a network."""
-    files = sorted({(Path(o.file).name, o.sha256, o.file) for o in operators() if o.sha256})
+    files = sorted({(Path(o.file).name, o.sha256, o.file) for o in operators() if Path(o.file).is_file()})
     names = [name for name, _, _ in files]
     rows: dict[str, str] = {}
     for number, (name, digest, _) in enumerate(files):

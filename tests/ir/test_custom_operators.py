@@ -130,3 +130,14 @@ def test_operators_of_a_template_of_their_own_are_a_class_of_their_own() -> None
         check_graph(replace(graph, ops=(replace(own, blocks=names[1:]), *graph.ops[1:])))
     with pytest.raises(CheckError, match="has a template"):
         check_graph(replace(graph, ops=(replace(own, stages=(), buffers=(), host=Host("", "")), *graph.ops[1:])))
+
+
+def test_what_is_typed_in_without_a_file_is_known_by_its_code() -> None:
+    digests: list[str] = []
+    for number in (1, 2, 2):
+        names: dict[str, object] = {"register_operator": register_operator}
+        text = f'@register_operator("my.ops", "Add", height="graph")\ndef add(x):\n    return x + {number}\n'
+        with registered_for_now():
+            exec(compile(text, "<input>", "exec"), names)
+            digests.append(custom_operators.digest())
+    assert digests[0] != digests[1] == digests[2]
