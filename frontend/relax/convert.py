@@ -21,11 +21,12 @@ from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
-from ...ir.custom_operators import CustomOperator, blaming
+from ...ir.custom_operators import CustomOperator, blaming, find_operator
 from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES
 from ..custom.call import wrong
 from ..custom.module import node_module
+from ..library.shipped_operators import DOMAIN
 from ..net.linear import NotAffine
 from ..net.net import Info, NetStep, renamed
 from ..onnx.limits import refuse_values
@@ -247,7 +248,7 @@ class _Reader:
         if op != "relax.call_tir":
             raise UnsupportedError(
                 f"node {self.node.name!r}: operator {self.node.op_type} has a result whose shape depends on data"
-                f" or no kernel ({op})"
+                f" or no kernel ({op}){_of_fixed_size(self.node.op_type)}"
             )
         gvar, args = call.args[0], call.args[1]
         func = self.module[gvar]
@@ -359,6 +360,12 @@ class _Reader:
                 name = hint if names[store.buffer] in outputs else block.name
                 steps.append(NetStep(name, (), ("", 0), (names[store.buffer],), nest.loops, nest.temps))
         return steps
+
+
+def _of_fixed_size(op_type: str) -> str:
+    """What to use instead of an operator whose results have no fixed size."""
+    own = find_operator(DOMAIN, op_type)
+    return f"; {DOMAIN}.{op_type} has results of fixed size (docs/custom_operators.md)" if own is not None else ""
 
 
 def renamed_step(step: NetStep, names: dict[str, str]) -> NetStep:

@@ -125,3 +125,12 @@ def test_a_user_may_register_another_one() -> None:
         compiled = compile(model, target="tiny", strategy="layerwise")
         x = np.array([3, 1, 2, 0], np.float32)
         np.testing.assert_array_equal(compiled.run({"x": x}).outputs["y"], x)
+
+
+def test_what_has_no_fixed_size_names_what_has() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> net (float[1, 5, 4] b, float[1, 2, 5] s) => (int64[n, 3] y)
+        <int64[1] k = {3}> { y = NonMaxSuppression (b, s, k) }"""
+    )
+    with pytest.raises(GirihError, match=r"depends on data .*; girih\.NonMaxSuppression has results of fixed size"):
+        import_onnx(model)
