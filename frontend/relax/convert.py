@@ -33,6 +33,7 @@ from ..onnx.limits import refuse_values
 from ..onnx.prepare import Node
 from .casts import truncating_cast
 from .host_kernel import as_host
+from .matrix_operands import with_operands_apart
 from .nests import Context, lower_block
 from .resize import interpolated
 from .shipped_node import as_shipped
@@ -299,7 +300,8 @@ class _Reader:
         if kernel is not None:
             saved = dict(self.template.tensors), dict(self.template.constants)
             try:
-                call.steps = self.steps(kernel, hint, inputs, outputs)
+                steps = self.steps(kernel, hint, inputs, outputs)
+                call.steps = with_operands_apart(steps, self.template.tensors)
                 if not constant or all(step.is_movement for step in call.steps):
                     return  # A moved weight is folded into its readers like any other movement.
                 call.steps = []

@@ -91,18 +91,23 @@ class _Lowering:
             # A stage combines values or sums products: any other function comes first.
             func, operands = "copy", (self.temporary(func, operands, dtype_of(store.value)),)
         if combine:
-            operands = tuple(self.padded(o, func, combine, dtype_of(store.value)) for o in operands)
+            # Weights have no padding in the weight memory: a second factor is copied whatever it reads there.
+            reads = [(o, func == "mul" and position == 1) for position, o in enumerate(operands)]
+            dtype = dtype_of(store.value)
+            operands = tuple(self.padded(o, func, combine, dtype, always=second) for o, second in reads)
         else:
             operands = self.unguarded(func, operands)
         self.nest.loops.append(Loop(self.domain.axes, write, func, operands, combine))
 
-    def padded(self, operand: Operand, func: str, combine: str, dtype: str) -> Operand:
-        """An operand of a combination; a copy with its padding, where that adds something to the result.
+    def padded(self, operand: Operand, func: str, combine: str, dtype: str, *, always: bool) -> Operand:
+        """An operand of a combination; a copy with its padding, ``always`` or where that adds something to the result.
 
         Instructions leave out what is outside of a tensor: only zeros of a sum, and the least number of a maximum, are
         no loss.
         """
-        if not isinstance(operand, Ref) or operand.fill is None or _adds_nothing(operand.fill, func, combine, dtype):
+        if not isinstance(operand, Ref) or operand.fill is None:
+            return operand
+        if not always and _adds_nothing(operand.fill, func, combine, dtype):
             return operand
         extents = {a: e.size for a, e in self.domain.axes.items()}
         bounds = [index.bounds(extents) for index in operand.index]

@@ -95,7 +95,10 @@ def _forms(
     """Every choice among the ``free`` loops, all behind one another or in front of the ``lane`` that is folded."""
     points = prod(extents)
     free = [a for a in free if not fields or fields[a] != "outer"]
-    for chosen in choices(len(free), RANK if lane is None else RANK - 1):
+    rank = RANK if lane is None else RANK - 1
+    # Where loops are tied, fewer of them than an instruction could take may be all that it can take.
+    fewest = 0 if tied else rank
+    for chosen in dict.fromkeys(c for r in range(rank, fewest - 1, -1) for c in _choices_of(len(free), r)):
         loops = tuple(free[a] for a in chosen) if lane is None else (*(free[a] for a in chosen), lane)
         if any(sum(a in group for a in loops) > 1 for group in tied):
             continue
@@ -119,6 +122,11 @@ def _placed(loops: tuple[int, ...], fields: Sequence[str]) -> tuple[int, ...] | 
         if all(fields[a] in ("", name) for a, name in zip(order, names, strict=True)):
             return order
     return None
+
+
+def _choices_of(count: int, rank: int) -> Iterator[tuple[int, ...]]:
+    """As :func:`choices`, but no loops at all for rank 0."""
+    return choices(count, rank) if rank else iter([()])
 
 
 def choices(count: int, rank: int) -> Iterator[tuple[int, ...]]:

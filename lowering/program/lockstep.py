@@ -130,6 +130,8 @@ class OpWalk:
         for view in kernel.views:
             name = self._names[view.number]
             if view.private:
+                if not view.bytes:
+                    continue  # Nothing of this tile touches it, and perhaps nothing of the operator.
                 areas = self._build.copies_of(self._op.name, "scratch", name, r.core)
                 area = areas[view.version]
                 if view.bytes > area.bytes:
