@@ -56,7 +56,7 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
         solver_seconds=log.seconds,
     )
     rows = waterfall(breakdown, machine, plan.lower_bound_cycles, trace.cycles)
-    memories = memory_rows(plan, machine)
+    memories = memory_rows(graph, plan, machine)
     return Report(
         summary=summary,
         verdict=verdict(summary, machine.frequency),

@@ -21,6 +21,8 @@ class MemoryRow:
     """One memory (of one core or cluster): the most bytes that are in use at once, when, and the highest address used.
 
     ``buffers`` counts those in the plan; ``at`` is the operator (and step or segment) at which the peak is reached.
+    ``activations`` is the peak of what depends on the network's inputs (tensors, private buffers), and ``constants``
+    that of the network's constants. The two may be at different times, so that their sum is at least ``peak``.
     """
 
     memory: str
@@ -31,6 +33,8 @@ class MemoryRow:
     extent: int
     buffers: int
     at: str
+    activations: int
+    constants: int
 
 
 @dataclass(frozen=True)
@@ -49,17 +53,27 @@ class TrafficRow:
     reason: str
 
 
-def memory_rows(plan: Plan, machine: Machine) -> tuple[MemoryRow, ...]:
+def memory_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[MemoryRow, ...]:
     """One row for each memory, in the machine's order."""
+    constants = graph.constant_names
     rows: list[MemoryRow] = []
     for memory in machine.memories:
         shared = [b for b in plan.shared if b.memory == memory.name]
         local = [b for b in plan.local if b.memory == memory.name]
-        peak, place = _shared_peak(plan, shared) if shared else _local_peak(plan, local)
+        peak, place = _peak(plan, shared, local)
+        constant, _ = _peak(
+            plan, [b for b in shared if b.tensor in constants], [b for b in local if b.name in constants]
+        )
+        active, _ = _peak(
+            plan, [b for b in shared if b.tensor not in constants], [b for b in local if b.name not in constants]
+        )
         extent = max((b.address + b.bytes for b in (*shared, *local)), default=0)
         share = peak / memory.capacity
         buffers = len(shared) + len(local)
-        rows.append(MemoryRow(memory.name, memory.role, memory.capacity, peak, share, extent, buffers, place))
+        row = MemoryRow(
+            memory.name, memory.role, memory.capacity, peak, share, extent, buffers, place, active, constant
+        )
+        rows.append(row)
     return tuple(rows)
 
 
@@ -113,6 +127,11 @@ def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow
         for name in dict.fromkeys((*fetched, *stored, *by_host))
     ]
     return tuple(sorted(rows, key=lambda r: (-(r.fetched + r.stored + r.host), r.tensor)))
+
+
+def _peak(plan: Plan, shared: Sequence[SharedBuffer], local: Sequence[LocalBuffer]) -> tuple[int, str]:
+    """The peak of the buffers of one memory, of a cluster or of a core, and where it is."""
+    return _shared_peak(plan, shared) if shared else _local_peak(plan, local)
 
 
 def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]:

@@ -87,7 +87,7 @@ def _side(compilation: Compilation, traffic: Sequence[TrafficRow], file: str) ->
         lower_bound_reason=plan.lower_bound_reason,
         fetched=sum(row.fetched for row in traffic) + sum(row.host for row in traffic),
         stored=sum(row.stored for row in traffic),
-        peaks={row.memory: row.peak for row in memory_rows(plan, machine)},
+        peaks={row.memory: row.peak for row in memory_rows(graph, plan, machine)},
     )
 
 

@@ -40,10 +40,10 @@ class MemoryDetails:
     """All about one memory (of one core, or of the cluster).
 
     ``peak`` bytes live at once from the slot (operator ``at``, step ``step``) on, at the predicted ``cycle``;
-    ``extent`` is the end of the last buffer. ``filling`` are the largest buffers then, of ``buffers`` that live there.
-    ``profile[i]``: the most bytes that live in the i-th of equal periods of the predicted run. ``conflicts`` are the
-    cycles that engines lost in the run because they met at a bank, summed over the cores; ``None`` where nothing
-    counts them.
+    ``extent`` is the end of the last buffer; ``activations`` and ``constants`` the peak of either. ``filling`` are the
+    largest buffers then, of ``buffers`` that live there. ``profile[i]``: the most bytes that live in the i-th of equal
+    periods of the predicted run. ``conflicts`` are the cycles that engines lost in the run because they met at a bank,
+    summed over the cores; ``None`` where nothing counts them.
     """
 
     name: str
@@ -55,6 +55,8 @@ class MemoryDetails:
     bytes_per_cycle: int
     peak: int
     extent: int
+    activations: int
+    constants: int
     at: str
     step: int
     cycle: int
@@ -69,7 +71,7 @@ def memory_details(compilation: Compilation, name: str) -> MemoryDetails:
     """All about a memory of the machine."""
     plan, machine = compilation.plan, compilation.machine
     memory = machine.memory[name]
-    row = next(r for r in memory_rows(plan, machine) if r.memory == name)
+    row = next(r for r in memory_rows(compilation.graph, plan, machine) if r.memory == name)
     lives = _lives(plan, name)
     peak, slot = peak_of((begin, end, b.address, b.bytes) for begin, end, b in lives)
     living = [(begin, end, b) for begin, end, b in lives if begin <= slot < end]
@@ -86,6 +88,8 @@ def memory_details(compilation: Compilation, name: str) -> MemoryDetails:
         bytes_per_cycle=memory.bytes_per_cycle,
         peak=peak,
         extent=row.extent,
+        activations=row.activations,
+        constants=row.constants,
         at=op,
         step=step,
         cycle=starts[slot] if slot < len(starts) else 0,

@@ -107,6 +107,8 @@ def memories(report: Report) -> list[Row]:
             "capacity": m.capacity,
             "peak": m.peak,
             "extent": m.extent,
+            "activations": m.activations,
+            "constants": m.constants,
             "buffers": m.buffers,
             "at": m.at,
         }

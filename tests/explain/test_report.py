@@ -261,8 +261,21 @@ def test_peak_is_what_counting_every_byte_at_every_moment_finds(rows: list[tuple
 
 
 def test_no_memory_is_fuller_than_it_is() -> None:
-    for row in memory_rows(compiled_residual().plan, compiled_residual().machine):
+    package = compiled_residual()
+    for row in memory_rows(package.graph, package.plan, package.machine):
         assert 0 < row.peak <= row.extent <= row.capacity
+
+
+def test_peaks_of_activations_and_constants_are_apart() -> None:
+    package = compiled_residual()
+    rows = {row.role: row for row in memory_rows(package.graph, package.plan, package.machine)}
+    for row in rows.values():
+        assert max(row.activations, row.constants) <= row.peak <= row.activations + row.constants
+    constants = sum(package.graph.tensor[name].bytes for name in package.graph.constant_names)
+    # The whole of each constant has a home in main memory, aligned; the products' sums are no constants.
+    assert constants <= rows["main"].constants < rows["main"].peak
+    assert rows["weights"].activations == 0 and rows["accumulator"].constants == 0
+    assert rows["shared"].constants > 0 and rows["shared"].activations > 0
 
 
 def test_constants_and_ports_cross_once() -> None:

@@ -24,6 +24,7 @@ def memory_text(memory: MemoryDetails, width: int) -> list[str]:
             "peak",
             f"{memory.peak:,} bytes, {share(memory.peak, memory.capacity)} of it: {memory.at}, step {memory.step}",
         ),
+        ("of these", f"activations take at most {memory.activations:,} bytes, constants {memory.constants:,}"),
         ("when", f"at cycle {count(memory.cycle)} of the prediction"),
         ("highest", f"{memory.extent:,}: end of the last buffer; what lies between is lost to fragmentation"),
     ]

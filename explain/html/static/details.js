@@ -70,6 +70,7 @@
       return [
         list([
           ['role', m.role], ['capacity', format.bytes(m.capacity)], ['peak', `${format.bytes(m.peak)} (${format.percent(m.peak, m.capacity)})`],
+          ['activations, at most', format.bytes(m.activations)], ['constants, at most', format.bytes(m.constants)],
           ['peak at', m.at || '–'], ['highest address', format.bytes(m.extent)], ['buffers', format.number(m.buffers)],
         ]),
       ];

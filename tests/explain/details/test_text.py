@@ -74,7 +74,7 @@ def test_keys_of_the_json_are_stable() -> None:
         "tensors": "name kind shape dtype bytes made_by read_by segments reason again circular stays moves",
         "segments": "row instances splits cell_cores aliased steps resource cycles work losses loads operators transfers "
         "rooms",
-        "memories": "name role scope capacity banks interleave bytes_per_cycle peak extent at step cycle buffers filling "
+        "memories": "name role scope capacity banks interleave bytes_per_cycle peak extent activations constants at step cycle buffers filling "
         "period profile conflicts",
         "models": "name formulation row runs convergence cuts meaning",
     }

@@ -85,7 +85,7 @@ def test_a_stuck_queue_ends_where_it_stopped() -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_peaks_are_those_of_the_report(name: str) -> None:
     given = random_compilation(GRAPHS[name](), 1)
-    for row, memory in zip(memory_rows(given.plan, given.machine), given.machine.memories, strict=True):
+    for row, memory in zip(memory_rows(given.graph, given.plan, given.machine), given.machine.memories, strict=True):
         local = [b for b in given.plan.local if b.memory == memory.name]
         shared = [b for b in given.plan.shared if b.memory == memory.name]
         peak = local_peak(given.plan, local) if memory.scope == "core" else shared_peak(shared)

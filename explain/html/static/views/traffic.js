@@ -38,6 +38,7 @@ girih.view('traffic', (section, data, page) => {
     columns: [
       { key: 'name', title: 'memory' }, { key: 'role', title: 'role' }, { key: 'capacity', title: 'capacity', numeric: true, show: (m) => format.bytes(m.capacity) },
       { key: 'peak', title: 'peak', numeric: true, show: (m) => format.bytes(m.peak) }, { key: 'share', title: 'full', numeric: true, show: (m) => format.percent(m.share) },
+      { key: 'activations', title: 'activations', numeric: true, show: (m) => format.bytes(m.activations) }, { key: 'constants', title: 'constants', numeric: true, show: (m) => format.bytes(m.constants) },
       { key: 'buffers', title: 'buffers', numeric: true, show: (m) => format.number(m.buffers) }, { key: 'at', title: 'peak at', prose: true },
     ],
   });
