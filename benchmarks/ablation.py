@@ -121,7 +121,7 @@ def target(name: str) -> Machine:
         machine,
         name=name,
         memories=tuple(
-            replace(m, capacity=m.capacity // 2) if m.role == "shared" else m for m in machine.memories
+            replace(m, capacity=m.capacity // 2) if m == machine.role("shared") else m for m in machine.memories
         ),
         links=tuple(
             replace(ln, bytes_per_cycle=ln.bytes_per_cycle / 2) if ln.memory == main else ln for ln in machine.links

@@ -71,8 +71,9 @@ def memory_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[MemoryRow, 
         share = peak / memory.capacity
         buffers = len(shared) + len(local)
         row = MemoryRow(
-            memory.name, memory.role, memory.capacity, peak, share, extent, buffers, place, active, constant
-        )
+            memory.name, machine.use_of(memory.name), memory.capacity, peak, share, extent, buffers, place, active,
+            constant,
+        )  # fmt: skip
         rows.append(row)
     return tuple(rows)
 

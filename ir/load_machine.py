@@ -144,6 +144,8 @@ def _check_table(source: _Source, path: str, table: dict[str, Any], kind: type) 
     for key in table:
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
+            if (kind, key) == (Memory, "role"):
+                source.fail(f"{path}.{key}", "unknown key 'role'; roles follow from the engines, remove it")
             advice = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
             source.fail(f"{path}.{key}".lstrip("."), f"unknown key {key!r}; {advice}")
     for key, spec in known.items():

@@ -8,9 +8,10 @@ run is in its machine file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Literal
+from math import lcm
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -19,6 +20,8 @@ Scope = Literal["chip", "cluster", "core"]
 _CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host", "scalar"]})
 """For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
 Role = Literal["main", "shared", "local", "weights", "accumulator"]
+"""What the compiler uses a memory for: see :attr:`Machine.roles`."""
+ROLES: tuple[Role, ...] = get_args(Role)
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,6 @@ class Memory:
     """One memory."""
 
     name: Annotated[str, Meta(description="How engines and links refer to it.")]
-    role: Annotated[
-        Role,
-        Meta(
-            description="What the compiler uses it for; exactly one memory has each role. main: holds everything, far "
-            "away (DDR). shared: on chip, seen by all cores of a cluster. local: a core's data. weights: a core's "
-            "stationary operands of the matrix engine. accumulator: the matrix engine's results and the vector "
-            "engine's temporaries."
-        ),
-    ]
     scope: Annotated[Scope, Meta(description="What has one of it: the chip, each cluster, or each core.")]
     capacity: Annotated[int, Meta(description="Bytes.")]
     alignment: Annotated[
@@ -52,6 +46,19 @@ class Memory:
         int, Meta(description="Bytes that one bank serves in a cycle, to all engines together.")
     ] = 64
 
+    @property
+    def unit(self) -> int:
+        """Bytes at whose multiples it can be divided: whole banks, where there are enough of them."""
+        turn = self.interleave * self.banks if self.interleave else self.capacity // self.banks
+        aligned = lcm(turn, self.alignment)
+        return aligned if 4 * aligned <= self.capacity else self.alignment
+
+    def part(self, begin: int, end: int) -> Memory:
+        """The bytes ``begin .. end`` as a memory of its own, with the banks that they lie in."""
+        bank = self.capacity // self.banks
+        banks = self.banks if self.interleave else max(1, (end - begin) // bank)
+        return replace(self, capacity=end - begin, banks=banks)
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -63,10 +70,22 @@ class Engine:
         tuple[Annotated[str, _CLASS], ...],
         Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host, scalar."),
     ]
-    reads: Annotated[tuple[str, ...], Meta(description="Names of the memories that it reads.")]
+    reads: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Names of the memories that it reads; of a matrix engine: that it takes the moving operand "
+            "(activations) from."
+        ),
+    ]
     writes: Annotated[tuple[str, ...], Meta(description="Names of the memories that it writes.")]
     issue: Annotated[int, Meta(description="Cycles that issuing an instruction takes.")]
     latency: Annotated[int, Meta(description="Cycles from the end of an instruction to when its result is visible.")]
+    weights: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Of a matrix engine: names of the memories that it takes the stationary operand (weights) from."
+        ),
+    ] = ()
     rows: Annotated[int, Meta(description="Rows of the array of a matrix engine.")] = 0
     columns: Annotated[int, Meta(description="Columns of the array of a matrix engine.")] = 0
     fill: Annotated[
@@ -105,6 +124,11 @@ class Engine:
     bytes_per_cycle: Annotated[int, Meta(description="Of an engine that moves data: bytes a cycle, at most.")] = 0
     queue_depth: Annotated[int, Meta(description="Without effect: queues have as much room as they need.")] = 0
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All memories that it takes operands from."""
+        return (*self.reads, *self.weights)
+
     def rate_of(self, dtype: str) -> float | None:
         """The ``rate`` at which operands of ``dtype`` are multiplied, uint8 at that of int8; ``None``: not at all."""
         return (self.rate or {}).get("int8" if dtype == "uint8" else dtype)
@@ -128,24 +152,22 @@ class Link:
 class Way:
     """What the compiler has one engine do: class ``kind``, from all memories of ``reads`` to all of ``writes``.
 
-    ``scope``: of the engine. ``by_several_cores``: only where a cluster has several. ``optional``: a machine may do
-    without.
+    ``scope``: of the engine. ``optional``: a machine may do without.
     """
 
     kind: str
     reads: tuple[Role, ...]
     writes: tuple[Role, ...]
     scope: Scope
-    by_several_cores: bool = False
     optional: bool = False
 
-    def fits(self, engine: Engine, memories: Mapping[Role, str]) -> bool:
-        """Whether an engine can go this way; ``memories``: their names by role."""
+    def fits(self, engine: Engine, memories: Mapping[Role, Memory]) -> bool:
+        """Whether an engine can go this way; ``memories``: those of the machine, by role."""
         return (
             self.kind in engine.classes
             and self.scope == engine.scope
-            and {memories[r] for r in self.reads} <= set(engine.reads)
-            and {memories[r] for r in self.writes} <= set(engine.writes)
+            and {memories[r].name for r in self.reads} <= set(engine.sources)
+            and {memories[r].name for r in self.writes} <= set(engine.writes)
         )
 
 
@@ -155,15 +177,33 @@ WAYS = (
     Way("copy", ("shared",), ("local",), "core"),
     Way("copy", ("shared",), ("weights",), "core"),
     Way("copy", ("local",), ("shared",), "core"),
-    Way("copy", ("local",), ("weights",), "core"),
-    Way("broadcast", ("shared",), ("local",), "core", by_several_cores=True),
-    Way("broadcast", ("shared",), ("weights",), "core", by_several_cores=True),
+    Way("copy", ("local",), ("weights",), "core", optional=True),
+    Way("broadcast", ("shared",), ("local",), "core", optional=True),
+    Way("broadcast", ("shared",), ("weights",), "core", optional=True),
     Way("dma", ("main",), ("shared",), "cluster"),
     Way("dma", ("shared",), ("main",), "cluster"),
-    Way("host", ("main",), ("main",), "cluster"),
+    Way("host", ("main",), ("main",), "cluster", optional=True),
     Way("scalar", ("main",), ("main",), "cluster", optional=True),
 )
-"""All that the compiler uses a machine for: each way is the business of the first engine that fits."""
+"""All that the compiler uses a machine for: each way is the business of the first engine that fits.
+
+Without a way from local to weight memory, products of two activations run on the vector engine; without broadcasts,
+each core loads for itself; DMA is not needed where the cores load from the main memory; without host and scalar engine,
+operators that no engine of tiles runs are refused.
+"""
+
+_DERIVED: tuple[Role, ...] = ("local", "accumulator", "weights", "shared", "main")
+"""Roles in the order in which they are derived."""
+_PARTS: dict[Role, int] = {"local": 2, "accumulator": 1, "weights": 1}
+"""How roles divide a memory that they share, in this order; chosen, not measured."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory that might play a role, and what of the machine stands against it, as sentences."""
+
+    memory: Memory
+    lacks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -175,7 +215,10 @@ class Machine:
     frequency: Annotated[float, Meta(description="Clock in Hz.")]
     clusters: Annotated[int, Meta(description="Clusters of the chip; the batch is divided over them.")]
     cores: Annotated[int, Meta(description="Cores of each cluster.")]
-    memories: Annotated[tuple[Memory, ...], Meta(description="Exactly one memory of each role.")]
+    memories: Annotated[
+        tuple[Memory, ...],
+        Meta(description="What each is used for follows from the engines that read and write it."),
+    ]
     engines: Annotated[
         tuple[Engine, ...], Meta(description="The first whose class, scope and memories fit does a task.")
     ]
@@ -189,15 +232,132 @@ class Machine:
     def engine(self) -> dict[str, Engine]:
         return {e.name: e for e in self.engines}
 
+    # Roles: what lies on the way of an operand.
+
     def role(self, role: Role) -> Memory:
-        """The memory that plays ``role``; the loader guarantees exactly one of each."""
-        return next(m for m in self.memories if m.role == role)
+        """The memory that plays ``role``, or the part of it that is for this role; the loader guarantees one.
+
+        ``main`` holds everything, and ``shared`` is what the cores load from and store to: one memory, where they reach
+        the main memory by themselves. Of each core, ``local`` has the data, ``weights`` the stationary operands of the
+        matrix engine, ``accumulator`` its results and the temporaries of the vector engine; roles of a core that are
+        played by one memory divide it, and addresses of its parts begin at :meth:`base`.
+        """
+        return self._places[role][0]
+
+    def base(self, role: Role) -> int:
+        """The address in its memory at which the part for ``role`` begins."""
+        return self._places[role][1]
+
+    @property
+    def core_roles(self) -> tuple[Role, ...]:
+        """The roles of the memories of a core, in the order of their addresses and of the machine's memories."""
+        return tuple(sorted(_PARTS, key=lambda role: (self.memories.index(self.roles[role]), self.base(role))))
+
+    def roles_of(self, memory: str) -> tuple[Role, ...]:
+        """The roles that a memory plays, by its name; none if the compiler does not use it."""
+        return tuple(role for role in ROLES if role in self.roles and self.roles[role].name == memory)
+
+    def use_of(self, memory: str) -> str:
+        """The roles that a memory plays, by its name, in one line."""
+        return ", ".join(self.roles_of(memory)) or "unused"
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether a memory on chip stands between the cores and the main memory."""
+        return self.roles["shared"].name != self.roles["main"].name
+
+    @cached_property
+    def roles(self) -> dict[Role, Memory]:
+        """The whole memory that plays each role; without the roles that no memory can play."""
+        fitting: dict[Role, Memory] = {}
+        for role in _DERIVED:
+            able = [c.memory for c in self.candidates(role, fitting) if not c.lacks]
+            # A memory with one task is the better one for it; of those that cores load from, one that DMA fills.
+            if role == "shared":
+                able.sort(key=self._distance)
+            else:
+                able.sort(key=lambda m: m in fitting.values())
+            if able:
+                fitting[role] = able[0]
+        return fitting
+
+    def candidates(self, role: Role, known: Mapping[Role, Memory]) -> list[Candidate]:
+        """Every memory of the scope for a role, and what stands against it; ``known``: the roles that come before."""
+        near = role in _PARTS
+        memories = [m for m in self.memories if (m.scope == "core") == near]
+        far = [m for m in self.memories if m.scope != "core"]
+        matrix, vector = (
+            next((e for e in self.engines if kind in e.classes and e.scope == "core"), None)
+            for kind in ("matrix", "vector")
+        )
+
+        def lacks(m: Memory) -> list[tuple[bool, str]]:
+            by_vector = (
+                (vector is not None and m.name in vector.reads, "no vector engine of a core reads it"),
+                (vector is not None and m.name in vector.writes, "no vector engine of a core writes it"),
+            )
+            if role == "local":
+                return [
+                    (matrix is not None and m.name in matrix.reads, "no matrix engine of a core reads it"),
+                    *by_vector,
+                    (any(self._moves("copy", f, m) for f in far), "nothing copies from a memory outside of the core"),
+                    (any(self._moves("copy", m, f) for f in far), "nothing copies to a memory outside of the core"),
+                ]
+            if role == "accumulator":
+                return [(matrix is not None and m.name in matrix.writes, "no matrix engine writes it"), *by_vector]
+            if role == "weights":
+                return [(matrix is not None and m.name in matrix.weights, "no matrix engine has it in its weights")]
+            if role == "shared":
+                local = known.get("local")
+                return [
+                    (local is not None and self._moves("copy", m, local), "no core copies from it to its local memory"),
+                    (local is not None and self._moves("copy", local, m), "no core copies to it from its local memory"),
+                ]
+            shared = known.get("shared")
+            return [
+                (shared is not None and (m == shared or self._moves("dma", m, shared)), "no DMA reads it"),
+                (shared is not None and (m == shared or self._moves("dma", shared, m)), "no DMA writes it"),
+            ]
+
+        return [Candidate(m, tuple(text for ok, text in lacks(m) if not ok)) for m in memories]
+
+    def _distance(self, memory: Memory) -> tuple[bool, int]:
+        """Of memories that cores load from, the least comes first: the smallest that DMA fills, or else the largest."""
+        behind = any(self._moves("dma", m, memory) and self._moves("dma", memory, m) for m in self.memories)
+        return not behind, memory.capacity if behind else -memory.capacity
+
+    def _moves(self, kind: str, source: Memory, target: Memory) -> bool:
+        scope = "cluster" if kind == "dma" else "core"
+        return any(
+            kind in e.classes and e.scope == scope and source.name in e.reads and target.name in e.writes
+            for e in self.engines
+        )
+
+    @cached_property
+    def _places(self) -> dict[Role, tuple[Memory, int]]:
+        places: dict[Role, tuple[Memory, int]] = {role: (memory, 0) for role, memory in self.roles.items()}
+        for memory in self.memories:
+            sharing: list[Role] = [role for role in _PARTS if role in self.roles and self.roles[role] == memory]
+            if len(sharing) > 1:
+                begin, total = 0, sum(_PARTS[role] for role in sharing)
+                for number, role in enumerate(sharing):
+                    wanted = begin + memory.capacity * _PARTS[role] // total
+                    last = number == len(sharing) - 1
+                    end = memory.capacity if last else wanted // memory.unit * memory.unit
+                    places[role] = memory.part(begin, end), begin
+                    begin = end
+        return places
+
+    # Engines: who goes each way.
 
     @cached_property
     def ways(self) -> dict[Way, Engine]:
         """The engine of each way that has one; the loader guarantees those that the machine needs."""
-        memories: dict[Role, str] = {m.role: m.name for m in self.memories}
-        fitting = {way: [e for e in self.engines if way.fits(e, memories)] for way in WAYS}
+        roles = self.roles
+        known = [way for way in WAYS if {*way.reads, *way.writes} <= set(roles)]
+        if "main" in roles and not self.has_shared:
+            known = [way for way in known if way.kind != "dma"]
+        fitting = {way: [e for e in self.engines if way.fits(e, roles)] for way in known}
         return {way: engines[0] for way, engines in fitting.items() if engines}
 
     @cached_property
@@ -206,12 +366,20 @@ class Machine:
 
     @cached_property
     def _movers(self) -> dict[tuple[str, str, str], Engine]:
-        roles = {m.role: m.name for m in self.memories}
-        return {(w.kind, roles[w.reads[0]], roles[w.writes[0]]): engine for w, engine in self.ways.items()}
+        names = {role: memory.name for role, memory in self.roles.items()}
+        movers: dict[tuple[str, str, str], Engine] = {}
+        for way, engine in self.ways.items():
+            movers.setdefault((way.kind, names[way.reads[0]], names[way.writes[0]]), engine)
+        return movers
 
     def engine_for(self, kind: str) -> Engine:
-        """The engine that runs instructions of class ``kind``: matrix, vector, host or, the first of several, dma."""
+        """The engine that runs instructions of class ``kind``: matrix, vector or, the first of several, dma."""
         return self._engines[kind]
+
+    @property
+    def host(self) -> Engine | None:
+        """The host of a cluster, if it has one."""
+        return self._engines.get("host")
 
     @property
     def scalar(self) -> Engine | None:
@@ -222,8 +390,14 @@ class Machine:
         """The engine that moves data (``kind``: copy, broadcast, dma) from one memory to another, by their names."""
         return self._movers[kind, source, target]
 
+    def moves(self, kind: str, source: Role, target: Role) -> bool:
+        """Whether an engine moves data so."""
+        return (kind, self.role(source).name, self.role(target).name) in self._movers
+
     def __str__(self) -> str:
         rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]
-        rows += [f"  {m.name:6} {m.role:11} {m.scope:7} {m.capacity:>12,} B" for m in self.memories]
+        rows += [
+            f"  {m.name:6} {', '.join(self.roles_of(m.name)):11} {m.scope:7} {m.capacity:>12,} B" for m in self.memories
+        ]
         rows += [f"  {e.name:6} {e.scope:7} {', '.join(e.classes)}" for e in self.engines]
         return "\n".join(rows)

@@ -241,7 +241,7 @@ class _Run:
 
     def _problem(self, capacity: int) -> BankProblem:
         requests = tuple(BufferRequest(b.name, b.size, (b.lower, b.upper)) for b in self.buffers)
-        memory = Memory("memory", "local", "core", capacity * self.unit, 1, 1, 0)
+        memory = Memory("memory", "core", capacity * self.unit, 1, 1, 0)
         return BankProblem(requests, memory, self.unit, self.items, capacity, 0, ())
 
     def allocation(self) -> Allocation:

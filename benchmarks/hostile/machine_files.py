@@ -247,7 +247,7 @@ def _resize(random: Random, table: Table) -> None:
     for memory in table["memories"]:
         memory["alignment"] = random.choice((8, 16, 32, 64, 128))
         memory["banks"] = random.choice((1, 1, 2, 4, 8))
-        low, high = {"main": (24, 32), "shared": (13, 23)}.get(memory["role"], (11, 20))
+        low, high = {"DDR": (24, 32), "LLB": (13, 23)}.get(memory["name"], (11, 20))
         memory["capacity"] = random.randrange(1 << low, 1 << random.randrange(low + 1, high)) // 1024 * 1024
         memory["interleave"] = random.choice((0, 0, 1, 4, 16)) * memory["alignment"]
         memory["bytes_per_cycle"] = random.choice((1, 7, 16, 64, 512))

@@ -19,6 +19,7 @@ from .fetched_tensors import fetched_tensors
 from .instruction_costs import InstructionCosts
 from .intervals import concurrency, even_shares
 from .ledger import Ledger
+from .movement import movement
 
 
 def cycle_breakdown(
@@ -54,7 +55,6 @@ class _Account:
         self._positions = {op: (n, i) for n, segment in enumerate(plan.segments) for i, op in enumerate(segment.ops)}
         self._constants = graph.constant_names
         self._fetched = fetched_tensors(graph, plan, program, machine)
-        self._roles = [memory.role for memory in machine.memories]
         costs = InstructionCosts(program, machine)
         self._costs = [
             [costs.cost(machine.engine[queue.engine], instruction) for instruction in stream]
@@ -167,12 +167,11 @@ class _Account:
             return "host"
         if row.kind in ("matrix", "vector"):
             return "engine" if core is not None and queue.core == core else "cores"
-        roles = [self._roles[int(instruction.values[row.position[f"{o.name}.mem"]])] for o in row.operands]
-        if roles[0] == "main":
-            return "spill"
-        if "main" in roles:
+        target = self.machine.memories[int(instruction.values[row.position[f"{row.operands[0].name}.mem"]])]
+        cause = movement(self.machine, row.kind, target.name)
+        if cause == "fetch":
             return "fetch_weights" if self._fetched(instruction)[1] in self._constants else "fetch_data"
-        return {"weights": "load_weights", "shared": "store"}.get(roles[0], "load_data")
+        return cause
 
     def _op(self, node: Node) -> str:
         return self._ops[node[0]][node[1]]

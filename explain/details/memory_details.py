@@ -80,7 +80,7 @@ def memory_details(compilation: Compilation, name: str) -> MemoryDetails:
     largest = sorted(living, key=lambda life: (-life[2].bytes, life[2].address))[:_LARGEST]
     return MemoryDetails(
         name=name,
-        role=memory.role,
+        role=machine.use_of(name),
         scope=memory.scope,
         capacity=memory.capacity,
         banks=memory.banks,

@@ -10,6 +10,7 @@ import numpy as np
 from ...ir.box import intersect, is_empty
 from ...ir.plan import Plan, SharedBuffer
 from ..compilation import Compilation
+from ..cycles.movement import movement
 from ..memory_use import kind_of, peak_of, traffic_rows
 from ..run.home_lives import home_lives
 from ..run.local_lives import local_lives
@@ -210,21 +211,17 @@ def _again(compilation: Compilation, buffers: Sequence[SharedBuffer]) -> str:
 def _moves(compilation: Compilation, lives: SharedLives, buffers: Sequence[int]) -> tuple[MoveRow, ...]:
     """The transfers that wrote or read these buffers of the shared memory, by what they are and for whom."""
     columns, machine = compilation.execution.columns, compilation.machine
-    names, roles = [m.name for m in machine.memories], [m.role for m in machine.memories]
+    names = [m.name for m in machine.memories]
     rows = np.unique(lives.access_row[np.isin(lives.access_buffer, buffers)])
     groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = {}
     for row in rows.tolist():
         described = columns.classes[columns.class_of[row]]
         target = next(o.memory for o in described.operands if o.writes)
         source = next(o.memory for o in described.operands if o.reads)
-        if roles[target] == "main":
-            kind = "spill"
-        elif roles[source] == "main":
-            kind = "fetch"
-        elif roles[target] == "shared":
-            kind = "store"
-        else:
-            kind = "broadcast" if described.instruction.row.kind == "broadcast" else "load"
+        copied = described.instruction.row.kind
+        kind = movement(machine, copied, names[target])
+        if kind.startswith("load"):
+            kind = "broadcast" if copied == "broadcast" else "load"
         op = compilation.program.ops[columns.op[row]].name
         copy = described.cost.cost.payload, int(columns.start[row]), int(columns.end[row])
         groups.setdefault((kind, op, names[source], names[target]), []).append(copy)

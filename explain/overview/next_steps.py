@@ -42,7 +42,7 @@ def next_steps(
     machine: Machine,
 ) -> tuple[NextStep, ...]:
     """What may save most: another strategy, the causes that cost ``resource`` most, and more time for the search."""
-    advice = _Advice(resource, {row.role: row for row in memories}, machine)
+    advice = _Advice(resource, {role: row for row in memories for role in machine.roles_of(row.memory)}, machine)
     ranked = sorted((row for row in rows if row.cause in _PLAIN), key=lambda row: -row.cycles)
     worth = [row for row in ranked if row.cycles >= _LEAST * summary.cycles]
     steps: list[NextStep] = []

@@ -29,7 +29,7 @@ class HomeLives:
 def home_lives(graph: Graph, plan: Plan, program: Program, machine: Machine, columns: InstructionColumns,
                cycles: int) -> HomeLives:  # fmt: skip
     """Lives in main memory."""
-    main = next(i for i, m in enumerate(machine.memories) if m.role == "main")
+    main = machine.memories.index(machine.role("main"))
     buffers = tuple(b for b in plan.shared if b.memory == machine.memories[main].name)
     home = {buffer.tensor: number for number, buffer in enumerate(buffers)}
     begin = np.full(len(buffers), np.iinfo(np.int64).max)

@@ -52,7 +52,7 @@ class SlotsOfInstructions:
         self.slot = np.full(len(columns.start), -1, np.int64)
         self.core = np.array([-1 if q.core is None else q.core for q in program.queues] or [-1])[columns.queue]
         """The core of each row's queue, or -1."""
-        self._shared = next(i for i, m in enumerate(machine.memories) if m.role == "shared")
+        self._shared = machine.memories.index(machine.role("shared"))
         self._in_shared = {b.tensor for b in plan.shared if b.memory == machine.memories[self._shared].name}
         self._payload = columns.of_class([c.cost.cost.payload for c in columns.classes])
         self._written = columns.of_class([c.operands[0].memory if c.operands else -1 for c in columns.classes])
@@ -71,7 +71,7 @@ class SlotsOfInstructions:
     def _read_cells(self) -> None:
         """What each core computes, stores and loads in each slot."""
         cells, plan, tensors = Cells(self._graph), self._plan, self._graph.tensor
-        local = next(m.name for m in self._machine.memories if m.role == "local")
+        local = self._machine.role("local").name
         opening: dict[tuple[int, int], list[LocalBuffer]] = defaultdict(list)
         for buffer in plan.local:
             segment = plan.segments[buffer.segment]
@@ -124,7 +124,7 @@ class SlotsOfInstructions:
     def _assign_loads(self) -> None:
         """Loads of data, as far as the bytes add up."""
         columns = self._columns
-        local = next(i for i, m in enumerate(self._machine.memories) if m.role == "local")
+        local = [m.name for m in self._machine.memories].index(self._machine.role("local").name)
         moves = np.isin(self.kind, ("copy", "broadcast"))
         places: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for core, op, address, size in self._loaded:

@@ -236,10 +236,11 @@ def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
     on = {op.name: kernel_engine(graph, op, machine)[0] for op in graph.ops if op.host is not None}
     kernels = {op.name: op.host for op in graph.ops if op.host is not None}
     moved = {n: sum(graph.tensor[t].bytes for t in {*graph.op[n].inputs, *graph.op[n].outputs}) for n in on}
-    host = machine.engine_for("host")
-    cycles = {n: host.issue + moved[n] / host.bytes_per_cycle for n in on if on[n] == "host"}
-    reason = f"{len(cycles)} host kernels that move {sum(moved[n] for n in cycles):,} bytes"
-    yield ResourceWork(host.name, sum(cycles.values()), reason, cycles)
+    host = machine.host
+    if host is not None:
+        cycles = {n: host.issue + moved[n] / host.bytes_per_cycle for n in on if on[n] == "host"}
+        reason = f"{len(cycles)} host kernels that move {sum(moved[n] for n in cycles):,} bytes"
+        yield ResourceWork(host.name, sum(cycles.values()), reason, cycles)
     scalar = machine.scalar
     if scalar is not None:
         slow = scalar.special - 1
@@ -261,9 +262,10 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> list[ResourceWork]
         crossing[name] += count
     twice = {name: 2 * count for name, count in crossing.items()}
     main, shared = machine.role("main").name, machine.role("shared").name
+    # Without a shared memory, the entries of the main memory are those that count.
     crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
-        (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
         (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
+        (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
     }  # fmt: skip
     works: list[ResourceWork] = []
     for link in machine.links:

@@ -10,13 +10,12 @@ from typing import cast
 
 from ..errors import UsageError
 from ..graph import DTYPES
-from ..machine import WAYS, Engine, Link, Machine, Memory, Role
+from ..machine import ROLES, WAYS, Candidate, Engine, Link, Machine, Memory, Role
 
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
 
 CLASSES = ("matrix", "vector", "copy", "broadcast", "dma", "host", "scalar")
-ROLES = ("main", "shared", "local", "weights", "accumulator")
 LARGEST = 2**40 - 1
 """Capacities are at most this, because instructions hold addresses in 40 bits."""
 _ELEMENT = max(DTYPES.values())
@@ -35,7 +34,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 """By table and key, the least and the largest number. A broadcast names its cores in 64 bits."""
 _NEEDS = {
-    "matrix": ("rows", "columns", "rate"),
+    "matrix": ("rows", "columns", "rate", "weights"),
     "vector": ("lanes",),
     "scalar": ("operations_per_cycle", "bytes_per_cycle"),
 }
@@ -51,8 +50,8 @@ def check_machine(machine: Machine) -> None:
 def problems(machine: Machine) -> Iterator[Finding]:
     """What is wrong; what comes after the first may be its consequence."""
     return chain(
-        _sizes(machine), _memories(machine), _names(machine), _roles(machine), _engines(machine), _links(machine),
-        _ways(machine),
+        _sizes(machine), _memories(machine), _names(machine), _engines(machine), _links(machine), _reached(machine),
+        _roles(machine), _ways(machine),
     )  # fmt: skip
 
 
@@ -104,6 +103,14 @@ def _memories(machine: Machine) -> Iterator[Finding]:
             yield f"{path}.interleave", message
 
 
+def _reached(machine: Machine) -> Iterator[Finding]:
+    used = {name for engine in machine.engines for name in (*engine.sources, *engine.writes)}
+    for index, memory in enumerate(machine.memories):
+        if memory.name not in used:
+            message = f"no engine reads or writes {memory.name}; add it to reads or writes of one, or remove it"
+            yield f"memories[{index}]", message
+
+
 def _names(machine: Machine) -> Iterator[Finding]:
     if not machine.name.isprintable() or not 0 < len(machine.name.strip()) <= 80:
         yield "name", f"name must be a line of 1 to 80 characters, not {machine.name[:80]!r}"
@@ -129,18 +136,35 @@ def _names(machine: Machine) -> Iterator[Finding]:
                     yield path, message
 
 
+_PLAYS: dict[Role, str] = {
+    "local": "has the data of a core",
+    "accumulator": "takes the results of a matrix engine",
+    "weights": "has the stationary operand of a matrix engine",
+    "shared": "the cores load from and store to",
+    "main": "holds everything",
+}
+
+
 def _roles(machine: Machine) -> Iterator[Finding]:
-    for role in ROLES:
-        holders = [i for i, m in enumerate(machine.memories) if m.role == role]
-        if not holders:
-            yield "memories", f"no memory has the role {role!r}; exactly one must: add a [[memories]] table"
-        if len(holders) > 1:
-            names = " and ".join(machine.memories[i].name for i in holders)
-            yield f"memories[{holders[1]}].role", f"{names} have the role {role!r}; exactly one memory may"
-        expected = "cluster" if role in ("main", "shared") else "core"
-        for i in holders[:1]:
-            if machine.memories[i].scope != expected:
-                yield f"memories[{i}].scope", f'the memory with the role {role!r} must have scope "{expected}"'
+    """The first role that no memory can play, with the memory that comes nearest to it."""
+    for role in ("local", "accumulator", "weights", "shared", "main"):
+        if role in machine.roles:
+            continue
+        scope = "core" if role in ("local", "accumulator", "weights") else "cluster"
+        candidates = machine.candidates(role, machine.roles)
+        message = f'there is no memory (scope "{scope}") that {_PLAYS[role]}'
+        if not candidates:
+            yield "memories", f"{message}: add one to [[memories]]"
+            return
+        nearest = min(candidates, key=lambda c: (len(c.lacks), c.memory in machine.roles.values()))
+        index = machine.memories.index(nearest.memory)
+        yield f"memories[{index}]", f"{message}; {nearest.memory.name} comes nearest, but {_listed(nearest)}"
+        return
+
+
+def _listed(candidate: Candidate) -> str:
+    *others, last = candidate.lacks
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _engines(machine: Machine) -> Iterator[Finding]:
@@ -156,11 +180,12 @@ def _engines(machine: Machine) -> Iterator[Finding]:
             for key in _NEEDS.get(kind, ("bytes_per_cycle",)):
                 if not getattr(engine, key):
                     yield f"{path}.{key}", f"{engine.name} runs {kind} instructions, and needs {key}"
-        for key in ("reads", "writes"):
+        for key in ("reads", "weights", "writes"):
             for name in getattr(engine, key):
                 if name not in machine.memory:
                     known = ", ".join(machine.memory)
-                    yield f"{path}.{key}", f"{engine.name} {key} an unknown memory {name!r}; known are {known}"
+                    verb = "takes weights from" if key == "weights" else key
+                    yield f"{path}.{key}", f"{engine.name} {verb} an unknown memory {name!r}; known are {known}"
                 elif engine.scope == "cluster" and machine.memory[name].scope == "core":
                     yield f"{path}.{key}", f"{engine.name} is a cluster's engine, and {name} belongs to a core"
         for key in ("rate", "lanes"):
@@ -178,12 +203,11 @@ def _links(machine: Machine) -> Iterator[Finding]:
 
 
 def _ways(machine: Machine) -> Iterator[Finding]:
-    if not set(ROLES) <= {m.role for m in machine.memories}:
+    if not set(ROLES) <= set(machine.roles):
         return
     for way in WAYS:
         runs = [i for i, e in enumerate(machine.engines) if way.kind in e.classes]
-        unneeded = (way.by_several_cores and machine.cores == 1) or (way.optional and not runs)
-        if way in machine.ways or unneeded:
+        if way in machine.ways or way.optional or (way.kind == "dma" and not machine.has_shared):
             continue
         reads, writes = (_named(machine, roles) for roles in (way.reads, way.writes))
         where = f"engines[{runs[0]}]" if runs else "engines"

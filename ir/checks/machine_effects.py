@@ -10,7 +10,7 @@ from ..machine import WAYS, Engine, Machine, Way
 from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
-    "rows": ("matrix",), "columns": ("matrix",), "rate": ("matrix",), "fill": ("matrix",),
+    "rows": ("matrix",), "columns": ("matrix",), "rate": ("matrix",), "fill": ("matrix",), "weights": ("matrix",),
     "lanes": ("vector",), "special": ("vector", "scalar"), "operations_per_cycle": ("scalar",),
     "bytes_per_cycle": ("copy", "broadcast", "dma", "host", "scalar"), "queue_depth": (),
 }  # fmt: skip
@@ -31,6 +31,8 @@ def _memories(machine: Machine) -> Iterator[Finding]:
     for index, memory in enumerate(machine.memories):
         if memory.interleave and memory.banks == 1:
             yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
+        if not machine.roles_of(memory.name):
+            yield f"memories[{index}]", f"{memory.name} is never used: other memories are on the way of every operand"
 
 
 def _engines(machine: Machine) -> Iterator[Finding]:
@@ -43,11 +45,18 @@ def _engines(machine: Machine) -> Iterator[Finding]:
         for kind in engine.classes:
             if kind not in {way.kind for way in ways}:
                 yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(machine, kind)}"
-        for key in ("reads", "writes"):
-            used = {machine.role(role).name for way in ways for role in getattr(way, key)}
+        weights = machine.role("weights").name
+        for key in ("reads", "weights", "writes"):
+            if key == "weights":
+                used = {weights}
+            else:
+                roles = (
+                    role for way in ways for role in getattr(way, key) if (way.kind, role) != ("matrix", "weights")
+                )
+                used = {machine.role(role).name for role in roles}
             for name in getattr(engine, key):
                 if name not in used:
-                    verb = "reads nothing from" if key == "reads" else "writes nothing to"
+                    verb = "writes nothing to" if key == "writes" else "reads nothing from"
                     yield f"{path}.{key}", f"{name} in {key} of {engine.name} has no effect: it {verb} there"
         yield from _keys(path, engine, ways)
 

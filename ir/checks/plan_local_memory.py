@@ -7,14 +7,14 @@ from typing import NoReturn
 from ..box import volume
 from ..errors import CheckError
 from ..graph import DTYPES, Op
-from ..machine import Memory
+from ..machine import Memory, Role
 from ..plan import LocalBuffer, Segment, Tile
 from ..semantics.cell import Cell
 from ..semantics.concat_aliasing import concat_aliases, parent_buffers, possible_aliases
 from ..semantics.in_place import replaced
 from .plan_facts import Facts
 
-_ROLES = {"data": "local", "scratch": "accumulator", "weights": "weights"}
+_ROLES: dict[str, Role] = {"data": "local", "scratch": "accumulator", "weights": "weights"}
 
 
 def _fail(message: str) -> NoReturn:
@@ -46,7 +46,7 @@ def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
     if buffer.use not in _ROLES:
         _fail(f"{where} has no known use")
     memory: Memory | None = facts.machine.memory.get(buffer.memory)
-    if memory is None or memory.role != _ROLES[buffer.use]:
+    if memory is None or _ROLES[buffer.use] not in facts.machine.roles_of(memory.name):
         _fail(f"{where} lies in {buffer.memory}, which does not hold {buffer.use}")
     if buffer.op not in segment.ops and not (buffer.use == "data" and not buffer.op):
         _fail(f"{where} belongs to {buffer.op}, which is not in the segment")

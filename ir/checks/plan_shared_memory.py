@@ -34,7 +34,8 @@ def check_shared(facts: Facts) -> None:
     homes = [b for b in facts.plan.shared if b.memory == main]
     on_chip = [b for b in facts.plan.shared if b.memory == shared]
     _check_alone(homes)
-    _check_alone(on_chip)
+    if shared != main:
+        _check_alone(on_chip)
     _Contents(facts, homes, on_chip).check()
 
 
@@ -183,7 +184,7 @@ class _Contents:
         meet = (np.maximum(spans[:, :, 0], wanted[:, 0]) < np.minimum(spans[:, :, 1], wanted[:, 1])).all(axis=1)
         for i in np.flatnonzero(meet).tolist():
             m, buffer = made[i]
-            if not buffer.store:
+            if not (buffer.store or buffer is self.homes[name]):
                 _fail(f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory")
             if m.slot >= slot:
                 _fail(f"{user} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
@@ -231,6 +232,11 @@ class _Contents:
 
     def _written(self, buffer: SharedBuffer, box: Box, slot: int) -> int:
         """Elements of ``box`` that are written into the buffer before ``slot``; no two cores make the same."""
+        if buffer is self.homes.get(buffer.tensor):
+            graph, by_host = self.facts.graph, self.facts.by_host
+            given = buffer.tensor in graph.constant_names or buffer.tensor in graph.input_tensors
+            if given or by_host.get(buffer.tensor, slot) < slot:
+                return volume(box)
         writers = self.written.get(id(buffer), [])
         if id(buffer) not in self._stacked:
             when = np.array([m.slot for m in writers], dtype=np.int64)
@@ -246,7 +252,7 @@ class _Contents:
         for buffer in self.on_chip.get(name, ()):
             if buffer.live[0] <= stream.slot < buffer.live[1]:
                 holds = _within(stream.tiles, buffer.box)
-                if not buffer.fetch and bool(holds.any()):
+                if not (buffer.fetch or buffer is self.homes.get(name)) and bool(holds.any()):
                     _fail(f"core {stream.core} reads weights from {_name(buffer)}, which nothing writes")
                 inside |= holds
         if not inside.all():

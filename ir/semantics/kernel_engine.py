@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..errors import UsageError
 from ..graph import Graph, Op
 from ..isa.timing import Cost, KernelWork, kernel_cost
 from ..machine import Engine, Machine
@@ -23,11 +24,18 @@ def kernel_engine(graph: Graph, op: Op, machine: Machine) -> tuple[Literal["host
     fewer cycles, and on the host if its operations are unknown.
     """
     assert op.host is not None
-    work, host, scalar = kernel_work(graph, op), machine.engine_for("host"), machine.scalar
-    on_host = kernel_cost(machine, host, "host", work)
+    work, host, scalar = kernel_work(graph, op), machine.host, machine.scalar
+    on_host = kernel_cost(machine, host, "host", work) if host is not None else None
     if scalar is not None and work.operations:
         on_scalar = kernel_cost(machine, scalar, "scalar", work)
-        sooner = on_scalar.busy + on_scalar.latency < on_host.busy + on_host.latency
+        sooner = on_host is None or on_scalar.busy + on_scalar.latency < on_host.busy + on_host.latency
         if op.host.engine == "scalar" or sooner:
             return "scalar", scalar, on_scalar
+    if host is None or on_host is None:
+        unknown = " (its operations cannot be counted)" if scalar is not None else ""
+        raise UsageError(
+            f"operator {op.name}: no engine of tiles of {machine.name} runs it, {op.host.reason}; and the machine has "
+            f"no host{'' if scalar is not None else ' and no scalar engine'} for it{unknown}: add an engine of class "
+            '"host" that reads and writes its main memory, or replace the operator'
+        )
     return "host", host, on_host

@@ -27,13 +27,17 @@ def on_cores(cells: Sequence[Cell], cell_cores: Sequence[int], cores: int) -> tu
     return tuple(placed)
 
 
-def receivers(boxes: Iterable[Box | None]) -> dict[Box, list[int]]:
-    """The cores that load each box, in one copy or broadcast; ``boxes``: what core 0, 1 … wants (``None``: nothing)."""
-    cores: dict[Box, list[int]] = {}
+def receivers(boxes: Iterable[Box | None], broadcast: bool) -> list[tuple[Box, list[int]]]:
+    """The boxes that are copied, each with the cores that one copy of it goes to.
+
+    ``boxes``: what core 0, 1 … wants (``None``: nothing). What several want alike is one ``broadcast``, if the machine
+    has them, and a copy for each of them if not.
+    """
+    cores: dict[tuple[Box, int], list[int]] = {}
     for core, box in enumerate(boxes):
         if box is not None:
-            cores.setdefault(box, []).append(core)
-    return cores
+            cores.setdefault((box, 0 if broadcast else core), []).append(core)
+    return [(box, receiving) for (box, _), receiving in cores.items()]
 
 
 def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:

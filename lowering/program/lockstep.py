@@ -158,7 +158,8 @@ class OpWalk:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
         name, stream = self._stationary, self._stream
         assert name is not None and stream is not None
-        groups: dict[tuple[Box, int, tuple[int, ...]], list[_Running]] = {}
+        groups: dict[tuple[Box, int, tuple[int, ...], int], list[_Running]] = {}
+        broadcast = self._build.machine.moves("broadcast", "shared", "weights")
         for r in waiting:
             step = r.steps.popleft()
             assert isinstance(step, Fetch) and r.ring is not None
@@ -167,8 +168,8 @@ class OpWalk:
             area = r.ring.areas[version]
             r.places[WEIGHTS] = _Place(area, area.address)
             if not known:
-                groups.setdefault((box, version, step.shape), []).append(r)
-        for (box, _, shape), members in groups.items():
+                groups.setdefault((box, version, step.shape, 0 if broadcast else r.core), []).append(r)
+        for (box, _, shape, _), members in groups.items():
             strides = byte_strides(shape, self._build.layout.itemsize(name))
             memory = self._build.machine.role("weights").name
             areas = tuple(r.places[WEIGHTS].area for r in members)

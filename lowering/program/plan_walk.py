@@ -35,7 +35,7 @@ class Walker:
         self._opening: dict[int, list[SharedBuffer]] = {}
         for buffer in plan.shared:
             # The others are fetched on the way, see OpWalk.
-            if buffer.memory == self.build.shared and buffer.opens_with_slot:
+            if buffer.memory == self.build.shared != self.build.main and buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
 
     def walk(self) -> None:
@@ -100,7 +100,8 @@ class Walker:
         """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
         name = transfer.tensor
         requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
-        for box, cores in receivers(cell.tensors.get(name) for cell in cells).items():
+        broadcast = self.build.machine.moves("broadcast", "shared", "local")
+        for box, cores in receivers((cell.tensors.get(name) for cell in cells), broadcast):
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(
                 held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides

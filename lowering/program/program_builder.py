@@ -56,6 +56,8 @@ class ProgramBuilder:
             for name, b in self.layout.homes.items()
         }
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
+        if not machine.has_shared:
+            self.shared_areas = {b: self.home_areas[name] for name, b in self.layout.homes.items()}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}

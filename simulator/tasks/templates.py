@@ -132,7 +132,7 @@ def _problems(
         if operand.name in row.indices and np.dtype(DTYPE_NAMES[dtype]).kind not in "iu":
             yield "operand", f"{operand.name} holds indices, and {DTYPE_NAMES[dtype]} is no integer"
         # An old value that an engine accumulates into never leaves the memory's own adder.
-        if operand.access == "r" and name not in engine.reads:
+        if operand.access == "r" and name not in engine.sources:
             yield "access", f"{engine.name} cannot read {operand.name} from {name}"
         if "w" in operand.access and name not in engine.writes:
             yield "access", f"{engine.name} cannot write {operand.name} to {name}"

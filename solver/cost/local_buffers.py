@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 from ...ir.box import Box, volume
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.machine import Machine
+from ...ir.machine import Machine, Role
 from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
 from .scratch import ScratchBytes, equal_rooms, tile_rooms
 
+ROLES: dict[str, Role] = {"data": "local", "scratch": "accumulator", "weights": "weights"}
+"""The role of the memory that a local buffer lies in, by its use."""
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
 

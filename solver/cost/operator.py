@@ -38,7 +38,7 @@ class Rates:
     read: float
     write: float
     main: float
-    """Main memory, the slower direction, as far as the DMA engine moves it."""
+    """Main memory, the slower direction, as far as the DMA engine moves it; endless, where the cores load from it."""
     latency: int
     """Cycles from the end of a load from shared memory until its data can be used."""
     store_latency: int
@@ -64,7 +64,9 @@ class Rates:
             out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
             read=rate(shared, "read"),
             write=rate(shared, "write"),
-            main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf),
+            main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf)
+            if machine.has_shared
+            else inf,
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
         )
@@ -116,13 +118,31 @@ class EngineWork:
 
 
 def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
-    """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector"."""
+    """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector".
+
+    A stationary operand that a core has as data needs a way from there to the weight memory, too.
+    """
     if op.contraction is None:
         return "vector"
     engine = machine.engine_for("matrix")
+    right = op.stages[op.contraction].reads[1].tensor
+    if not machine.moves("copy", "local", "weights") and not _only_weights(graph, right):
+        return "vector"
     private = {b.name: b.dtype for b in op.buffers}
     dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].factors]
     return "matrix" if all(map(engine.rate_of, dtypes)) else "vector"
+
+
+def _only_weights(graph: Graph, name: str) -> bool:
+    """Whether a tensor is a constant, and nobody reads it as anything but the stationary operand of a contraction."""
+    reads = [
+        (op.contraction == position, number)
+        for op in graph.consumers[name]
+        for position, stage in enumerate(op.stages)
+        for number, read in enumerate(stage.reads)
+        if read.tensor == name
+    ]
+    return name in graph.constant_names and all(read == (True, 1) for read in reads)
 
 
 class OpCost:

@@ -48,8 +48,9 @@ class Copies:
         """How a tensor comes to the cores, each of which wants its box (``None``: nothing)."""
         key = (boxes, extents)
         if key not in self._loads:
+            copied = receivers(boxes, self.transfers.machine.moves("broadcast", "shared", "local"))
             self._loads[key] = TensorLoad(
-                tuple(SharedLoad(b, tuple(cores), self.portions(b, extents)) for b, cores in receivers(boxes).items())
+                tuple(SharedLoad(b, tuple(cores), self.portions(b, extents)) for b, cores in copied)
             )
         return self._loads[key]
 

@@ -9,7 +9,8 @@ from ...ir.box import Box, full
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import SharedBuffer, Solved
+from ...ir.plan import Segment, SharedBuffer, Solved
+from ...ir.semantics.cell import leaving
 from ..banks.problem import BufferRequest
 from ..cost.local_buffers import round_up
 from ..cpsat.backend import Budget
@@ -161,6 +162,22 @@ def allocate_main(graph: Graph, machine: Machine, names: Iterable[str], slots: i
             f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
         )
     return tuple(buffers)
+
+
+def homes_in_main(graph: Graph, machine: Machine, segments: Sequence[Segment], slots: int) -> tuple[SharedBuffer, ...]:
+    """A place in main memory for each port and each tensor that crosses segments, where cores load from main memory.
+
+    ``slots`` is the length of the plan. Raises :class:`~girih.ir.errors.InfeasibleError` if main memory is too small.
+    """
+    names = {*graph.input_tensors, *graph.output_tensors}
+    for segment in segments:
+        ops = tuple(graph.op[name] for name in segment.ops)
+        if ops[0].host is not None:
+            names |= {*ops[0].inputs, *ops[0].outputs}
+        else:
+            names |= {name for op in ops for name in op.inputs} - {op.output for op in ops}
+            names |= {op.output for op in leaving(graph, ops)}
+    return allocate_main(graph, machine, names, slots)
 
 
 def planned_buffers(problem: ResidencyProblem, decisions: Decisions) -> Iterator[PlannedBuffer]:

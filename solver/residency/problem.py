@@ -265,8 +265,7 @@ class _Builder:
         main = self.machine.role("main").name
         burst = max((ln.burst for ln in self.machine.links if ln.memory == main), default=1)
         runs = volume(box) * DTYPES[tensor.dtype] // run
-        issue = self.machine.engine_for("dma").issue
-        return issue + ceil(runs * round_up(run, burst) / self.rate)
+        return self.machine.engine_for("dma").issue + ceil(runs * round_up(run, burst) / self.rate)
 
     def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
         """Weights: chunks, and circular buffers for slots that read much of them."""

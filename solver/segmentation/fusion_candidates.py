@@ -183,7 +183,8 @@ class FusionEnumeration:
                 hull = hull_many(self.demanded[name], boxes[name]) if name in self.demanded else boxes[name]
                 self.demanded[name] = hull
                 if name != op.output:
-                    self.entering[name] = self._inter_segment(name, hull, broadcast=True)
+                    broadcast = self.costs.machine.moves("broadcast", "shared", "local")
+                    self.entering[name] = self._inter_segment(name, hull, broadcast=broadcast)
                 if name != stationary or not cost.streamed:
                     self._allocate(position, name, hull)
         self.operators.append(self._under_splits(position, points, boxes, boxes.get(stationary)))

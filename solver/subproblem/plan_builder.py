@@ -25,6 +25,7 @@ from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
+from ..residency.buffers import homes_in_main
 from ..residency.problem import residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
@@ -194,9 +195,9 @@ class PlanBuilder:
         return tuple(b for places in local for b in places.buffers), tuple(solved)
 
     def _overflow(self, local: LocalOverflow) -> Infeasibility:
-        overflow, memory = local.overflow, local.memory
+        overflow, memory = local.overflow, self.machine.role(local.role)
         return Infeasibility(
-            local.segment, local.op, memory.role, overflow.need, overflow.capacity,
+            local.segment, local.op, local.role, overflow.need, overflow.capacity,
             f"operator {local.op}: {', '.join(overflow.names[:4])} take {overflow.need:,} bytes of {memory.name} "
             f"at once, which has {overflow.capacity:,}; {_ways_out(memory)}",
         )  # fmt: skip
@@ -205,6 +206,10 @@ class PlanBuilder:
         self, draft: Plan, request: PlanRequest, cycles: list[int]
     ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """What lives in the shared memory when, and where."""
+        if not self.machine.has_shared:
+            solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
+            self._run(solved, NO_EFFORT, "the cores load from main memory")
+            return homes_in_main(self.graph, self.machine, draft.segments, len(draft.slots)), (solved,)
         memory = self.machine.role("shared")
         problem = residency_problem(
             self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled
@@ -269,7 +274,8 @@ class PlanBuilder:
         """The plan with each tensor in its own place of shared and of main memory, for good."""
         buffers: list[SharedBuffer] = []
         slots = len(draft.slots)
-        for role in ("shared", "main"):
+        roles: tuple[Role, ...] = ("shared", "main") if self.machine.has_shared else ("main",)
+        for role in roles:
             address = 0
             for tensor in self.graph.tensors:
                 place = (self.machine.role(role).name, address, tensor.bytes, (0, slots))

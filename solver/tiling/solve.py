@@ -76,6 +76,7 @@ class TileOverflow:
     """
 
     op: str
+    role: Role
     memory: str
     need: int
     capacity: int
@@ -271,7 +272,7 @@ def tile_overflow(op: Op, machine: Machine, role: Role, need: int, room: int) ->
     levers = (f"use a machine with more {memory.name}", "a narrower precision")
     if role == "accumulator":
         levers = ("split the operator's inner loop in the model", levers[0])
-    return TileOverflow(op.name, memory.name, need, room, levers)
+    return TileOverflow(op.name, role, memory.name, need, room, levers)
 
 
 def choose(

@@ -69,11 +69,13 @@ class Movement:
         self._stored: dict[str, list[tuple[Box, float]]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
-        shared = machine.role("shared").name
+        main, shared = machine.role("main").name, machine.role("shared").name
         for buffer in plan.shared:
-            if buffer.memory != shared:
+            if buffer.memory == main:
                 self._homes[buffer.tensor] = buffer.box
-            elif buffer.opens_with_slot:
+            if buffer.memory != shared:
+                continue
+            if buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
             else:
                 self._phased.setdefault((buffer.tensor, buffer.live[0]), []).append(buffer)
@@ -148,6 +150,9 @@ class Movement:
 
     def written_by_kernel(self, tensor: str, stop: float) -> None:
         self._stored.setdefault(tensor, []).append((self._homes[tensor], stop))
+        if not self.machine.has_shared:
+            for shared in self._live.get(tensor, ()):
+                shared.write(self._homes[tensor], stop)
 
     def _save(self, shared: Shared, ready: float) -> None:
         """Copy a buffer to its home in main memory."""
@@ -250,6 +255,8 @@ class Movement:
         for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)
+            elif not self.machine.has_shared:
+                self._stored.setdefault(name, []).append((shared.buffer.box, stop))
 
     def _write(self, name: str, room: Box, portion: Box, begin: float, copies: int, together: int) -> float:
         """Copy a portion out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""

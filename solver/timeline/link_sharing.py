@@ -113,7 +113,9 @@ class Links:
         self._delay = delay
         main, cores = machine.role("main").name, machine.cores
         self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
-        self._users = {link.name: 2 if link.memory == main else cores + 1 for link in machine.links}
+        self._users = {
+            link.name: 2 if link.memory == main and machine.has_shared else cores + 1 for link in machine.links
+        }
         self._rate = {link.name: link.bytes_per_cycle for link in machine.links}
 
     def body(

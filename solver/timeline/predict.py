@@ -64,7 +64,7 @@ def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Pl
     """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core."""
     places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
     for b in plan.local:
-        if machine.memory[b.memory].role != "weights":
+        if b.use != "weights":
             size = b.bytes // b.depth
             versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
             places[b.segment, "" if b.use == "data" else b.op, b.name] = versions

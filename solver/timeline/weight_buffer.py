@@ -48,7 +48,9 @@ class WeightBuffer:
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
-        self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in receivers(wanted).items()]
+        broadcast = movement.machine.moves("broadcast", "shared", "weights")
+        copied = receivers(wanted, broadcast)
+        self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in copied]
 
     @property
     def together(self) -> int:

@@ -83,7 +83,7 @@ def late_weights(seed: int) -> tuple[Graph, Machine]:
         x = net.matmul(f"fc{n}", x, width)
     machine = load_machine("tiny")
     sizes = {"shared": rng.choice([49_152, 65_536]), "weights": 1024}
-    small = (replace(m, capacity=sizes.get(m.role, m.capacity)) for m in machine.memories)
+    small = (replace(m, capacity=sizes.get(machine.use_of(m.name), m.capacity)) for m in machine.memories)
     links = (replace(link, bytes_per_cycle=2 * link.bytes_per_cycle) for link in machine.links)
     return net.graph(), replace(machine, memories=tuple(small), links=tuple(links))
 

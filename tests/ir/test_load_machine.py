@@ -59,18 +59,12 @@ MISTAKES = {
         line_of("lanes ="),
         "lanes must be a whole number, not a list",
     ),
-    "wrong role": (
-        'role = "local"',
-        'role = "near"',
-        line_of('role = "local"'),
-        "role cannot be 'near'; known are main",
-    ),
-    "two of a role": ('role = "local"', 'role = "shared"', line_of('role = "local"'), "role 'local'|role 'shared'"),
-    "scope of a role": (
-        'role = "shared"\nscope = "cluster"',
-        'role = "shared"\nscope = "core"',
-        line_of("scope", 2),
-        "cluster",
+    "a role": ("banks = 4", 'banks = 4\nrole = "local"', line_of("banks = 4") + 1, "roles follow from the engines"),
+    "scope of a memory": (
+        'name = "LLB"\nscope = "cluster"',
+        'name = "LLB"\nscope = "core"',
+        line_of('writes = ["LLB"]', 2),
+        "DMR is a cluster's engine, and LLB belongs to a core",
     ),
     "unknown memory": (
         'reads = ["LLB", "L1"]',
@@ -97,11 +91,29 @@ MISTAKES = {
         line_of("[[engines]]", 3),
         r"reads the shared memory \(LLB\) and writes the weights",
     ),
-    "no memory of a role": (
+    "a memory that is missing": (
         TINY[TINY.index('\n[[memories]]\nname = "L1W"') : TINY.index('\n[[memories]]\nname = "IM"')],
         "",
-        line_of("[[memories]]"),
-        "no memory has the role 'weights'",
+        line_of('weights = ["L1W"]') - 8,
+        "MME takes weights from an unknown memory 'L1W'",
+    ),
+    "no activations": (
+        'reads = ["L1", "IM"]\nweights',
+        'reads = ["IM"]\nweights',
+        line_of("[[memories]]", 3),
+        r"no memory .scope \"core\"\) that has the data of a core; L1 comes nearest, but no matrix engine of a core reads it",
+    ),
+    "no results": (
+        'writes = ["IM"]',
+        'writes = ["L1W"]',
+        line_of("[[memories]]", 5),
+        "takes the results of a matrix engine; IM comes nearest, but no matrix engine writes it",
+    ),
+    "a memory that nothing reaches": (
+        "[[engines]]",
+        '[[memories]]\nname = "ROM"\nscope = "cluster"\ncapacity = 1024\nalignment = 32\n[[engines]]',
+        line_of("[[engines]]"),
+        "no engine reads or writes ROM",
     ),
     "unknown table": ("[[links]]", "[[lnks]]\n[[links]]", line_of("[[links]]"), "did you mean 'links'"),
     "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
@@ -152,19 +164,12 @@ MISTAKES = {
         "queues of MME1 and MME are both called",
     ),
     "an engine of no class": ('["dma"]', "[]", line_of('["dma"]'), "DMR runs nothing; classes are matrix"),
-    "DMA of a core alone": (
-        'name = "DMR"\nscope = "cluster"',
-        'name = "DMR"\nscope = "core"',
-        line_of("[[engines]]", 5),
-        r"class 'dma' with scope \"cluster\" that reads the main memory \(DDR\) and writes the shared memory",
-    ),
     "matrix engine of no activations": (
-        'reads = ["L1", "IM", "L1W"]',
-        'reads = ["L1", "L1W"]',
+        'reads = ["L1", "IM"]\nweights',
+        'reads = ["L1"]\nweights',
         line_of("[[engines]]", 1),
         r"that reads the local memory \(L1\), the accumulator memory \(IM\) and the weights memory",
     ),
-    "no broadcast": ('["copy", "broadcast"]', '["copy"]', line_of("[[engines]]"), "no engine of class 'broadcast'"),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
 }
 
@@ -179,15 +184,15 @@ def test_mistakes_are_reported_with_their_line(name: str) -> None:
         assert str(caught.value).startswith(f"mine.toml:{line}: ")
 
 
-def test_one_core_needs_no_broadcast() -> None:
-    text = TINY.replace("cores = 2", "cores = 1").replace('["copy", "broadcast"]', '["copy"]')
-    assert parse_machine(text, "mine.toml").cores == 1
+def test_broadcasts_are_optional() -> None:
+    machine = parse_machine(TINY.replace('["copy", "broadcast"]', '["copy"]'), "mine.toml")
+    assert not machine.moves("broadcast", "shared", "local") and machine.moves("copy", "shared", "local")
 
 
 def test_the_first_engine_with_the_memories_for_it_is_used() -> None:
     machine = load_machine("tiny")
     matrix, dma = machine.engine["MME"], machine.engine["DMR"]
-    idle = (replace(matrix, name="A", reads=("L1", "L1W")), replace(dma, name="B", scope="core"))
+    idle = (replace(matrix, name="A", reads=("L1",)), replace(dma, name="B", scope="core"))
     changed = replace(machine, engines=(*idle, *machine.engines))
     assert changed.engine_for("matrix") == matrix
     assert changed.mover("dma", "DDR", "LLB") == dma
@@ -207,7 +212,7 @@ def test_a_machine_that_is_no_file_is_checked_too() -> None:
     check_machine(machine)
     with pytest.raises(UsageError, match=r"machine 'tiny': cores must be greater than 0, not -1 \(in cores\)"):
         check_machine(replace(machine, cores=-1))
-    with pytest.raises(UsageError, match=r"no memory has the role 'main'.*\(in memories\)"):
+    with pytest.raises(UsageError, match=r"DMR reads an unknown memory 'DDR'"):
         check_machine(replace(machine, memories=machine.memories[1:]))
 
 

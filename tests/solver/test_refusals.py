@@ -40,7 +40,7 @@ def random_machine(rng: Random) -> Machine:
         low, high = SIZES[role]
         return 32 * int(low / 32 * (high / low) ** rng.random())
 
-    memories = tuple(replace(m, banks=1, capacity=capacity(m.role, m.capacity)) for m in TINY.memories)
+    memories = tuple(replace(m, banks=1, capacity=capacity(TINY.use_of(m.name), m.capacity)) for m in TINY.memories)
     return replace(TINY, memories=memories)
 
 
@@ -50,7 +50,7 @@ def elements(graph: Graph, op: Op) -> Iterator[Box]:
 
 
 def aligned(machine: Machine, role: str, size: int) -> int:
-    (alignment,) = {m.alignment for m in machine.memories if m.role == role}
+    (alignment,) = {m.alignment for m in machine.memories if machine.use_of(m.name) == role}
     return -(-size // alignment) * alignment
 
 
@@ -81,14 +81,14 @@ def least(graph: Graph, machine: Machine, op: Op, element: Box) -> dict[str, int
 
 def refused_rightly(graph: Graph, machine: Machine, message: str) -> bool:
     """Whether an element of the operator in the message takes more than a memory has."""
-    capacity = {m.role: m.capacity for m in machine.memories}
+    capacity = {machine.use_of(m.name): m.capacity for m in machine.memories}
     if message.startswith("constants, inputs and outputs"):
         names = graph.constant_names | graph.input_tensors | graph.output_tensors
         return sum(graph.tensor[n].bytes for n in names) > capacity["main"]
     named = re.match(r"operator (\S+):", message)
     assert named is not None, message
     op = graph.op[named[1]]
-    (role,) = {m.role for m in machine.memories if f"bytes of {m.name}," in message}
+    (role,) = {machine.use_of(m.name) for m in machine.memories if f"bytes of {m.name}," in message}
     return any(least(graph, machine, op, e)[role] > capacity[role] for e in elements(graph, op))
 
 
@@ -115,6 +115,6 @@ def test_memories_that_hold_one_element_are_enough(seed: int) -> None:
     local = max(need["local"] for need in needs)
     accumulator = max(32, *(need["accumulator"] for need in needs))
     capacity = {"local": local, "accumulator": accumulator, "shared": max(512, 2 * local)}
-    memories = tuple(replace(m, banks=1, capacity=capacity.get(m.role, m.capacity)) for m in TINY.memories)
+    memories = tuple(replace(m, banks=1, capacity=capacity.get(TINY.use_of(m.name), m.capacity)) for m in TINY.memories)
     machine = replace(TINY, memories=memories)
     check_plan(plan(graph, machine, Options(5.0, "layerwise")).plan, graph, machine)

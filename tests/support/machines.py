@@ -1,12 +1,70 @@
-"""Machines for arithmetic by hand."""
+"""Machines for arithmetic by hand, and of other kinds than the built-in ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from girih.ir.machine import Machine
+from girih.ir.machine import Engine, Machine
 
 
 def without_fill(machine: Machine) -> Machine:
     """Blocks of results follow one another at once in the array."""
     return replace(machine, engines=tuple(replace(e, fill=0) for e in machine.engines))
+
+
+def without_memory(machine: Machine, name: str, instead: str | None) -> Machine:
+    """Engines use another memory in its place, or none; its links are gone with it."""
+
+    def renamed(memories: tuple[str, ...]) -> tuple[str, ...]:
+        names = (instead if memory == name else memory for memory in memories)
+        return tuple(dict.fromkeys(n for n in names if n is not None))
+
+    engines = (
+        replace(e, reads=renamed(e.reads), weights=renamed(e.weights), writes=renamed(e.writes))
+        for e in machine.engines
+    )
+    return replace(
+        machine,
+        name=f"{machine.name}-{name}",
+        memories=tuple(m for m in machine.memories if m.name != name),
+        engines=tuple(engines),
+        links=tuple(link for link in machine.links if link.memory != name),
+    )
+
+
+def with_engines(machine: Machine, change: Callable[[Engine], Engine | None]) -> Machine:
+    """Each engine changed, or left out."""
+    changed = (change(engine) for engine in machine.engines)
+    return replace(machine, engines=tuple(e for e in changed if e is not None))
+
+
+def without_class(machine: Machine, kind: str) -> Machine:
+    """Without a class of instructions, and engines that ran nothing else."""
+
+    def change(engine: Engine) -> Engine | None:
+        left = tuple(c for c in engine.classes if c != kind)
+        return replace(engine, classes=left) if left else None
+
+    return with_engines(replace(machine, name=f"{machine.name}-{kind}"), change)
+
+
+def kinds_of(machine: Machine) -> dict[str, Machine]:
+    """Machines that have less than one with a memory for each role, called DDR, LLB, L1, L1W and IM, by what is missing."""
+    no_weights = without_memory(machine, "L1W", "L1")
+    one_local = without_memory(no_weights, "IM", "L1")
+    no_shared = without_memory(without_class(machine, "dma"), "LLB", "DDR")
+    unstaged = with_engines(
+        machine, lambda e: replace(e, reads=("LLB",)) if "broadcast" in e.classes else e
+    )  # Nothing copies from local to weight memory.
+    bare = without_memory(without_class(without_class(without_class(one_local, "dma"), "host"), "scalar"), "LLB", "DDR")
+    return {
+        "weight memory": no_weights,
+        "accumulator": without_memory(machine, "IM", "L1"),
+        "weight memory and accumulator": one_local,
+        "shared memory": no_shared,
+        "broadcast": without_class(machine, "broadcast"),
+        "host": without_class(machine, "host"),
+        "copies to weight memory": replace(unstaged, name="unstaged"),
+        "all but local and main memory": without_class(bare, "broadcast"),
+    }

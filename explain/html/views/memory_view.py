@@ -52,7 +52,7 @@ def memory_view(report: Report, compilation: Compilation) -> View:
             rows = {"buffer": local.buffer, "version": local.version, "core": local.core, "step": local.step}
             begin, end, more = local.begin, local.end, dict[str, object]()
         else:
-            if memory.role == "main":
+            if memory.name == machine.role("main").name:
                 lives = home_lives(graph, plan, program, machine, run.columns, compilation.trace.cycles)
                 more = {}
             else:
@@ -106,7 +106,7 @@ def _described(memory: Memory, compilation: Compilation) -> dict[str, object]:
     places = counters.cores if memory.scope == "core" else (counters.cluster,)
     return {
         "name": memory.name,
-        "role": memory.role,
+        "role": compilation.machine.use_of(memory.name),
         "scope": memory.scope,
         "capacity": memory.capacity,
         "banks": memory.banks,

@@ -8,6 +8,7 @@ from ....ir.isa.assembly import print_instruction
 from ....ir.machine import Machine
 from ...compilation import Compilation
 from ...cycles.breakdown import CAUSES, BreakdownRow
+from ...cycles.movement import movement
 from ...report import Report
 from ...run.instruction_columns import InstructionClass, InstructionColumns
 from ...run.slot_spans import SlotSpans, predicted_spans, simulated_spans
@@ -131,12 +132,7 @@ def _cause(described: InstructionClass, machine: Machine) -> str:
         return "host"
     if kind in ("matrix", "vector"):
         return "compute"
-    roles = [machine.memories[o.memory].role for o in described.operands]
-    if roles[0] == "main":
-        return "spill"
-    if "main" in roles:
-        return "fetch"
-    return {"weights": "load_weights", "shared": "store"}.get(roles[0], "load_data")
+    return movement(machine, kind, machine.memories[described.operands[0].memory].name)
 
 
 def _spans(spans: SlotSpans) -> dict[str, np.ndarray]:

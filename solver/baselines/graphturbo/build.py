@@ -13,10 +13,11 @@ from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
 from ....ir.semantics.cell import Cells, OperatorRun
 from ....ir.semantics.in_place import replaced
 from ...cost.equivalence import renamed, structural_class
-from ...cost.local_buffers import local_requests, scratch_groups
+from ...cost.local_buffers import ROLES, local_requests, scratch_groups
 from ...cost.tile_walk import TileWalks
 from ...effort import Effort
 from ...options import ModelRun
+from ...residency.buffers import homes_in_main
 from ...residency.greedy import SlotOverflow
 from ...residency.problem import residency_problem
 from ...residency.solve import SharedOverflow
@@ -117,19 +118,23 @@ class Heuristics:
         addressed: list[LocalBuffer] = []
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
         before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
-        for memory in self.machine.memories:
-            requests = [b for b in buffers if b.memory == memory.name]
-            groupings = in_place_last(requests, before if memory.role == "local" else {})
-            if memory.role == "accumulator":
+        for role in self.machine.core_roles:
+            memory, base = self.machine.role(role), self.machine.base(role)
+            requests = [b for b in buffers if ROLES[b.use] == role]
+            groupings = in_place_last(requests, before if role == "local" else {})
+            if role == "accumulator":
                 groupings = [scratch_groups(self.graph, segment, requests)]
             at = addresses(requests, groupings, memory)
             if isinstance(at, int):
-                return self._too_much(index, segment.ops[-1], memory.role, "what it uses takes", at)
-            addressed += [replace(b, address=a) for b, a in zip(requests, at, strict=True)]
+                return self._too_much(index, segment.ops[-1], role, "what it uses takes", at)
+            addressed += [replace(b, address=base + a) for b, a in zip(requests, at, strict=True)]
         return addressed
 
     def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Infeasibility:
         """What lives in the shared memory when, for one order."""
+        if not self.machine.has_shared:
+            slots = sum(len(segments[step.segment].ops) for step in steps)
+            return Spilling(homes_in_main(self.graph, self.machine, segments, slots), 0, 0)
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
         problem = residency_problem(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
         answer = spill(self.graph, self.machine, problem, AHEAD if self.level.overlap else 0)

@@ -80,7 +80,9 @@ def test_another_machine_is_told_figure_by_figure() -> None:
 
 def test_the_same_decisions_on_other_machines_are_no_other_schedule() -> None:
     machine = compiled_residual().machine
-    larger = tuple(replace(m, capacity=4 * m.capacity) if m.role == "shared" else m for m in machine.memories)
+    larger = tuple(
+        replace(m, capacity=4 * m.capacity) if machine.use_of(m.name) == "shared" else m for m in machine.memories
+    )
     comparison = compiled_residual().diff(compiled(compiled_residual().graph, replace(machine, memories=larger)))
     assert not comparison.same and comparison.change == 0
     cycles = f"{comparison.a.cycles:,} cycles"
@@ -93,7 +95,9 @@ def test_the_same_decisions_on_other_machines_are_no_other_schedule() -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_text_is_not_wider_than_the_terminal_and_has_every_column(width: int) -> None:
     machine = compiled_residual().machine
-    small = tuple(replace(m, capacity=m.capacity // 8) if m.role == "local" else m for m in machine.memories)
+    small = tuple(
+        replace(m, capacity=m.capacity // 8) if machine.use_of(m.name) == "local" else m for m in machine.memories
+    )
     for comparison in (halved(), compiled_residual().diff(compiled(residual(), replace(machine, memories=small)))):
         residency = (ResidencyChange("x" * 50, "activation", 9, 1, 2, 3, 4, "B keeps it on chip, A spills it"),)
         text = replace(comparison, residency=residency).text(width)
@@ -119,7 +123,9 @@ def test_both_directions_mirror_one_another() -> None:
 
 def test_other_tiles_residency_and_splits_are_found() -> None:
     machine = load_machine("stcp920")
-    small = tuple(replace(m, capacity=m.capacity // 8) if m.role == "local" else m for m in machine.memories)
+    small = tuple(
+        replace(m, capacity=m.capacity // 8) if machine.use_of(m.name) == "local" else m for m in machine.memories
+    )
     other = compiled(compiled_residual().graph, replace(machine, memories=small))
     comparison = compiled_residual().diff(other)
     adds_up(comparison)

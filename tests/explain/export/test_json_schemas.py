@@ -151,7 +151,7 @@ TAPLO = Path(sys.executable).with_name("taplo")
         (("", ""), ""),
         (("\ncores = 2", "\ncores = 'two'"), '"two" is not of type "integer"'),
         (("\nclusters = 2", ""), '"clusters" is a required property'),
-        (('\nrole = "local"', '\nrole = "lokal"'), '"lokal" is not one of'),
+        (('\nscope = "core"', '\nscope = "kore"'), '"kore" is not one of'),
     ],
 )
 def test_editors_find_the_schema_by_the_first_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:

@@ -29,7 +29,9 @@ STCP = load_machine("stcp920")
 def small(local: int, shared: int) -> Machine:
     """The machine with memories of so many bytes."""
     sizes = {"local": local, "shared": shared}
-    return replace(STCP, memories=tuple(replace(m, capacity=sizes.get(m.role, m.capacity)) for m in STCP.memories))
+    return replace(
+        STCP, memories=tuple(replace(m, capacity=sizes.get(STCP.use_of(m.name), m.capacity)) for m in STCP.memories)
+    )
 
 
 def vit(precision: str = "fp16", layers: int = 2) -> Graph:

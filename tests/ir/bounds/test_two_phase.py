@@ -33,7 +33,7 @@ def sized(machine: Machine, *, shared: int, weights: int, rate: float = 8.0, **l
     rates = {"ddr": rate, **links}
     return replace(
         machine,
-        memories=tuple(replace(m, capacity=sizes.get(m.role, m.capacity)) for m in machine.memories),
+        memories=tuple(replace(m, capacity=sizes.get(machine.use_of(m.name), m.capacity)) for m in machine.memories),
         links=tuple(replace(link, bytes_per_cycle=rates.get(link.name, 1e9)) for link in machine.links),
     )
 

@@ -46,10 +46,10 @@ def fingerprint(network: bytes, machine: Machine) -> tuple[object, ...]:
 
 
 CHANGES: dict[str, tuple[int, object]] = {
-    "memories.role": (2, "shared"), "memories.scope": (2, "cluster"), "memories.capacity": (2, 1024),
+    "memories.scope": (2, "cluster"), "memories.capacity": (2, 1024),
     "memories.alignment": (2, 256), "memories.banks": (2, 1), "memories.interleave": (2, 0),
     "memories.bytes_per_cycle": (2, 1), "engines.scope": (0, "cluster"), "engines.classes": (0, ("vector",)),
-    "engines.reads": (0, ("L1",)), "engines.writes": (0, ("L1",)), "engines.issue": (0, 9), "engines.latency": (0, 99),
+    "engines.reads": (0, ("L1",)), "engines.weights": (0, ("L1",)), "engines.writes": (0, ("L1",)), "engines.issue": (0, 9), "engines.latency": (0, 99),
     "engines.fill": (0, 999), "engines.rows": (0, 2), "engines.columns": (0, 2), "engines.rate": (0, {"float32": 0.5}),
     "engines.lanes": (1, {"float32": 2}), "engines.special": (1, 9), "engines.bytes_per_cycle": (2, 1),
     "engines.operations_per_cycle": (7, 0.5),

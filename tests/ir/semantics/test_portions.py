@@ -52,8 +52,9 @@ def test_a_rotation_lets_all_receivers_issue_as_many(cores: int, rounds: int) ->
 
 def test_cores_that_want_the_same_receive_one_copy() -> None:
     rows, all_rows = full((4, 8)), full((8, 8))
-    assert receivers([rows, None, all_rows, rows]) == {rows: [0, 3], all_rows: [2]}
-    assert receivers([None, None]) == {}
+    assert receivers([rows, None, all_rows, rows], True) == [(rows, [0, 3]), (all_rows, [2])]
+    assert receivers([rows, None, all_rows, rows], False) == [(rows, [0]), (all_rows, [2]), (rows, [3])]
+    assert receivers([None, None], True) == []
 
 
 @given(st.lists(st.integers(0, 9), max_size=5))

@@ -15,8 +15,8 @@ from girih.ir.machine import Memory
 from girih.simulator.tasks.places import Banks
 from tests.support.simulator.programs import TINY
 
-SMALL = {"DDR": TINY.memories[0], "L1": Memory("L1", "local", "core", 4096, 8, 16),
-         "LLB": Memory("LLB", "shared", "cluster", 4096, 8, 4, 32)}  # fmt: skip
+SMALL = {"DDR": TINY.memories[0], "L1": Memory("L1", "core", 4096, 8, 16),
+         "LLB": Memory("LLB", "cluster", 4096, 8, 4, 32)}  # fmt: skip
 
 
 def bank_of(memory: Memory, address: int) -> int:

@@ -35,7 +35,10 @@ def test_a_plan_stays_valid(graph: graphs.Graph) -> None:
 
 def odd() -> Machine:
     """With a local memory of a byte more, which no whole alignment fills."""
-    memories = tuple(replace(m, capacity=m.capacity + 1, banks=1) if m.role == "local" else m for m in STCP920.memories)
+    memories = tuple(
+        replace(m, capacity=m.capacity + 1, banks=1) if STCP920.use_of(m.name) == "local" else m
+        for m in STCP920.memories
+    )
     return replace(STCP920, memories=memories)
 
 

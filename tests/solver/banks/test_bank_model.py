@@ -29,7 +29,7 @@ BUDGET = Budget(10.0)
 
 
 def memory(capacity: int, banks: int = 1, alignment: int = 1, interleave: int = 0) -> Memory:
-    return Memory("M", "local", "core", capacity, alignment, banks, interleave)
+    return Memory("M", "core", capacity, alignment, banks, interleave)
 
 
 def check(requests: tuple[BufferRequest, ...], where: Memory, answer: Placement) -> None:

@@ -20,7 +20,9 @@ MACHINE = load_machine("stcp920")
 def placed(graph: Graph, instances: tuple[Split, ...] = (), capacity: int = 1 << 20) -> list[LocalBuffer]:
     """Of a graph as one segment, in local memories of so many bytes."""
     cells = Cells(graph)
-    memories = tuple(replace(m, capacity=capacity) if m.role == "local" else m for m in MACHINE.memories)
+    memories = tuple(
+        replace(m, capacity=capacity) if MACHINE.use_of(m.name) == "local" else m for m in MACHINE.memories
+    )
     machine = replace(MACHINE, memories=memories)
     tiled = Tiler(graph, machine).segment(Segment(tuple(op.name for op in graph.ops), instances, (), ()), cells)
     assert not isinstance(tiled, TileOverflow)

@@ -42,7 +42,7 @@ LADDER = ("graphturbo:llb", "graphturbo:l1", "graphturbo:order", "graphturbo")
 
 
 def with_memory(machine: Machine, **capacities: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacities.get(m.role, m.capacity)) for m in machine.memories)
+    memories = tuple(replace(m, capacity=capacities.get(machine.use_of(m.name), m.capacity)) for m in machine.memories)
     return replace(machine, memories=memories)
 
 
@@ -314,7 +314,9 @@ def test_whatever_fits_layer_by_layer_fits(seed: int) -> None:
     target = rng.choice(sorted(DTYPE))
     graph, machine = random_graph(seed, DTYPE[target], rng.randint(2, 6)), load_machine(target)
     small = {
-        m.role: m.capacity // rng.choice((4, 16)) for m in machine.memories if m.role != "main" and rng.random() < 0.5
+        machine.use_of(m.name): m.capacity // rng.choice((4, 16))
+        for m in machine.memories
+        if m != machine.role("main") and rng.random() < 0.5
     }
     machine = with_memory(machine, **small)
     try:
@@ -365,7 +367,9 @@ def test_an_operator_that_fits_nowhere_is_named() -> None:
 def test_columns_are_cut_below_those_of_the_array_where_nothing_else_fits() -> None:
     """Four weights fit, and the array has eight columns."""
     tiny = load_machine("tiny")
-    memories = tuple(replace(m, capacity=16, alignment=4) if m.role == "weights" else m for m in tiny.memories)
+    memories = tuple(
+        replace(m, capacity=16, alignment=4) if tiny.use_of(m.name) == "weights" else m for m in tiny.memories
+    )
     graph = graphs.matmul(m=4, k=6, n=16, dtype="float32")
     found = planned(graph, replace(tiny, memories=memories))
     assert all(t.sizes[-1] * prod(t.reduce) <= 4 for s in found.segments for t in s.tiles)

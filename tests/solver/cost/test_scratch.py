@@ -85,7 +85,7 @@ def test_buffers_that_share_a_room_are_equally_large() -> None:
 def test_a_long_chain_needs_no_small_tiles(strategy: Strategy) -> None:
     """With a room for each buffer, not even one element of each would fit."""
     graph = elementwise_chain(40, rows=8)
-    memories = tuple(replace(m, capacity=1024) if m.role == "accumulator" else m for m in TINY.memories)
+    memories = tuple(replace(m, capacity=1024) if TINY.use_of(m.name) == "accumulator" else m for m in TINY.memories)
     planned = plan(graph, replace(TINY, memories=memories), Options(timeout=1.0, strategy=strategy)).plan
     (tile,) = planned.segments[-1].tiles
     assert tile.sizes == ((1, 32) if strategy == "layerwise" else (4, 32)), "the whole cell"

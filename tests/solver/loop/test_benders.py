@@ -146,7 +146,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
         memory = self.machine.role("local")
         solved = Solved("banks:L1", "infeasible", None, None, "bytes")
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
-        return LocalOverflow(index, segment.ops[0], memory, overflow)
+        return LocalOverflow(index, segment.ops[0], "local", overflow)
 
     monkeypatch.setattr(benders._Search, "_graphturbo", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")

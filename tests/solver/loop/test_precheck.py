@@ -45,7 +45,7 @@ def broadcast_sums(extent: int = 64) -> Graph:
 
 
 def memory_of(role: Role, capacity: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacity) if m.role == role else m for m in TINY.memories)
+    memories = tuple(replace(m, capacity=capacity) if TINY.use_of(m.name) == role else m for m in TINY.memories)
     return replace(TINY, memories=memories)
 
 

@@ -109,7 +109,7 @@ def best(incumbent: Incumbent) -> Plan:
 def test_the_loop_tries_it() -> None:
     """A shared memory that holds a result by halves alone: of what comes out, nothing is stored in main memory."""
     size = GRAPH.tensor[MADE].bytes * 5 // 4
-    memories = tuple(replace(m, capacity=size) if m.role == "shared" else m for m in MACHINE.memories)
+    memories = tuple(replace(m, capacity=size) if MACHINE.use_of(m.name) == "shared" else m for m in MACHINE.memories)
     incumbent, around = planned(
         replace(MACHINE, memories=memories), *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
     )
@@ -137,7 +137,10 @@ def test_fewer_instances_if_they_fit() -> None:
     assert coarser(GRAPH, candidates, [one]) == (one,)
     # Two rows of two images on two cores: 32 columns of 32 channels, in and out, and as many weights.
     small = replace(
-        MACHINE, memories=tuple(replace(m, capacity=1 << 15) if m.role == "local" else m for m in MACHINE.memories)
+        MACHINE,
+        memories=tuple(
+            replace(m, capacity=1 << 15) if MACHINE.use_of(m.name) == "local" else m for m in MACHINE.memories
+        ),
     )
     many = Segment((A, B), (Split(1, 32),), (Split(0, 2),), ())
     fewest = many

@@ -25,7 +25,9 @@ BUDGET = Budget(2.0, 0.2)
 def with_scratch(capacity: int) -> Machine:
     return replace(
         STCP,
-        memories=tuple(replace(m, capacity=capacity) if m.role == "accumulator" else m for m in STCP.memories),
+        memories=tuple(
+            replace(m, capacity=capacity) if STCP.use_of(m.name) == "accumulator" else m for m in STCP.memories
+        ),
     )
 
 

@@ -339,7 +339,7 @@ def test_what_the_host_touches_is_in_main_memory(layerwise: bool) -> None:
 def test_main_memory_can_be_too_small() -> None:
     small = replace(
         TINY,
-        memories=tuple(replace(m, capacity=4096) if m.role == "main" else m for m in TINY.memories),
+        memories=tuple(replace(m, capacity=4096) if TINY.use_of(m.name) == "main" else m for m in TINY.memories),
     )
     with pytest.raises(InfeasibleError, match=r"DDR.*4,096 bytes.*too many; the largest is"):
         rough_plan(chain(1, dtype="float32"), small)

@@ -31,7 +31,9 @@ GRAPHS = {"equal weights": graphs.chain(5, batch=2, size=2, channels=48), "late 
 
 
 def with_shared(machine: Machine, capacity: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacity) if m.role == "shared" else m for m in machine.memories)
+    memories = tuple(
+        replace(m, capacity=capacity) if machine.use_of(m.name) == "shared" else m for m in machine.memories
+    )
     return replace(machine, memories=memories)
 
 

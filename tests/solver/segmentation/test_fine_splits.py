@@ -25,7 +25,7 @@ TINY = load_machine("tiny")
 
 
 def machine_with(role: Role, capacity: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacity) if m.role == role else m for m in TINY.memories)
+    memories = tuple(replace(m, capacity=capacity) if TINY.use_of(m.name) == role else m for m in TINY.memories)
     return replace(TINY, memories=memories)
 
 

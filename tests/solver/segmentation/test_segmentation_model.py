@@ -55,7 +55,7 @@ def stcp() -> Machine:
 
 
 def with_capacity(machine: Machine, **capacities: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacities.get(m.role, m.capacity)) for m in machine.memories)
+    memories = tuple(replace(m, capacity=capacities.get(machine.use_of(m.name), m.capacity)) for m in machine.memories)
     return replace(machine, memories=memories)
 
 

@@ -29,7 +29,7 @@ from tests.support.concatenations import STCP, planned, segment_of
 
 
 def with_room(capacity: int) -> Machine:
-    memories = tuple(replace(m, capacity=capacity) if m.role == "local" else m for m in STCP.memories)
+    memories = tuple(replace(m, capacity=capacity) if STCP.use_of(m.name) == "local" else m for m in STCP.memories)
     return replace(STCP, memories=memories)
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPa
         refused.append(segment.ops)
         memory = self.machine.role("local")
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, found.solved[0])
-        return LocalOverflow(index, segment.ops[0], memory, overflow)
+        return LocalOverflow(index, segment.ops[0], "local", overflow)
 
     monkeypatch.setattr(Placing, "local", local)
     found = plan(graph, machine, options)

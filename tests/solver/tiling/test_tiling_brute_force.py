@@ -164,7 +164,7 @@ def case(seed: int) -> Brute:
         "accumulator": rng.choice([32, 96, 256, 512, 1000, 4096]),
         "weights": rng.choice([32, 96, 200, 512, 1000, 4096]),
     }
-    memories = tuple(replace(m, capacity=sizes.get(m.role, m.capacity), banks=1) for m in TINY.memories)
+    memories = tuple(replace(m, capacity=sizes.get(TINY.use_of(m.name), m.capacity), banks=1) for m in TINY.memories)
     return Brute(graph, replace(TINY, memories=memories), Weights(rng.choice([1, 2]), 1))
 
 

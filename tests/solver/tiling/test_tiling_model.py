@@ -34,7 +34,7 @@ def machine() -> Machine:
 
 def small(machine: Machine, **capacities: int) -> Machine:
     """The machine with other capacities, by role."""
-    memories = tuple(replace(m, capacity=capacities.get(m.role, m.capacity)) for m in machine.memories)
+    memories = tuple(replace(m, capacity=capacities.get(machine.use_of(m.name), m.capacity)) for m in machine.memories)
     return replace(machine, memories=memories)
 
 

@@ -21,7 +21,7 @@ from tests.support.plans.plain_plans import plain_plan
 
 def with_local(machine: Machine, **changes: int) -> Machine:
     """The machine with another local memory."""
-    memories = tuple(replace(m, **changes) if m.role == "local" else m for m in machine.memories)
+    memories = tuple(replace(m, **changes) if machine.use_of(m.name) == "local" else m for m in machine.memories)
     return replace(machine, memories=memories)
 
 

@@ -55,7 +55,10 @@ def test_memories_that_serve_less_than_the_array_wants_slow_it(layer: str, role:
     # precision is written in 64 cycles at 128 bytes in each.
     machine = load_machine("stcp920")
     wanted = {"weights": 64, "accumulator": 128, "local": 128}[role]
-    memories = (replace(m, bytes_per_cycle=int(part * wanted)) if m.role == role else m for m in machine.memories)
+    memories = (
+        replace(m, bytes_per_cycle=int(part * wanted)) if machine.use_of(m.name) == role else m
+        for m in machine.memories
+    )
     machine = replace(machine, memories=tuple(memories))
     graph = {
         "matmul": lambda: graphs.matmul(m=512, k=512, n=1024, dtype="float16"),
@@ -73,7 +76,9 @@ def test_loads_into_the_bank_that_the_matrix_engine_reads_cost_it_cycles() -> No
     machine = load_machine("stcp920")
 
     def cost(served: int) -> float:
-        memories = (replace(m, bytes_per_cycle=served) if m.role == "weights" else m for m in machine.memories)
+        memories = (
+            replace(m, bytes_per_cycle=served) if machine.use_of(m.name) == "weights" else m for m in machine.memories
+        )
         return conflict_cycles(replace(machine, memories=tuple(memories)))
 
     assert cost(256) == cost(128) == 0.0

@@ -87,7 +87,7 @@ def layout(
 
 def memories(row: Row, operand: Operand, engine: Engine) -> list[str]:
     """Where an operand of this row may be for this engine, by name."""
-    able = engine.writes if "w" in operand.access else engine.reads
+    able = engine.writes if "w" in operand.access else engine.sources
     if row.kind == "matrix" and operand.name != "dst":
         # As compilers place them: the weight memory holds what is stationary, and nothing else.
         able = [m for m in able if (m == TINY.role("weights").name) == (operand.name in ("b", "c"))]

@@ -1,0 +1,100 @@
+"""What each memory is used for follows from the engines that read and write it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from girih.ir.checks.check_machine import check_machine
+from girih.ir.load_machine import load_machine, machine_names
+from girih.ir.machine import ROLES, Memory
+from tests.support.machines import kinds_of, with_engines
+
+TINY = load_machine("tiny")
+KINDS = kinds_of(TINY)
+
+
+def names(kind: str) -> dict[str, str]:
+    return {role: memory.name for role, memory in KINDS[kind].roles.items()}
+
+
+@pytest.mark.parametrize("name", ["stcp920", "tiny"])
+def test_a_memory_for_each_role(name: str) -> None:
+    machine = load_machine(name)
+    assert [machine.role(role).name for role in ROLES] == ["DDR", "LLB", "L1", "L1W", "IM"]
+    assert all(machine.role(role) in machine.memories and machine.base(role) == 0 for role in ROLES)
+    assert [machine.use_of(m.name) for m in machine.memories] == list(ROLES)
+
+
+def test_the_order_of_the_file_does_not_matter_where_one_memory_fits() -> None:
+    turned = replace(TINY, memories=TINY.memories[::-1])
+    assert {r: m.name for r, m in turned.roles.items()} == {r: m.name for r, m in TINY.roles.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_machines_that_have_less_pass_their_checks(kind: str) -> None:
+    check_machine(KINDS[kind])
+
+
+def test_a_memory_plays_the_role_of_one_that_is_missing() -> None:
+    assert names("weight memory") == {
+        "main": "DDR",
+        "shared": "LLB",
+        "local": "L1",
+        "weights": "L1",
+        "accumulator": "IM",
+    }
+    assert names("accumulator")["accumulator"] == "L1"
+    assert names("shared memory")["shared"] == "DDR" and not KINDS["shared memory"].has_shared
+    assert set(names("all but local and main memory").values()) == {"DDR", "L1"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_one_memory_are_apart_aligned_and_all_of_it(kind: str) -> None:
+    machine = KINDS[kind]
+    for memory in machine.memories:
+        roles = [role for role in machine.core_roles if machine.roles[role] == memory]
+        end = 0
+        for role in roles:
+            part = machine.role(role)
+            assert machine.base(role) == end and end % memory.alignment == 0 and part.capacity > 0
+            assert (part.name, part.alignment, part.interleave) == (memory.name, memory.alignment, memory.interleave)
+            assert end * memory.banks % memory.capacity == 0, "parts end where banks do"
+            end += part.capacity
+        assert not roles or end == memory.capacity
+        assert len(roles) <= 1 or sum(machine.role(role).banks for role in roles) == memory.banks
+
+
+def test_of_several_memories_that_cores_load_from_the_one_that_dma_fills_is_shared() -> None:
+    direct = with_engines(
+        TINY, lambda e: replace(e, reads=("DDR", *e.reads), writes=e.writes) if "copy" in e.classes else e
+    )
+    direct = with_engines(direct, lambda e: replace(e, writes=("LLB", "DDR")) if e.name == "MTO" else e)
+    assert direct.role("shared").name == "LLB" and direct.role("main").name == "DDR"
+
+
+def test_a_memory_with_one_task_is_the_better_one_for_it() -> None:
+    both = with_engines(TINY, lambda e: replace(e, writes=("L1", "IM"), weights=("L1", "L1W")) if e.rows else e)
+    assert both.roles == TINY.roles
+
+
+def test_what_is_missing_is_told_of_the_memory_that_comes_nearest() -> None:
+    shut = with_engines(TINY, lambda e: None if e.name == "MTO" else e)
+    (local,) = (c for c in shut.candidates("local", {}) if c.memory.name == "L1")
+    assert local.lacks == ("nothing copies to a memory outside of the core",)
+    assert "local" not in shut.roles
+
+
+def test_a_part_has_the_banks_that_it_lies_in() -> None:
+    memory = Memory("M", "core", 1 << 20, 64, banks=16)
+    assert memory.unit == 1 << 16 and memory.part(0, 1 << 19).banks == 8
+    turning = replace(memory, interleave=4096)
+    assert turning.unit == 1 << 16 and turning.part(0, 1 << 19).banks == 16
+    assert replace(memory, banks=1).unit == 64, "a single bank is divided anywhere"
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_every_memory_of_a_built_in_machine_is_used(name: str) -> None:
+    machine = load_machine(name)
+    assert all(machine.roles_of(memory.name) for memory in machine.memories)
