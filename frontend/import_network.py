@@ -35,6 +35,7 @@ from .passes.precision import narrow_floats, widen_accumulators, wrap_hosts
 from .passes.send_to_host import send_to_host
 from .passes.shrink import shrink
 from .passes.sum_products import sum_products
+from .quantised.to_integers import to_integers
 from .relax.convert import NotImportableError, importable
 from .relax.host_samples import batch_dims
 from .relax.importer import build_net
@@ -138,6 +139,7 @@ def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: Impo
     expanded: set[str] = set()
     while True:
         network = prepare(model, sizes, lambda op: op not in expanded and importable(op), custom_results)
+        to_integers(network)
         rewrite(network)
         try:
             return network, build_net(network, listener)

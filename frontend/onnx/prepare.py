@@ -284,7 +284,8 @@ def known(node: Node, network: Network, light: onnx.ModelProto) -> list[np.ndarr
         start, end = node.attribute("start", 0), node.attribute("end", None)
         return [np.array(shape, np.int64)[slice(start, end)]]  # type: ignore[misc]
     constant = network.constants
-    if node.op_type in RANDOM or any(i and i not in constant for i in node.inputs):
+    # What is dequantised may be multiplied as the integers that it was.
+    if node.op_type in {*RANDOM, "DequantizeLinear"} or any(i and i not in constant for i in node.inputs):
         return None
     if any(a.HasField("g") or a.graphs for a in node.attributes):
         return None

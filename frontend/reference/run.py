@@ -33,6 +33,7 @@ from ..onnx.load import ModelSource, load_model, read_file
 from ..onnx.lrn import expand_even_lrn
 from ..onnx.prepare import Network, prepare
 from ..onnx.rewrite import sort_selections, sums_to_additions
+from ..quantised.parameters import dequantised_constants
 from ..relax.convert import importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
@@ -101,6 +102,7 @@ class Program:
 
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
+        dequantised_constants(network)
         sums_to_additions(network)
         sort_selections(network)
         pad_pools(network)

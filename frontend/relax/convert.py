@@ -31,12 +31,12 @@ from ..net.linear import NotAffine
 from ..net.net import Info, NetStep, renamed
 from ..onnx.limits import refuse_values
 from ..onnx.prepare import Node
-from .casts import truncating_cast
 from .host_kernel import as_host
+from .integer_loops import quantised_node
 from .matrix_operands import with_operands_apart
 from .nests import Context, lower_block
+from .own_forms import as_shipped, truncating_cast
 from .resize import interpolated
-from .shipped_node import as_shipped
 from .template import Template, TemplateCall
 from .tir_numpy import run
 from .tir_records import Kernel, kind_of, read_kernel
@@ -91,6 +91,9 @@ class Converter:
         small: Sequence[np.ndarray | None],
         constant: Sequence[bool],
     ) -> Template:
+        quantised = quantised_node(node, infos, small, self._of_variables)
+        if quantised is not None:
+            return quantised
         resized = interpolated(node, infos, small)
         if resized is not None:
             return resized
@@ -113,6 +116,9 @@ class Converter:
         reader = _Reader(module, template, node)
         reader.read(params, {f"in{p}" for p, c in enumerate(constant) if c})
         return template
+
+    def _of_variables(self, node: Node, infos: Sequence[Info | None]) -> Template:
+        return self.convert(node, infos, [None] * len(infos), [False] * len(infos))
 
     def single(self, node: Node, infos: Sequence[Info | None], small: Sequence[np.ndarray | None]) -> onnx.ModelProto:
         """A model that holds just this node."""

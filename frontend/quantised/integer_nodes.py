@@ -1,0 +1,41 @@
+"""Nodes between ONNX and loops that compute on quantised numbers; ONNX has no operator for two of them.
+
+Product     int32 sums of products of 8-bit integers; the attributes are those of Conv, or there are none (MatMul)
+Quantise    y = saturate(round(x * factor) + zero), of 8 bits; the nearest even of two integers
+Dequantise  y = (x - zero) * factor, of float32
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+from ..onnx.inline import Node
+
+DOMAIN = "girih.quantised"
+"""The domain of the nodes; no file has it, since a domain that is not known is refused."""
+
+
+def product(like: Node, op_type: str, x: str, weights: str, result: str, padded: bool) -> Node:
+    """``op_type``: "Conv" or "MatMul". ``padded``: the padding of the convolution has been made before."""
+    skipped = {"pads", "auto_pad"} if padded else set[str]()
+    kept = tuple(a for a in like.attributes if op_type == "Conv" and a.name not in skipped)
+    kind = onnx.helper.make_attribute("of", op_type)
+    return Node(like.name, "Product", (x, weights), (result,), (*kept, kind), DOMAIN, like.origin)
+
+
+def quantise(
+    name: str, origin: Sequence[str], x: str, factor: str, result: str, zero: int, dtype: str, axis: int
+) -> Node:
+    """``factor`` is a number, or has one for each index of dimension ``axis`` of ``x``."""
+    values = {"zero": zero, "dtype": dtype, "axis": axis}
+    attributes = tuple(onnx.helper.make_attribute(key, value) for key, value in values.items())
+    return Node(name, "Quantise", (x, factor), (result,), attributes, DOMAIN, tuple(origin))
+
+
+def dequantise(name: str, origin: Sequence[str], x: str, factor: str, result: str, zero: int, axis: int) -> Node:
+    """``factor`` as of :func:`quantise`."""
+    values = {"zero": zero, "axis": axis}
+    attributes = tuple(onnx.helper.make_attribute(key, value) for key, value in values.items())
+    return Node(name, "Dequantise", (x, factor), (result,), attributes, DOMAIN, tuple(origin))

@@ -1,0 +1,306 @@
+"""Products of dequantised numbers become products of integers, and what only moves numbers moves integers.
+
+    q = Quantise(relu(Conv(Dequantise(x), Dequantise(W), Dequantise(b))))
+    becomes    s = Product(x, W) + b';  q = Quantise(s)
+
+by (x - zx) * W = x * W - zx * sum W, of which the second term is a constant, and part of b'. Convolutions whose zero is
+not 0 are padded by it before. The one factor of Quantise is scale of x * scale of W / scale of q; where nothing is
+quantised, Dequantise makes real numbers of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+
+from ..net.net import Info, fresh
+from ..onnx.inline import Node
+from ..onnx.prepare import Network
+from .integer_nodes import dequantise, product, quantise
+from .parameters import EIGHT_BITS, Quantised, dequantised_constants, parameters
+
+LIMIT = 2.0**31
+"""Sums are of 32 bits."""
+MOVEMENTS = frozenset(
+    {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Identity", "Expand", "Tile",
+     "DepthToSpace", "SpaceToDepth", "Gather", "Split"}
+)  # fmt: skip
+"""Operators whose results are some of the elements of their first input."""
+
+
+def to_integers(network: Network) -> None:
+    """Rewrite the network in place."""
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in network.nodes):
+        _Rewriting(network).run()
+    dequantised_constants(network)
+
+
+@dataclass
+class _Rewriting:
+    network: Network
+    made: list[Node] = field(default_factory=list[Node])
+    producer: dict[str, Node] = field(default_factory=dict[str, Node])
+    readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
+    done: dict[str, str] = field(default_factory=dict[str, str])
+    """By result of a QuantizeLinear that is computed already: the tensor that has it."""
+
+    def run(self) -> None:
+        network = self.network
+        for node in network.nodes:
+            self.producer |= dict.fromkeys(node.outputs, node)
+            for name in dict.fromkeys(node.inputs):
+                self.readers.setdefault(name, []).append(node)
+        for node in network.nodes:
+            self._node(node)
+        network.nodes = _needed(self.made, network.outputs)
+
+    def _node(self, node: Node) -> None:
+        if node.op_type == "QuantizeLinear" and node.outputs[0] in self.done:
+            if self.done[node.outputs[0]] != node.outputs[0]:
+                self.made.append(_identity(node, self.done[node.outputs[0]]))
+            return
+        if node.domain or not (self._product(node) or self._movement(node) or self._conversion(node)):
+            self.made.append(node)
+
+    # Values.
+
+    def quantised(self, name: str) -> Quantised | None:
+        """What a tensor of real numbers is dequantised from."""
+        node = self.producer.get(name)
+        if node is None or node.op_type != "DequantizeLinear" or node.domain:
+            return None
+        return parameters(self.network, node)
+
+    def add(self, op_type: str, name: str, node: Node, inputs: Sequence[str], like: Info, **attributes: object) -> str:
+        """A new node of ONNX; its result."""
+        result = fresh(f"{node.outputs[0]}.{name}", self.network.infos)
+        self.network.infos[result] = like
+        values = tuple(onnx.helper.make_attribute(key, value) for key, value in attributes.items())
+        self.made.append(Node(f"{node.name}.{name}", op_type, tuple(inputs), (result,), values, origin=node.origin))
+        return result
+
+    def constant(self, node: Node, name: str, array: np.ndarray) -> str:
+        return self.network.add_constant(f"{node.outputs[0]}.{name}", array)
+
+    # Products.
+
+    def _product(self, node: Node) -> bool:
+        """Rewrite a product of quantised numbers; whether it was one."""
+        if node.op_type not in ("Conv", "MatMul", "Gemm") or len(node.inputs) < 2:
+            return False
+        left, right = self.quantised(node.inputs[0]), self.quantised(node.inputs[1])
+        if left is None or right is None or not left.whole or left.dtype not in EIGHT_BITS:
+            return False
+        weights = self._weights(node, right)
+        info = self.network.infos.get(node.outputs[0])
+        if weights is None or info is None:
+            return False
+        columns = 1 if node.op_type == "Conv" else len(info.shape) - 1
+        if not right.whole and right.axis != (0 if node.op_type == "Conv" or _flag(node, "transB") else 1):
+            return False
+        if any(_number(node, key) != 1.0 for key in ("alpha", "beta")) or _flag(node, "transA"):
+            return False
+        factor = np.float64(left.scale) * right.scale.astype(np.float64)
+        bias = self._bias(node, factor, columns, len(info.shape), info.shape[columns])
+        if bias is None:
+            return False
+        return self._integers(node, left, weights, bias, factor, columns, info)
+
+    def _weights(self, node: Node, right: Quantised) -> np.ndarray | None:
+        """The second factor without its zero, in the order of ONNX's MatMul; ``None`` if 8 bits do not hold it."""
+        values = self.network.constants.get(right.tensor)
+        if values is None or right.dtype not in EIGHT_BITS or (node.op_type != "Conv" and values.ndim != 2):
+            return None
+        shifted = values.astype(np.int64) - right.zero
+        if _flag(node, "transB"):
+            shifted = shifted.T
+        for dtype in (right.dtype, "int8", "uint8"):
+            bounds = np.iinfo(dtype)
+            if bounds.min <= shifted.min(initial=0) and shifted.max(initial=0) <= bounds.max:
+                return np.ascontiguousarray(shifted.astype(dtype))
+        return None
+
+    def _bias(self, node: Node, factor: np.ndarray, columns: int, rank: int, size: int) -> np.ndarray | None:
+        """What is added to the sums, in their unit, for each column; ``None`` if it is no constant for each."""
+        name = node.inputs[2] if len(node.inputs) > 2 else ""
+        if not name:
+            return np.zeros(size, np.int64)
+        known = self.quantised(name)
+        if known is not None and known.tensor in self.network.constants:
+            real = (self.network.constants[known.tensor].astype(np.float64) - known.zero) * known.scale
+        elif name in self.network.constants:
+            real = self.network.constants[name].astype(np.float64)
+        else:
+            return None
+        if node.op_type == "Gemm" and real.ndim > 1 and real.shape[0] != 1:
+            return None
+        if real.size not in (1, size):
+            return None
+        exact = np.rint(real.reshape(-1) / factor)
+        return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,)).astype(np.int64)
+
+    def _integers(
+        self, node: Node, left: Quantised, weights: np.ndarray, bias: np.ndarray, factor: np.ndarray, columns: int,
+        info: Info,
+    ) -> bool:  # fmt: skip
+        x, pads, padded = left.tensor, node.attribute("pads"), False
+        conv = node.op_type == "Conv"
+        if conv and left.zero and isinstance(pads, list) and any(pads):
+            x, padded = self._padded(node, left, pads), True
+        elif conv and left.zero and node.attribute("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+            return False
+        summed = tuple(range(1, weights.ndim)) if conv else (0,)
+        bias = bias - left.zero * weights.astype(np.int64).sum(axis=summed)
+        if np.abs(bias).max(initial=0) >= LIMIT:
+            return False
+        sums = fresh(f"{node.outputs[0]}.sums", self.network.infos)
+        self.network.infos[sums] = wide = Info(info.shape, "int32")
+        kind = "Conv" if conv else "MatMul"
+        self.made.append(product(node, kind, x, self.constant(node, "weights", weights), sums, padded))
+        if bias.any():
+            shape = [n if d == columns else 1 for d, n in enumerate(info.shape)]
+            added = self.constant(node, "bias", bias.astype(np.int32).reshape(shape))
+            sums = self.add("Add", "biased", node, (sums, added), wide)
+        self._result(node, sums, factor, columns)
+        return True
+
+    def _padded(self, node: Node, left: Quantised, pads: list[int]) -> str:
+        half = len(pads) // 2
+        around = np.array([0, 0, *pads[:half], 0, 0, *pads[half:]], np.int64)
+        shape = self.network.infos[left.tensor].shape
+        size = tuple(n + int(a + b) for n, a, b in zip(shape, around[: half + 2], around[half + 2 :], strict=True))
+        zero = self.constant(node, "zero", np.array(left.zero, left.dtype))
+        inputs = (left.tensor, self.constant(node, "pads", around), zero)
+        return self.add("Pad", "padded", node, inputs, Info(size, left.dtype))
+
+    def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int) -> None:
+        """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them."""
+        real, low, high = node.outputs[0], -np.inf, np.inf
+        while (reader := self._only_reader(real)) is not None and (limits := self._limits(reader)) is not None:
+            low, high = max(low, limits[0]), min(high, limits[1])
+            real = reader.outputs[0]
+        last = self._only_reader(real)
+        made = parameters(self.network, last) if last is not None and last.op_type == "QuantizeLinear" else None
+        if last is None or made is None or not made.whole or made.dtype not in EIGHT_BITS:
+            scale = self.constant(node, "factor", factor.astype(np.float32))
+            self.made.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
+            return
+        ratio = (factor.astype(np.float32) / made.scale).astype(np.float32)
+        bounds = np.iinfo(made.dtype)
+        least, most = (np.clip(np.rint(v / float(made.scale)) + made.zero, bounds.min, bounds.max) for v in (low, high))
+        result = last.outputs[0]
+        clipped = least > bounds.min or most < bounds.max
+        if clipped:
+            result = fresh(f"{result}.unclipped", self.network.infos)
+            self.network.infos[result] = self.network.infos[last.outputs[0]]
+        scale = self.constant(node, "factor", ratio)
+        self.made.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
+        for op_type, limit, needed in (("Max", least, least > bounds.min), ("Min", most, most < bounds.max)):
+            if needed:
+                value = self.constant(node, op_type.lower(), np.array(limit, made.dtype))
+                result = self.add(op_type, op_type.lower(), node, (result, value), self.network.infos[last.outputs[0]])
+        self.done[last.outputs[0]] = result
+
+    def _only_reader(self, name: str) -> Node | None:
+        readers = self.readers.get(name, [])
+        return readers[0] if len(readers) == 1 and name not in self.network.outputs else None
+
+    def _limits(self, node: Node) -> tuple[float, float] | None:
+        """What a ReLU or Clip of constants leaves."""
+        if node.op_type == "Relu":
+            return 0.0, np.inf
+        if node.op_type != "Clip":
+            return None
+        values = [self.network.constants.get(i) if i else None for i in (*node.inputs[1:], "", "")[:2]]
+        if any(i and v is None for i, v in zip(node.inputs[1:], values, strict=False)):
+            return None
+        low, high = (None if v is None else float(v.reshape(-1)[0]) for v in values)
+        return -np.inf if low is None else low, np.inf if high is None else high
+
+    # Movements and conversions.
+
+    def _movement(self, node: Node) -> bool:
+        """Rewrite what only moves numbers between a DequantizeLinear and QuantizeLinears of equal parameters."""
+        concat = node.op_type == "Concat"
+        if not concat and (node.op_type not in MOVEMENTS or any(node.outputs[1:])):
+            return False
+        sources = [self.quantised(name) for name in (node.inputs if concat else node.inputs[:1])]
+        readers = self.readers.get(node.outputs[0], [])
+        made = [parameters(self.network, r) if r.op_type == "QuantizeLinear" else None for r in readers]
+        if not readers or node.outputs[0] in self.network.outputs or made[0] is None:
+            return False
+        if any(s is None or not s.whole or s.dtype not in EIGHT_BITS for s in sources):
+            return False
+        if any(m is None or not m.whole or not m.same(made[0]) for m in made):
+            return False
+        names = [self._as(node, s, made[0]) for s in sources if s is not None]
+        if not concat and names[0] != (sources[0].tensor if sources[0] else ""):
+            return False
+        result = readers[0].outputs[0]
+        self.made.append(replace(node, inputs=(*names, *node.inputs[len(names) :]), outputs=(result,)))
+        for reader in readers:
+            self.done[reader.outputs[0]] = result
+        return True
+
+    def _as(self, node: Node, source: Quantised, target: Quantised) -> str:
+        """The integers of a tensor by other parameters."""
+        if source.same(target):
+            return source.tensor
+        real = f"{source.tensor}.real"
+        shape = self.network.infos[source.tensor].shape
+        real, other = (fresh(f"{node.outputs[0]}.{source.tensor}.{n}", self.network.infos) for n in ("real", "as"))
+        self.network.infos |= {real: Info(shape, "float32"), other: Info(shape, target.dtype)}
+        scale = self.constant(node, "scale", source.scale)
+        inverse = self.constant(node, "inverse", (np.float32(1) / target.scale).astype(np.float32))
+        self.made.append(dequantise(node.name, node.origin, source.tensor, scale, real, source.zero, 0))
+        self.made.append(quantise(node.name, node.origin, real, inverse, other, target.zero, target.dtype, 0))
+        return other
+
+    def _conversion(self, node: Node) -> bool:
+        """Rewrite a QuantizeLinear or DequantizeLinear by itself."""
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or node.inputs[0] in self.network.constants:
+            return False
+        known = parameters(self.network, node)
+        source = self.network.infos.get(node.inputs[0])
+        if known is None or source is None:
+            return False
+        if node.op_type == "DequantizeLinear":
+            scale = self.constant(node, "scale", known.scale)
+            self.made.append(
+                dequantise(node.name, node.origin, known.tensor, scale, node.outputs[0], known.zero, known.axis)
+            )
+            return True
+        if source.dtype != "float32" or known.dtype not in EIGHT_BITS:
+            return False
+        inverse = self.constant(node, "inverse", (np.float32(1) / known.scale).astype(np.float32))
+        self.made.append(
+            quantise(node.name, node.origin, node.inputs[0], inverse, known.tensor, known.zero, known.dtype, known.axis)
+        )
+        return True
+
+
+def _identity(node: Node, source: str) -> Node:
+    return Node(node.name, "Identity", (source,), node.outputs, origin=node.origin)
+
+
+def _flag(node: Node, name: str) -> bool:
+    return bool(node.attribute(name, 0))
+
+
+def _number(node: Node, name: str) -> float:
+    value = node.attribute(name, 1.0)
+    return value if isinstance(value, float) else 1.0
+
+
+def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+    """Without the nodes whose results nobody reads any more."""
+    used = set(outputs)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if used.intersection(node.outputs):
+            kept.append(node)
+            used.update(node.inputs)
+    return kept[::-1]

@@ -1,0 +1,78 @@
+"""Loops of the nodes of quantised networks (:mod:`..quantised.integer_nodes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..net.linear import Linear
+from ..net.net import Extent, Info, Loop, NetStep, Operand, Ref
+from ..onnx.inline import Node
+from ..quantised.integer_nodes import DOMAIN
+from .template import Template, TemplateCall
+
+Convert = Callable[[Node, Sequence[Info | None]], Template]
+"""What an ONNX node of variables becomes."""
+
+
+def quantised_node(
+    node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarray | None], convert: Convert
+) -> Template | None:
+    """What a node of a quantised network becomes; ``None`` for any other node."""
+    if node.domain != DOMAIN:
+        return None
+    if node.op_type == "Product":
+        return _product(node, infos, convert)
+    return _scaled(node, infos, values)
+
+
+def _product(node: Node, infos: Sequence[Info | None], convert: Convert) -> Template:
+    """The loops of the product of real numbers, with other dtypes: data only move before they are multiplied."""
+    of, real = node.attribute("of"), [Info(i.shape, "float32") for i in infos if i is not None]
+    assert isinstance(of, bytes)
+    attributes = tuple(a for a in node.attributes if a.name != "of")
+    template = convert(replace(node, op_type=of.decode(), domain="", attributes=attributes), real)
+    dtypes = {f"in{n}": info.dtype for n, info in enumerate(infos) if info is not None}
+    for call in template.calls:
+        for step in call.steps:
+            for loop in step.loops:
+                moved = loop.is_movement and isinstance(loop.operands[0], Ref)
+                dtypes[loop.write.tensor] = dtypes[loop.reads[0].tensor] if moved else "int32"
+            step.temps = {n: Info(i.shape, dtypes[n]) for n, i in step.temps.items()}
+    template.tensors = {n: Info(i.shape, dtypes.get(n, i.dtype)) for n, i in template.tensors.items()}
+    return template
+
+
+def _scaled(node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarray | None]) -> Template:
+    """One loop of the function quant or dequant."""
+    info, zero, axis = infos[0], node.attribute("zero"), node.attribute("axis")
+    assert info is not None and isinstance(zero, int) and isinstance(axis, int)
+    axes = {f"i{d}": Extent(n) for d, n in enumerate(info.shape) if n > 1}
+    index = tuple(Linear.axis(f"i{d}") if n > 1 else Linear() for d, n in enumerate(info.shape))
+    value, scale = Ref("in0", index), infos[1]
+    assert scale is not None
+    factor: Operand = Ref("in1", (index[axis],)) if scale.shape else Ref("in1", ())
+    if values[1] is not None and values[1].size == 1:
+        factor = float(values[1].reshape(()))
+    if node.op_type == "Quantise":
+        given = node.attribute("dtype")
+        dtype = given.decode() if isinstance(given, bytes) else ""
+        func, operands = "quant", (value, factor, float(zero))
+    else:
+        dtype, func, operands = "float32", "dequant", (value, float(zero), factor)
+    template = Template({"in0": info}, outputs=["t0"])
+    template.tensors["t0"] = Info(info.shape, dtype)
+    inputs = ["in0"]
+    if values[1] is None:
+        template.tensors["in1"] = scale
+        inputs.append("in1")
+    elif isinstance(factor, Ref):
+        template.tensors["c0"], template.constants["c0"] = scale, values[1]
+        operands = tuple(replace(o, tensor="c0") if isinstance(o, Ref) and o.tensor == "in1" else o for o in operands)
+        inputs.append("c0")
+    loop = Loop(axes, Ref("t0", index), func, operands)
+    step = NetStep(node.op_type.lower(), (), ("", 0), ("t0",), [loop])
+    template.calls.append(TemplateCall(None, None, step.name, inputs, ["t0"], [step]))
+    return template
