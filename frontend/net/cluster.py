@@ -37,6 +37,8 @@ class Cluster:
         self.matrix_loops = step.matrix_loops
         self.has_long_rows = any(map(_has_long_rows, step.loops))
         self.unit = step.unit
+        self.dequantises = len(step.loops) == 1 and step.loops[0].func == "dequant"
+        """All that it does is to make real numbers, of more bytes, of quantised ones."""
         self._name = step.name
         self._weight = max((loop.points for loop in step.loops if loop.combine), default=0)
 
@@ -74,7 +76,7 @@ class Cluster:
         for name, reads in few.items():
             many.setdefault(name, []).extend(reads)
         self._reads = many
-        self.is_movement = False
+        self.is_movement = self.dequantises = False
         self.combines |= producer.combines
         self.matrix_loops += producer.matrix_loops
         self.has_long_rows |= producer.has_long_rows

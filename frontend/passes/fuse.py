@@ -4,6 +4,7 @@
 2. An element-wise step joins the producer whose only consumer it is: bias, activation, residual sum go with the
    matrix product, and chains of element-wise steps become one.
 3. What is left of element-wise steps in front of a reduction joins that.
+   Quantised numbers become real ones where they are read: that step joins what follows, whatever it follows.
 4. A statistic joins the step that applies it to the rows that it was taken of: normalisations written out by hand.
 
 An operator holds at most one matrix product and writes one tensor. Reductions of long rows stay on their own, because
@@ -63,7 +64,10 @@ def _grow(net: Net, outputs: frozenset[str], flow: Dataflow[Cluster], cluster: C
             and flow.reader_count(producer.output) == 1
             and producer.matrix_loops + cluster.matrix_loops <= 1
             and rule(net, producer, cluster)
-            and not (cluster.matrix_loops and _has_own_product(net, flow, producer, rule, feeds_product))
+            and (
+                producer.dequantises
+                or not (cluster.matrix_loops and _has_own_product(net, flow, producer, rule, feeds_product))
+            )
         ]
         if not partners:
             return
@@ -107,6 +111,8 @@ def _same_unit(net: Net, producer: Cluster, consumer: Cluster) -> bool:
 def _epilogue(net: Net, producer: Cluster, consumer: Cluster) -> bool:
     """An element-wise consumer of the same shape."""
     if consumer.combines_output or (consumer.combines and producer.combines):
+        return False
+    if consumer.dequantises and consumer.output not in net.outputs:
         return False
     elements = net.tensors[producer.output].elements
     if elements != net.tensors[consumer.output].elements or consumer.is_partial or producer.is_partial:

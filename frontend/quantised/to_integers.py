@@ -46,6 +46,8 @@ class _Rewriting:
     readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
     done: dict[str, str] = field(default_factory=dict[str, str])
     """By result of a QuantizeLinear that is computed already: the tensor that has it."""
+    copies: int = 0
+    """How many nodes have been given a DequantizeLinear of their own."""
 
     def run(self) -> None:
         network = self.network
@@ -58,6 +60,7 @@ class _Rewriting:
         network.nodes = _needed(self.made, network.outputs)
 
     def _node(self, node: Node) -> None:
+        node = self._own_dequantisations(node)
         if node.op_type == "QuantizeLinear" and node.outputs[0] in self.done:
             if self.done[node.outputs[0]] != node.outputs[0]:
                 self.made.append(_identity(node, self.done[node.outputs[0]]))
@@ -84,6 +87,21 @@ class _Rewriting:
 
     def constant(self, node: Node, name: str, array: np.ndarray) -> str:
         return self.network.add_constant(f"{node.outputs[0]}.{name}", array)
+
+    def _own_dequantisations(self, node: Node) -> Node:
+        """The node with a DequantizeLinear of its own for each that another node reads, too."""
+        inputs = list(node.inputs)
+        for number, name in enumerate(inputs):
+            known = self.quantised(name) if name else None
+            if known is None or known.tensor in self.network.constants or len(self.readers.get(name, ())) < 2:
+                continue
+            source, self.copies = self.producer[name], self.copies + 1
+            inputs[number] = fresh(f"{name}.{self.copies}", self.network.infos)
+            self.network.infos[inputs[number]] = self.network.infos[name]
+            own = replace(source, outputs=(inputs[number],))
+            self.producer[inputs[number]] = own
+            self._node(own)
+        return replace(node, inputs=tuple(inputs))
 
     # Products.
 
