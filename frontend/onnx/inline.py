@@ -20,7 +20,10 @@ from .limits import refuse, refuse_flags
 SMALL = 4096
 """Weights up to this many elements stay in the model while its shapes are inferred (they may be shapes)."""
 
-HANDLED = frozenset({"Constant", "Identity", "Dropout", "BatchNormalization", "Shape", "Size", "Sum"})
+HANDLED = frozenset(
+    {"Constant", "Identity", "Dropout", "BatchNormalization", "Shape", "Size", "Sum",
+     "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
+)  # fmt: skip
 """Operators that are rewritten before TVM sees them."""
 
 OWN_DOMAINS = ("", "ai.onnx")

@@ -22,6 +22,7 @@ from ..net.net import Info, fresh
 from . import dims
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
+from .quantised_operators import expanded
 
 FOLD_BYTES = 1 << 30
 """No constant larger than this is computed at import."""
@@ -71,6 +72,7 @@ def prepare(
     light, weights = strip(model)
     dims.apply(light, sizes)
     nodes, opsets = inline(light, weights, importable, lambda m: with_custom_types(m, weights, custom_results))
+    nodes = expanded(nodes, weights, next(o.version for o in opsets if o.domain in ("", "ai.onnx")))
     del light.graph.node[:], light.functions[:], light.opset_import[:]
     light.opset_import.extend(opsets)
     of_custom = {name for node in nodes if node.custom for name in node.outputs}

@@ -10,20 +10,19 @@ quantised, Dequantise makes real numbers of the sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import onnx
 
 from ..net.net import Info, fresh
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
-from .integer_nodes import dequantise, product, quantise
+from .integer_nodes import dequantise, quantise
+from .integer_sums import LIMIT, Factor, fitting, matrix_sums, window_sums
+from .node_list import NodeList
 from .parameters import EIGHT_BITS, Quantised, dequantised_constants, parameters
 
-LIMIT = 2.0**31
-"""Sums are of 32 bits."""
+QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "ConvInteger", "MatMulInteger"})
 MOVEMENTS = frozenset(
     {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Identity", "Expand", "Tile",
      "DepthToSpace", "SpaceToDepth", "Gather", "Split"}
@@ -33,15 +32,15 @@ MOVEMENTS = frozenset(
 
 def to_integers(network: Network) -> None:
     """Rewrite the network in place."""
-    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in network.nodes):
-        _Rewriting(network).run()
+    if any(node.op_type in QUANTISED for node in network.nodes):
+        _Rewriting(network, NodeList(network)).run()
     dequantised_constants(network)
 
 
 @dataclass
 class _Rewriting:
     network: Network
-    made: list[Node] = field(default_factory=list[Node])
+    made: NodeList
     producer: dict[str, Node] = field(default_factory=dict[str, Node])
     readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
     done: dict[str, str] = field(default_factory=dict[str, str])
@@ -57,16 +56,17 @@ class _Rewriting:
                 self.readers.setdefault(name, []).append(node)
         for node in network.nodes:
             self._node(node)
-        network.nodes = _needed(self.made, network.outputs)
+        network.nodes = self.made.needed()
 
     def _node(self, node: Node) -> None:
         node = self._own_dequantisations(node)
         if node.op_type == "QuantizeLinear" and node.outputs[0] in self.done:
             if self.done[node.outputs[0]] != node.outputs[0]:
-                self.made.append(_identity(node, self.done[node.outputs[0]]))
+                self.made.nodes.append(_identity(node, self.done[node.outputs[0]]))
             return
-        if node.domain or not (self._product(node) or self._movement(node) or self._conversion(node)):
-            self.made.append(node)
+        rewrites = (self._product, self._integer_product, self._movement, self._conversion)
+        if node.domain or not any(rewrite(node) for rewrite in rewrites):
+            self.made.nodes.append(node)
 
     # Values.
 
@@ -76,17 +76,6 @@ class _Rewriting:
         if node is None or node.op_type != "DequantizeLinear" or node.domain:
             return None
         return parameters(self.network, node)
-
-    def add(self, op_type: str, name: str, node: Node, inputs: Sequence[str], like: Info, **attributes: object) -> str:
-        """A new node of ONNX; its result."""
-        result = fresh(f"{node.outputs[0]}.{name}", self.network.infos)
-        self.network.infos[result] = like
-        values = tuple(onnx.helper.make_attribute(key, value) for key, value in attributes.items())
-        self.made.append(Node(f"{node.name}.{name}", op_type, tuple(inputs), (result,), values, origin=node.origin))
-        return result
-
-    def constant(self, node: Node, name: str, array: np.ndarray) -> str:
-        return self.network.add_constant(f"{node.outputs[0]}.{name}", array)
 
     def _own_dequantisations(self, node: Node) -> Node:
         """The node with a DequantizeLinear of its own for each that another node reads, too."""
@@ -110,38 +99,69 @@ class _Rewriting:
         if node.op_type not in ("Conv", "MatMul", "Gemm") or len(node.inputs) < 2:
             return False
         left, right = self.quantised(node.inputs[0]), self.quantised(node.inputs[1])
-        if left is None or right is None or not left.whole or left.dtype not in EIGHT_BITS:
-            return False
-        weights = self._weights(node, right)
         info = self.network.infos.get(node.outputs[0])
-        if weights is None or info is None:
+        if left is None or right is None or info is None or not left.whole:
             return False
-        columns = 1 if node.op_type == "Conv" else len(info.shape) - 1
-        if not right.whole and right.axis != (0 if node.op_type == "Conv" or _flag(node, "transB") else 1):
+        if left.dtype not in EIGHT_BITS or right.dtype not in EIGHT_BITS:
             return False
         if any(_number(node, key) != 1.0 for key in ("alpha", "beta")) or _flag(node, "transA"):
             return False
-        factor = np.float64(left.scale) * right.scale.astype(np.float64)
-        bias = self._bias(node, factor, columns, len(info.shape), info.shape[columns])
-        if bias is None:
+        conv, turned = node.op_type == "Conv", _flag(node, "transB")
+        columns = 1 if conv else len(info.shape) - 1
+        rank = len(self.network.infos[right.tensor].shape)
+        if not right.whole and right.axis != (0 if conv or turned else rank - 1):
             return False
-        return self._integers(node, left, weights, bias, factor, columns, info)
+        factor = np.float64(left.scale) * right.scale.astype(np.float64)
+        bias = self._bias(node, factor, info.shape[columns] if info.shape else 1)
+        second = self._second(node, right, turned)
+        if bias is None or second is None or (conv and second.values is None):
+            return False
+        first, sums_of = Factor(left.tensor, left.zero), window_sums if conv else matrix_sums
+        sums = sums_of(self.made, node, first, second, info, bias if bias.any() else None)
+        if sums is None:
+            return False
+        self._result(node, sums, factor, columns)
+        return True
 
-    def _weights(self, node: Node, right: Quantised) -> np.ndarray | None:
-        """The second factor without its zero, in the order of ONNX's MatMul; ``None`` if 8 bits do not hold it."""
+    def _second(self, node: Node, right: Quantised, turned: bool) -> Factor | None:
+        """The second factor of a product, without its zero if 8 bits hold that."""
         values = self.network.constants.get(right.tensor)
-        if values is None or right.dtype not in EIGHT_BITS or (node.op_type != "Conv" and values.ndim != 2):
+        if values is None:
+            return None if turned or not right.whole else Factor(right.tensor, right.zero)
+        values = values.T if turned else values
+        shifted = fitting(values, right.zero, right.dtype)
+        if shifted is not None:
+            return Factor(self.made.constant(node, "weights", shifted), 0, shifted)
+        if node.op_type == "Conv":
             return None
-        shifted = values.astype(np.int64) - right.zero
-        if _flag(node, "transB"):
-            shifted = shifted.T
-        for dtype in (right.dtype, "int8", "uint8"):
-            bounds = np.iinfo(dtype)
-            if bounds.min <= shifted.min(initial=0) and shifted.max(initial=0) <= bounds.max:
-                return np.ascontiguousarray(shifted.astype(dtype))
-        return None
+        return Factor(self.made.constant(node, "weights", np.ascontiguousarray(values)), right.zero, values)
 
-    def _bias(self, node: Node, factor: np.ndarray, columns: int, rank: int, size: int) -> np.ndarray | None:
+    def _integer_product(self, node: Node) -> bool:
+        """Rewrite ConvInteger and MatMulInteger."""
+        if node.op_type not in ("ConvInteger", "MatMulInteger"):
+            return False
+        info, constants = self.network.infos[node.outputs[0]], self.network.constants
+        zeros: list[int | str] = []
+        for name in (*node.inputs[2:], "", "")[:2]:
+            known = constants.get(name)
+            if known is not None and known.size > 1 and (known != known.flat[0]).any():
+                return False
+            zeros.append(0 if not name else name if known is None else int(known.flat[0]))
+        values, (x_zero, zero) = constants.get(node.inputs[1]), zeros
+        second = Factor(node.inputs[1], zero, values)
+        if values is not None and isinstance(zero, int):
+            shifted = fitting(values, zero, values.dtype.name)
+            if shifted is not None:
+                second = Factor(self.made.constant(node, "weights", shifted), 0, shifted)
+        if node.op_type == "ConvInteger" and (second.values is None or second.zero != 0):
+            return False
+        sums_of = window_sums if node.op_type == "ConvInteger" else matrix_sums
+        sums = sums_of(self.made, node, Factor(node.inputs[0], x_zero), second, info, None)
+        if sums is not None:
+            self.made.nodes.append(Node(node.name, "Identity", (sums,), node.outputs, origin=node.origin))
+        return sums is not None
+
+    def _bias(self, node: Node, factor: np.ndarray, size: int) -> np.ndarray | None:
         """What is added to the sums, in their unit, for each column; ``None`` if it is no constant for each."""
         name = node.inputs[2] if len(node.inputs) > 2 else ""
         if not name:
@@ -153,46 +173,10 @@ class _Rewriting:
             real = self.network.constants[name].astype(np.float64)
         else:
             return None
-        if node.op_type == "Gemm" and real.ndim > 1 and real.shape[0] != 1:
-            return None
-        if real.size not in (1, size):
+        if real.size not in (1, size) or (real.ndim > 1 and real.shape[-1] != real.size):
             return None
         exact = np.rint(real.reshape(-1) / factor)
         return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,)).astype(np.int64)
-
-    def _integers(
-        self, node: Node, left: Quantised, weights: np.ndarray, bias: np.ndarray, factor: np.ndarray, columns: int,
-        info: Info,
-    ) -> bool:  # fmt: skip
-        x, pads, padded = left.tensor, node.attribute("pads"), False
-        conv = node.op_type == "Conv"
-        if conv and left.zero and isinstance(pads, list) and any(pads):
-            x, padded = self._padded(node, left, pads), True
-        elif conv and left.zero and node.attribute("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
-            return False
-        summed = tuple(range(1, weights.ndim)) if conv else (0,)
-        bias = bias - left.zero * weights.astype(np.int64).sum(axis=summed)
-        if np.abs(bias).max(initial=0) >= LIMIT:
-            return False
-        sums = fresh(f"{node.outputs[0]}.sums", self.network.infos)
-        self.network.infos[sums] = wide = Info(info.shape, "int32")
-        kind = "Conv" if conv else "MatMul"
-        self.made.append(product(node, kind, x, self.constant(node, "weights", weights), sums, padded))
-        if bias.any():
-            shape = [n if d == columns else 1 for d, n in enumerate(info.shape)]
-            added = self.constant(node, "bias", bias.astype(np.int32).reshape(shape))
-            sums = self.add("Add", "biased", node, (sums, added), wide)
-        self._result(node, sums, factor, columns)
-        return True
-
-    def _padded(self, node: Node, left: Quantised, pads: list[int]) -> str:
-        half = len(pads) // 2
-        around = np.array([0, 0, *pads[:half], 0, 0, *pads[half:]], np.int64)
-        shape = self.network.infos[left.tensor].shape
-        size = tuple(n + int(a + b) for n, a, b in zip(shape, around[: half + 2], around[half + 2 :], strict=True))
-        zero = self.constant(node, "zero", np.array(left.zero, left.dtype))
-        inputs = (left.tensor, self.constant(node, "pads", around), zero)
-        return self.add("Pad", "padded", node, inputs, Info(size, left.dtype))
 
     def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int) -> None:
         """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them."""
@@ -203,8 +187,8 @@ class _Rewriting:
         last = self._only_reader(real)
         made = parameters(self.network, last) if last is not None and last.op_type == "QuantizeLinear" else None
         if last is None or made is None or not made.whole or made.dtype not in EIGHT_BITS:
-            scale = self.constant(node, "factor", factor.astype(np.float32))
-            self.made.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
+            scale = self.made.constant(node, "factor", factor.astype(np.float32))
+            self.made.nodes.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
             return
         ratio = (factor.astype(np.float32) / made.scale).astype(np.float32)
         bounds = np.iinfo(made.dtype)
@@ -214,12 +198,14 @@ class _Rewriting:
         if clipped:
             result = fresh(f"{result}.unclipped", self.network.infos)
             self.network.infos[result] = self.network.infos[last.outputs[0]]
-        scale = self.constant(node, "factor", ratio)
-        self.made.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
+        scale = self.made.constant(node, "factor", ratio)
+        self.made.nodes.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
         for op_type, limit, needed in (("Max", least, least > bounds.min), ("Min", most, most < bounds.max)):
             if needed:
-                value = self.constant(node, op_type.lower(), np.array(limit, made.dtype))
-                result = self.add(op_type, op_type.lower(), node, (result, value), self.network.infos[last.outputs[0]])
+                value = self.made.constant(node, op_type.lower(), np.array(limit, made.dtype))
+                result = self.made.add(
+                    op_type, op_type.lower(), node, (result, value), self.network.infos[last.outputs[0]]
+                )
         self.done[last.outputs[0]] = result
 
     def _only_reader(self, name: str) -> Node | None:
@@ -258,7 +244,7 @@ class _Rewriting:
         if not concat and names[0] != (sources[0].tensor if sources[0] else ""):
             return False
         result = readers[0].outputs[0]
-        self.made.append(replace(node, inputs=(*names, *node.inputs[len(names) :]), outputs=(result,)))
+        self.made.nodes.append(replace(node, inputs=(*names, *node.inputs[len(names) :]), outputs=(result,)))
         for reader in readers:
             self.done[reader.outputs[0]] = result
         return True
@@ -271,10 +257,10 @@ class _Rewriting:
         shape = self.network.infos[source.tensor].shape
         real, other = (fresh(f"{node.outputs[0]}.{source.tensor}.{n}", self.network.infos) for n in ("real", "as"))
         self.network.infos |= {real: Info(shape, "float32"), other: Info(shape, target.dtype)}
-        scale = self.constant(node, "scale", source.scale)
-        inverse = self.constant(node, "inverse", (np.float32(1) / target.scale).astype(np.float32))
-        self.made.append(dequantise(node.name, node.origin, source.tensor, scale, real, source.zero, 0))
-        self.made.append(quantise(node.name, node.origin, real, inverse, other, target.zero, target.dtype, 0))
+        scale = self.made.constant(node, "scale", source.scale)
+        inverse = self.made.constant(node, "inverse", (np.float32(1) / target.scale).astype(np.float32))
+        self.made.nodes.append(dequantise(node.name, node.origin, source.tensor, scale, real, source.zero, 0))
+        self.made.nodes.append(quantise(node.name, node.origin, real, inverse, other, target.zero, target.dtype, 0))
         return other
 
     def _conversion(self, node: Node) -> bool:
@@ -286,15 +272,15 @@ class _Rewriting:
         if known is None or source is None:
             return False
         if node.op_type == "DequantizeLinear":
-            scale = self.constant(node, "scale", known.scale)
-            self.made.append(
+            scale = self.made.constant(node, "scale", known.scale)
+            self.made.nodes.append(
                 dequantise(node.name, node.origin, known.tensor, scale, node.outputs[0], known.zero, known.axis)
             )
             return True
         if source.dtype != "float32" or known.dtype not in EIGHT_BITS:
             return False
-        inverse = self.constant(node, "inverse", (np.float32(1) / known.scale).astype(np.float32))
-        self.made.append(
+        inverse = self.made.constant(node, "inverse", (np.float32(1) / known.scale).astype(np.float32))
+        self.made.nodes.append(
             quantise(node.name, node.origin, node.inputs[0], inverse, known.tensor, known.zero, known.dtype, known.axis)
         )
         return True
@@ -311,14 +297,3 @@ def _flag(node: Node, name: str) -> bool:
 def _number(node: Node, name: str) -> float:
     value = node.attribute(name, 1.0)
     return value if isinstance(value, float) else 1.0
-
-
-def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
-    """Without the nodes whose results nobody reads any more."""
-    used = set(outputs)
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if used.intersection(node.outputs):
-            kept.append(node)
-            used.update(node.inputs)
-    return kept[::-1]

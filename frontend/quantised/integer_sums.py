@@ -1,0 +1,148 @@
+"""Sums of products of 8-bit integers without their zeros.
+
+    sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + K za zb
+
+A zero is a number, or a tensor of one element that the network computes. What is constant of this is one bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..net.net import Info
+from ..onnx.inline import Node
+from .integer_nodes import product
+from .node_list import NodeList
+from .parameters import EIGHT_BITS
+
+SUMS = "int32"
+LIMIT = 2.0**31
+"""Sums are of 32 bits."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A tensor of 8-bit integers, and its zero; the values, if it is constant."""
+
+    tensor: str
+    zero: int | str
+    values: np.ndarray | None = None
+
+
+def fitting(values: np.ndarray, zero: int, dtype: str) -> np.ndarray | None:
+    """Integers without their zero, if some 8-bit dtype holds them all; their own is preferred."""
+    shifted = values.astype(np.int64) - zero
+    for kind in (dtype, *EIGHT_BITS):
+        bounds = np.iinfo(kind)
+        if bounds.min <= shifted.min(initial=0) and shifted.max(initial=0) <= bounds.max:
+            return np.ascontiguousarray(shifted.astype(kind))
+    return None
+
+
+def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, bias: np.ndarray | None) -> str | None:
+    """The int32 sums of a matrix product; ``bias``: for each column, added to them.
+
+    ``None`` if a constant of it is no 32-bit number.
+    """
+    depth = nodes.network.infos[a.tensor].shape[-1]
+    fixed = np.zeros(1, np.int64) if bias is None else bias
+    if b.values is not None and isinstance(a.zero, int):
+        fixed = fixed - a.zero * b.values.astype(np.int64).sum(axis=-2)
+    if isinstance(a.zero, int) and isinstance(b.zero, int):
+        fixed = fixed + depth * a.zero * b.zero
+    if np.abs(fixed).max(initial=0) >= LIMIT:
+        return None
+    wide = Info(info.shape, SUMS)
+    sums = nodes.value(f"{node.outputs[0]}.sums", wide)
+    nodes.nodes.append(product(node, "MatMul", a.tensor, b.tensor, sums, padded=False))
+    if fixed.any():
+        sums = nodes.add("Add", "biased", node, (sums, nodes.constant(node, "bias", fixed.astype(np.int32))), wide)
+    if a.zero != 0 and not (b.values is not None and isinstance(a.zero, int)):
+        sums = _without(nodes, node, sums, a, b, -2, wide)
+    if b.zero != 0:
+        sums = _without(nodes, node, sums, b, a, -1, wide)
+    if (isinstance(a.zero, str) and b.zero != 0) or (isinstance(b.zero, str) and a.zero != 0):
+        zeros = [_zero(nodes, node, factor.zero) for factor in (a, b)]
+        both = nodes.add("Mul", "zeros", node, zeros, Info((), SUMS))
+        times = nodes.constant(node, "depth", np.array(depth, np.int32))
+        sums = nodes.add(
+            "Add", "whole", node, (sums, nodes.add("Mul", "part", node, (both, times), Info((), SUMS))), wide
+        )
+    return sums
+
+
+def _zero(nodes: NodeList, node: Node, zero: int | str) -> str:
+    """A zero as a tensor of 32 bits."""
+    if isinstance(zero, int):
+        return nodes.constant(node, "zero", np.array(zero, np.int32))
+    return nodes.add("Cast", "zero", node, (zero,), Info(nodes.network.infos[zero].shape, SUMS), to=6)
+
+
+def _without(nodes: NodeList, node: Node, sums: str, of: Factor, other: Factor, axis: int, wide: Info) -> str:
+    """``sums - zero of one factor * sum of the other one``, the latter along ``axis``."""
+    if other.values is not None:
+        total = other.values.astype(np.int64).sum(axis=axis, keepdims=True).astype(np.int32)
+        summed, kept = nodes.constant(node, "total", total), total.shape
+    else:
+        shape = nodes.network.infos[other.tensor].shape
+        kept = tuple(1 if d == len(shape) + axis else n for d, n in enumerate(shape))
+        whole = nodes.add("Cast", "integers", node, (other.tensor,), Info(shape, SUMS), to=6)
+        if nodes.network.opset >= 13:
+            axes = nodes.constant(node, "axis", np.array([axis], np.int64))
+            summed = nodes.add("ReduceSum", "total", node, (whole, axes), Info(kept, SUMS), keepdims=1)
+        else:
+            summed = nodes.add("ReduceSum", "total", node, (whole,), Info(kept, SUMS), axes=[axis], keepdims=1)
+    zero = _zero(nodes, node, of.zero)
+    return nodes.add(
+        "Sub", "rest", node, (sums, nodes.add("Mul", "share", node, (summed, zero), Info(kept, SUMS))), wide
+    )
+
+
+def window_sums(
+    nodes: NodeList, node: Node, x: Factor, weights: Factor, info: Info, bias: np.ndarray | None
+) -> str | None:
+    """The int32 sums of a convolution with constant weights whose zero is 0; ``bias``: added, for each channel.
+
+    ``None`` if a constant of it is no 32-bit number, or its padding is not known, or is by a zero that is not.
+    """
+    assert weights.values is not None
+    totals = weights.values.astype(np.int64).sum(axis=tuple(range(1, weights.values.ndim)))
+    fixed = np.zeros(info.shape[1], np.int64) if bias is None else bias
+    wide, tensor, pads = Info(info.shape, SUMS), x.tensor, node.attribute("pads")
+    is_padded = isinstance(pads, list) and any(pads)
+    if x.zero != 0 and not is_padded and node.attribute("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return None
+    if is_padded and isinstance(x.zero, str):
+        return None
+    made_before = is_padded and x.zero != 0
+    if isinstance(x.zero, int):
+        fixed = fixed - x.zero * totals
+        if made_before and isinstance(pads, list):
+            tensor = _padded(nodes, node, x.tensor, x.zero, pads)
+    if np.abs(fixed).max(initial=0) >= LIMIT:
+        return None
+    sums = nodes.value(f"{node.outputs[0]}.sums", wide)
+    nodes.nodes.append(product(node, "Conv", tensor, weights.tensor, sums, padded=made_before))
+    around = (-1, *(1 for _ in info.shape[2:]))
+    if fixed.any():
+        added = nodes.constant(node, "bias", fixed.astype(np.int32).reshape(around))
+        sums = nodes.add("Add", "biased", node, (sums, added), wide)
+    if isinstance(x.zero, str):
+        total = nodes.constant(node, "total", totals.astype(np.int32).reshape(around))
+        share = nodes.add(
+            "Mul", "share", node, (total, _zero(nodes, node, x.zero)), Info((1, *info.shape[1:2], *around[2:]), SUMS)
+        )
+        sums = nodes.add("Sub", "rest", node, (sums, share), wide)
+    return sums
+
+
+def _padded(nodes: NodeList, node: Node, tensor: str, zero: int, pads: list[int]) -> str:
+    info, half = nodes.network.infos[tensor], len(pads) // 2
+    around = np.array([0, 0, *pads[:half], 0, 0, *pads[half:]], np.int64)
+    size = tuple(n + int(a + b) for n, a, b in zip(info.shape, around[: half + 2], around[half + 2 :], strict=True))
+    inputs = (
+        tensor, nodes.constant(node, "pads", around), nodes.constant(node, "zero", np.array(zero, info.dtype))
+    )  # fmt: skip
+    return nodes.add("Pad", "padded", node, inputs, Info(size, info.dtype))
