@@ -1,17 +1,20 @@
-"""Nodes between ONNX and loops that compute on quantised numbers; ONNX has no operator for two of them.
+"""Nodes between ONNX and loops that compute on quantised numbers; ONNX has no operator for most of them.
 
 Product     int32 sums of products of 8-bit integers; the attributes are those of Conv, or there are none (MatMul)
 Quantise    y = saturate(round(x * factor) + zero), of 8 bits; the nearest even of two integers
 Dequantise  y = (x - zero) * factor, of float32
+Addition    y = saturate(round(a * its factor + (b - zero) * its factor)), of 8 bits
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 
 from ..onnx.inline import Node
+from .parameters import Quantised
 
 DOMAIN = "girih.quantised"
 """The domain of the nodes; no file has it, since a domain that is not known is refused."""
@@ -39,3 +42,12 @@ def dequantise(name: str, origin: Sequence[str], x: str, factor: str, result: st
     values = {"zero": zero, "axis": axis}
     attributes = tuple(onnx.helper.make_attribute(key, value) for key, value in values.items())
     return Node(name, "Dequantise", (x, factor), (result,), attributes, DOMAIN, tuple(origin))
+
+
+def addition(node: Node, a: Quantised, b: Quantised, result: Quantised, name: str) -> Node:
+    """The sum of two quantised tensors, quantised as ``result``: all zeros become part of that of ``b``."""
+    first, second = (float(np.float32(t.scale) / np.float32(result.scale)) for t in (a, b))
+    zero = b.zero + (a.zero * first - result.zero) / second
+    values = {"first": first, "second": second, "zero": zero, "dtype": result.dtype}
+    attributes = tuple(onnx.helper.make_attribute(key, value) for key, value in values.items())
+    return Node(node.name, "Addition", (a.tensor, b.tensor), (name,), attributes, DOMAIN, node.origin)

@@ -17,7 +17,7 @@ import numpy as np
 from ..net.net import Info, fresh
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
-from .integer_nodes import dequantise, quantise
+from .integer_nodes import addition, dequantise, quantise
 from .integer_sums import LIMIT, Factor, fitting, matrix_sums, window_sums
 from .node_list import NodeList
 from .parameters import EIGHT_BITS, Quantised, dequantised_constants, parameters
@@ -35,6 +35,15 @@ def to_integers(network: Network) -> None:
     if any(node.op_type in QUANTISED for node in network.nodes):
         _Rewriting(network, NodeList(network)).run()
     dequantised_constants(network)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What a result is quantised as, and the limits that a ReLU or Clip before that leaves, where they are tighter."""
+
+    quantised: Quantised
+    least: int | None
+    most: int | None
 
 
 @dataclass
@@ -64,7 +73,7 @@ class _Rewriting:
             if self.done[node.outputs[0]] != node.outputs[0]:
                 self.made.nodes.append(_identity(node, self.done[node.outputs[0]]))
             return
-        rewrites = (self._product, self._integer_product, self._movement, self._conversion)
+        rewrites = (self._product, self._integer_product, self._sum, self._movement, self._conversion)
         if node.domain or not any(rewrite(node) for rewrite in rewrites):
             self.made.nodes.append(node)
 
@@ -180,6 +189,37 @@ class _Rewriting:
 
     def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int) -> None:
         """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them."""
+        target = self._target(node)
+        if target is None:
+            scale = self.made.constant(node, "factor", factor.astype(np.float32))
+            self.made.nodes.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
+            return
+        made = target.quantised
+        scale = self.made.constant(node, "factor", (factor.astype(np.float32) / made.scale).astype(np.float32))
+        result = self._unclipped(target)
+        self.made.nodes.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
+        self._clip(node, target, result)
+
+    def _sum(self, node: Node) -> bool:
+        """Rewrite an addition of quantised tensors of one shape, of which the result is quantised."""
+        if node.op_type != "Add":
+            return False
+        terms, target = [self.quantised(name) for name in node.inputs], self._target(node)
+        shapes = {self.network.infos[name].shape for name in (*node.inputs, *node.outputs)}
+        first, second = terms
+        if first is None or second is None or target is None or len(shapes) > 1:
+            return False
+        if not all(
+            t.whole and t.dtype in EIGHT_BITS and t.tensor not in self.network.constants for t in (first, second)
+        ):
+            return False
+        result = self._unclipped(target)
+        self.made.nodes.append(addition(node, first, second, target.quantised, result))
+        self._clip(node, target, result)
+        return True
+
+    def _target(self, node: Node) -> _Target | None:
+        """As what the result of a node is quantised, if that is all that is done with it, clipped or not."""
         real, low, high = node.outputs[0], -np.inf, np.inf
         while (reader := self._only_reader(real)) is not None and (limits := self._limits(reader)) is not None:
             low, high = max(low, limits[0]), min(high, limits[1])
@@ -187,26 +227,24 @@ class _Rewriting:
         last = self._only_reader(real)
         made = parameters(self.network, last) if last is not None and last.op_type == "QuantizeLinear" else None
         if last is None or made is None or not made.whole or made.dtype not in EIGHT_BITS:
-            scale = self.made.constant(node, "factor", factor.astype(np.float32))
-            self.made.nodes.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
-            return
-        ratio = (factor.astype(np.float32) / made.scale).astype(np.float32)
+            return None
         bounds = np.iinfo(made.dtype)
         least, most = (np.clip(np.rint(v / float(made.scale)) + made.zero, bounds.min, bounds.max) for v in (low, high))
-        result = last.outputs[0]
-        clipped = least > bounds.min or most < bounds.max
-        if clipped:
-            result = fresh(f"{result}.unclipped", self.network.infos)
-            self.network.infos[result] = self.network.infos[last.outputs[0]]
-        scale = self.made.constant(node, "factor", ratio)
-        self.made.nodes.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
-        for op_type, limit, needed in (("Max", least, least > bounds.min), ("Min", most, most < bounds.max)):
-            if needed:
+        return _Target(made, int(least) if least > bounds.min else None, int(most) if most < bounds.max else None)
+
+    def _unclipped(self, target: _Target) -> str:
+        """The tensor to quantise to, before it is clipped."""
+        name = target.quantised.tensor
+        clipped = target.least is not None or target.most is not None
+        return self.made.value(f"{name}.unclipped", self.network.infos[name]) if clipped else name
+
+    def _clip(self, node: Node, target: _Target, result: str) -> None:
+        made, info = target.quantised, self.network.infos[target.quantised.tensor]
+        for op_type, limit in (("Max", target.least), ("Min", target.most)):
+            if limit is not None:
                 value = self.made.constant(node, op_type.lower(), np.array(limit, made.dtype))
-                result = self.made.add(
-                    op_type, op_type.lower(), node, (result, value), self.network.infos[last.outputs[0]]
-                )
-        self.done[last.outputs[0]] = result
+                result = self.made.add(op_type, op_type.lower(), node, (result, value), info)
+        self.done[made.tensor] = result
 
     def _only_reader(self, name: str) -> Node | None:
         readers = self.readers.get(name, [])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import onnx
 
 from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, NetStep, Operand, Ref
@@ -25,6 +26,8 @@ def quantised_node(
         return None
     if node.op_type == "Product":
         return _product(node, infos, convert)
+    if node.op_type == "Addition":
+        return _addition(node, infos)
     return _scaled(node, infos, values)
 
 
@@ -75,4 +78,29 @@ def _scaled(node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarra
     loop = Loop(axes, Ref("t0", index), func, operands)
     step = NetStep(node.op_type.lower(), (), ("", 0), ("t0",), [loop])
     template.calls.append(TemplateCall(None, None, step.name, inputs, ["t0"], [step]))
+    return template
+
+
+def _addition(node: Node, infos: Sequence[Info | None]) -> Template:
+    """Two loops, where cutting off rounds: of what is not negative, after a half is added. Else three.
+
+    What is half way between two integers rounds up then, and to the even one of them elsewhere.
+    """
+    info, given = infos[0], {a.name: onnx.helper.get_attribute_value(a) for a in node.attributes}
+    assert info is not None and infos[1] is not None
+    axes = {f"i{d}": Extent(n) for d, n in enumerate(info.shape) if n > 1}
+    index = tuple(Linear.axis(f"i{d}") if n > 1 else Linear() for d, n in enumerate(info.shape))
+    dtype, first, second, zero = given["dtype"].decode(), given["first"], given["second"], given["zero"]
+    cut = dtype.startswith("u")
+    real = Info(info.shape, "float32")
+    scaled = Loop(axes, Ref("t1", index), "dequant", (Ref("in1", index), zero - 0.5 / second if cut else zero, second))
+    sums = (Ref("in0", index), first, Ref("t1", index))
+    if cut:
+        loops, temps = [scaled, Loop(axes, Ref("t0", index), "fma", sums)], {"t1": real}
+    else:
+        rounded = Loop(axes, Ref("t0", index), "quant", (Ref("t2", index), 1.0, 0.0))
+        loops, temps = [scaled, Loop(axes, Ref("t2", index), "fma", sums), rounded], {"t1": real, "t2": real}
+    template = Template({"in0": info, "in1": infos[1], "t0": Info(info.shape, dtype)}, outputs=["t0"])
+    step = NetStep("add", (), ("", 0), ("t0",), loops, temps)
+    template.calls.append(TemplateCall(None, None, step.name, ["in0", "in1"], ["t0"], [step]))
     return template
