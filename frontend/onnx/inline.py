@@ -22,9 +22,21 @@ SMALL = 4096
 
 HANDLED = frozenset(
     {"Constant", "Identity", "Dropout", "BatchNormalization", "Shape", "Size", "Sum",
-     "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
+     "ConvInteger", "MatMulInteger"}
 )  # fmt: skip
 """Operators that are rewritten before TVM sees them."""
+
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+QUANTISED = {
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), ""),
+    **dict.fromkeys(
+        ("QGemm", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearLeakyRelu",
+         "QLinearAveragePool", "QLinearGlobalAveragePool"), MICROSOFT,
+    ),
+}  # fmt: skip
+"""Operators on quantised tensors, and their domains; :mod:`.quantised_operators` rewrites them."""
 
 OWN_DOMAINS = ("", "ai.onnx")
 
@@ -128,12 +140,12 @@ def inline(
         names = inherit(names, before, work)
     nodes = [record(proto, names[id_of(proto)]) for proto in work.graph.node]
     for node in nodes:
-        if node.custom is not None:
+        if node.custom is not None or QUANTISED.get(node.op_type) == node.domain:
             continue
         if node.domain == DOMAIN:
             known = ", ".join(o.name for o in shipped_operators())
             raise UnsupportedError(f"node {node.name!r}: the domain {DOMAIN} has no {node.op_type}, but {known}")
-        if node.domain and not (node.domain == "com.microsoft" and importable(node.op_type)):
+        if node.domain and not (node.domain == MICROSOFT and importable(node.op_type)):
             raise UnsupportedError(
                 f"node {node.name!r}: operator {node.domain}.{node.op_type} is of an unknown domain; "
                 "register it, and give the file as --plugin"
@@ -146,7 +158,11 @@ def inline(
 
 def is_function(node: onnx.NodeProto, importable: Callable[[str], bool]) -> bool:
     """Whether the node should be expanded: TVM has no converter for it, or not for all of its outputs."""
-    if node.domain not in OWN_DOMAINS or node.op_type in HANDLED or find_operator("", node.op_type) is not None:
+    if (
+        node.domain not in OWN_DOMAINS
+        or node.op_type in {*HANDLED, *QUANTISED}
+        or find_operator("", node.op_type) is not None
+    ):
         return False
     return not importable(node.op_type) or (node.op_type == "LayerNormalization" and any(node.output[1:]))
 

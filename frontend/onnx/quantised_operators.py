@@ -1,4 +1,4 @@
-"""ONNX's operators on quantised tensors, as the operators on real numbers that define them.
+"""Operators on quantised tensors, ONNX's and ONNX Runtime's, as the operators on real numbers that define them.
 
     QLinearConv(x, w, b)      becomes      Quantize(Conv(Dequantize(x), Dequantize(w), Dequantize(b)))
 
@@ -7,55 +7,84 @@ Whether integers are multiplied is decided for all that is written so (:mod:`...
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from ...ir.errors import UnsupportedError
-from .inline import Node
+from .inline import QUANTISED, Node
 
-OPERATORS = frozenset({"QLinearConv", "QLinearMatMul"})
 PER_AXIS = 13
 """The operator set in which a tensor can have a scale for each channel."""
 
 
 def expanded(nodes: Sequence[Node], constants: Mapping[str, np.ndarray], opset: int) -> list[Node]:
-    """The nodes without those of :data:`OPERATORS`.
+    """The nodes without those of :data:`.inline.QUANTISED`.
 
     Raises :class:`UnsupportedError` for a scale for each channel in an older operator set.
     """
-    return [part for node in nodes for part in _expanded(node, constants, opset)]
+    return [part for node in nodes for part in (_parts(node, constants, opset) if _is_quantised(node) else (node,))]
 
 
-def _expanded(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> list[Node]:
-    if node.domain or node.op_type not in OPERATORS:
-        return [node]
-    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, *bias = node.inputs
-    many = constants[w_scale].size > 1 if w_scale in constants else False
-    if many and opset < PER_AXIS:
-        raise UnsupportedError(
-            f"node {node.name!r}: {node.op_type} with a scale for each channel is of operator set {opset}; "
-            f"export the model with {PER_AXIS} or later"
-        )
-    conv = node.op_type == "QLinearConv"
-    axis = (onnx.helper.make_attribute("axis", 0 if conv else -1),) if many else ()
+def _is_quantised(node: Node) -> bool:
+    return node.op_type in QUANTISED and node.domain == QUANTISED[node.op_type]
+
+
+def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Iterator[Node]:
+    groups, bias, result = _operands(node)
     start = f"{node.outputs[0]}/"
-    parts = [
-        replace(node, op_type="DequantizeLinear", inputs=(x, x_scale, x_zero), outputs=(start + "x",), attributes=()),
-        replace(node, op_type="DequantizeLinear", inputs=(w, w_scale, w_zero), outputs=(start + "w",), attributes=axis),
-    ]
-    factors = [start + "x", start + "w"]
-    if bias and bias[0]:
-        both, real = start + "bias scale", start + "bias"
-        parts += [
-            replace(node, op_type="Mul", inputs=(x_scale, w_scale), outputs=(both,), attributes=()),
-            replace(node, op_type="DequantizeLinear", inputs=(bias[0], both), outputs=(real,), attributes=axis),
-        ]
-        factors.append(real)
-    return [
-        *parts,
-        replace(node, op_type="Conv" if conv else "MatMul", inputs=tuple(factors), outputs=(start + "y",)),
-        replace(node, op_type="QuantizeLinear", inputs=(start + "y", scale, zero), attributes=()),
-    ]
+    op_type = {"QGemm": "Gemm"}.get(node.op_type, node.op_type.removeprefix("QLinear"))
+    plain = replace(node, domain="", attributes=())
+    factors: list[str] = []
+    for number, (x, scale, zero) in enumerate(groups):
+        many = scale in constants and constants[scale].size > 1
+        if many and opset < PER_AXIS:
+            raise UnsupportedError(
+                f"node {node.name!r}: {node.op_type} with a scale for each channel is of operator set {opset}; "
+                f"export the model with {PER_AXIS} or later"
+            )
+        # Of the weights of a convolution, and of transposed ones, each row has its scale; of others, each column.
+        rows = op_type == "Conv" or (op_type == "Gemm" and bool(node.attribute("transB", 0)))
+        axis = (onnx.helper.make_attribute("axis", 0 if rows else -1),) if many else ()
+        factors.append(f"{start}{number}")
+        inputs = (x, scale, zero) if zero else (x, scale)
+        yield replace(plain, op_type="DequantizeLinear", inputs=inputs, outputs=(factors[-1],), attributes=axis)
+    if bias:
+        (_, first, _), (_, second, _) = groups
+        many = second in constants and constants[second].size > 1
+        axis = (onnx.helper.make_attribute("axis", 0),) if many else ()
+        both = start + "bias scale"
+        yield replace(plain, op_type="Mul", inputs=(first, second), outputs=(both,))
+        factors.append(start + "bias")
+        yield replace(plain, op_type="DequantizeLinear", inputs=(bias, both), outputs=(factors[-1],), attributes=axis)
+    attributes = tuple(a for a in node.attributes if a.name != "channels_last")
+    scale, zero = result
+    target = start + "y" if scale else node.outputs[0]
+    yield replace(node, op_type=op_type, domain="", inputs=tuple(factors), outputs=(target,), attributes=attributes)
+    if scale:
+        inputs = (target, scale, zero) if zero else (target, scale)
+        yield replace(plain, op_type="QuantizeLinear", inputs=inputs)
+
+
+Operands = tuple[list[tuple[str, str, str]], str, tuple[str, str]]
+"""Of each quantised input its tensor, scale and zero (empty: 0), the bias, and scale and zero of the result (empty: it
+is a real number)."""
+
+
+def _operands(node: Node) -> Operands:
+    inputs = node.inputs
+    if node.attribute("channels_last", 0):
+        raise UnsupportedError(f"node {node.name!r}: {node.op_type} with channels_last is not supported")
+    if node.op_type == "QLinearConcat":
+        scale, zero, *rest = inputs
+        return [(rest[i], rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)], "", (scale, zero)
+    one = node.op_type in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", "QLinearAveragePool")
+    padded = (*inputs, *("",) * 9)
+    if one:
+        return [(padded[0], padded[1], padded[2])], "", (padded[3], padded[4])
+    groups = [(padded[0], padded[1], padded[2]), (padded[3], padded[4], padded[5])]
+    if node.op_type == "QGemm":
+        return groups, padded[6], (padded[7], padded[8])
+    return groups, padded[8] if node.op_type == "QLinearConv" else "", (padded[6], padded[7])

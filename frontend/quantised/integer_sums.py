@@ -31,14 +31,15 @@ class Factor:
     values: np.ndarray | None = None
 
 
-def fitting(values: np.ndarray, zero: int, dtype: str) -> np.ndarray | None:
-    """Integers without their zero, if some 8-bit dtype holds them all; their own is preferred."""
+def fitting(values: np.ndarray, zero: int, dtype: str) -> list[np.ndarray]:
+    """Integers without their zero, of an 8-bit dtype that holds them, best their own; or two arrays, which add up."""
     shifted = values.astype(np.int64) - zero
     for kind in (dtype, *EIGHT_BITS):
         bounds = np.iinfo(kind)
         if bounds.min <= shifted.min(initial=0) and shifted.max(initial=0) <= bounds.max:
-            return np.ascontiguousarray(shifted.astype(kind))
-    return None
+            return [np.ascontiguousarray(shifted.astype(kind))]
+    most = np.clip(shifted, -128, 127)
+    return [most.astype(np.int8), *fitting(shifted - most, 0, "int8")]
 
 
 def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, bias: np.ndarray | None) -> str | None:

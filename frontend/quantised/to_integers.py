@@ -122,28 +122,38 @@ class _Rewriting:
             return False
         factor = np.float64(left.scale) * right.scale.astype(np.float64)
         bias = self._bias(node, factor, info.shape[columns] if info.shape else 1)
-        second = self._second(node, right, turned)
-        if bias is None or second is None or (conv and second.values is None):
+        seconds = self._seconds(node, right, turned)
+        if bias is None or not seconds or (conv and seconds[0].values is None):
             return False
-        first, sums_of = Factor(left.tensor, left.zero), window_sums if conv else matrix_sums
-        sums = sums_of(self.made, node, first, second, info, bias if bias.any() else None)
-        if sums is None:
-            return False
-        self._result(node, sums, factor, columns)
-        return True
+        sums = self._sums(node, Factor(left.tensor, left.zero), seconds, info, bias)
+        if sums is not None:
+            self._result(node, sums, factor, columns)
+        return sums is not None
 
-    def _second(self, node: Node, right: Quantised, turned: bool) -> Factor | None:
-        """The second factor of a product, without its zero if 8 bits hold that."""
+    def _sums(
+        self, node: Node, first: Factor, seconds: list[Factor], info: Info, bias: np.ndarray | None = None
+    ) -> str | None:
+        """The sums of products with one factor, or with two that add up to it."""
+        sums_of = window_sums if node.op_type.startswith("Conv") else matrix_sums
+        total: str | None = None
+        for second in seconds:
+            sums = sums_of(self.made, node, first, second, info, bias if total is None else None)
+            if sums is None:
+                return None
+            wide = Info(info.shape, "int32")
+            total = sums if total is None else self.made.add("Add", "both", node, (total, sums), wide)
+        return total
+
+    def _seconds(self, node: Node, right: Quantised, turned: bool) -> list[Factor]:
+        """The second factor of a product without its zero, or two of which it is the sum; none: it is not known."""
         values = self.network.constants.get(right.tensor)
         if values is None:
-            return None if turned or not right.whole else Factor(right.tensor, right.zero)
-        values = values.T if turned else values
-        shifted = fitting(values, right.zero, right.dtype)
-        if shifted is not None:
-            return Factor(self.made.constant(node, "weights", shifted), 0, shifted)
-        if node.op_type == "Conv":
-            return None
-        return Factor(self.made.constant(node, "weights", np.ascontiguousarray(values)), right.zero, values)
+            return [] if turned or not right.whole else [Factor(right.tensor, right.zero)]
+        return self._without_zero(node, values.T if turned else values, right.zero)
+
+    def _without_zero(self, node: Node, values: np.ndarray, zero: int) -> list[Factor]:
+        parts = fitting(values, zero, values.dtype.name)
+        return [Factor(self.made.constant(node, "weights", part), 0, part) for part in parts]
 
     def _integer_product(self, node: Node) -> bool:
         """Rewrite ConvInteger and MatMulInteger."""
@@ -157,15 +167,12 @@ class _Rewriting:
                 return False
             zeros.append(0 if not name else name if known is None else int(known.flat[0]))
         values, (x_zero, zero) = constants.get(node.inputs[1]), zeros
-        second = Factor(node.inputs[1], zero, values)
+        seconds = [Factor(node.inputs[1], zero, values)]
         if values is not None and isinstance(zero, int):
-            shifted = fitting(values, zero, values.dtype.name)
-            if shifted is not None:
-                second = Factor(self.made.constant(node, "weights", shifted), 0, shifted)
-        if node.op_type == "ConvInteger" and (second.values is None or second.zero != 0):
+            seconds = self._without_zero(node, values, zero)
+        if node.op_type == "ConvInteger" and (values is None or isinstance(zero, str)):
             return False
-        sums_of = window_sums if node.op_type == "ConvInteger" else matrix_sums
-        sums = sums_of(self.made, node, Factor(node.inputs[0], x_zero), second, info, None)
+        sums = self._sums(node, Factor(node.inputs[0], x_zero), seconds, info)
         if sums is not None:
             self.made.nodes.append(Node(node.name, "Identity", (sums,), node.outputs, origin=node.origin))
         return sums is not None
