@@ -7,6 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import save_model
 
@@ -19,6 +20,7 @@ from girih.ir.load_machine import machine_text, parse_machine
 from girih.ir.machine import Machine
 from girih.ir.schemas.shipped import schema_path
 from girih.solver.options import Strategy
+from tests.support.onnx_models import Model
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -76,6 +78,24 @@ def test_the_chip_that_a_page_describes_loads_and_compiles() -> None:
     compiled = compiled_cnn(machine, 1, "layerwise")
     assert machine.name == "edge" and not compiled.warnings
     assert compiled.run(check=True).passed
+
+
+def test_the_lines_that_quantise_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "quantisation.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 10
+    monkeypatch.chdir(tmp_path)
+    model = Model()
+    x = model.input("x", "N", 3, 8, 8)
+    hidden = model.node("Relu", model.node("Conv", x, model.weight("w", 8, 3, 3, 3), name="conv"), name="relu")
+    save_model(model.build(hidden), tmp_path / "net.onnx")
+    rng = np.random.default_rng(0)
+    names: dict[str, object] = {"samples": [rng.standard_normal((1, 3, 8, 8)).astype(np.float32) for _ in range(3)]}
+    monkeypatch.setenv("GIRIH_CACHE", "off")
+    exec(compile(code, "quantisation.md", "exec"), names)
+    compiled = names["compiled"]
+    assert isinstance(compiled, Compiled)
+    assert {t.engine for s in compiled.plan.segments for t in s.tiles if "conv" in t.op} == {"matrix"}
 
 
 # The walk through a report: docs/reading-a-report.md.

@@ -2,7 +2,7 @@
 
     QLinearConv(x, w, b)      becomes      Quantize(Conv(Dequantize(x), Dequantize(w), Dequantize(b)))
 
-Whether integers are multiplied is decided for all that is written so (:mod:`...quantised.to_integers`).
+Whether integers are multiplied is decided for all that is written so (:mod:`..quantised.to_integers`).
 """
 
 from __future__ import annotations
