@@ -52,9 +52,14 @@ def machine_file(random: Random) -> str:
 
 
 def plausible_machine_file(random: Random) -> str:
-    """A machine file with other sizes, of which most are accepted."""
+    """A machine file with other sizes and without some of the memories and ways, of which most are accepted."""
     table = _built_in(random)
     _resize(random, table)
+    for change in _WITHOUT:
+        if random.random() < 0.25:
+            change(table)
+    if random.random() < 0.3:
+        _shuffle(random, table)
     return to_toml(table)
 
 
@@ -223,7 +228,7 @@ def _rename(random: Random, table: Table) -> None:
         for key, value in entry.items():
             if key in ("name", "memory") and value == old:
                 entry[key] = new
-            elif key in ("reads", "writes") and isinstance(value, list):
+            elif key in ("reads", "weights", "writes") and isinstance(value, list):
                 entry[key] = [new if v == old else v for v in value]
 
 
@@ -264,6 +269,53 @@ def _resize(random: Random, table: Table) -> None:
     for link in table["links"]:
         link["bytes_per_cycle"] = random.choice((0.3, 1, 8, 27.5, 1024))
         link["latency"], link["burst"] = random.choice((0, 1, 300)), random.choice((1, 3, 32, 4096))
+
+
+def _instead(table: Table, name: str, other: str) -> None:
+    """Engines use another memory in the place of one."""
+    table["memories"] = [m for m in table["memories"] if m["name"] != name]
+    table["links"] = [link for link in table["links"] if link["memory"] != name]
+    for engine in table["engines"]:
+        for key in ("reads", "weights", "writes"):
+            if key in engine:
+                engine[key] = list(dict.fromkeys(other if memory == name else memory for memory in engine[key]))
+
+
+def _without_class(table: Table, kind: str) -> None:
+    for engine in table["engines"]:
+        engine["classes"] = [c for c in engine["classes"] if c != kind]
+    table["engines"] = [e for e in table["engines"] if e["classes"]]
+
+
+def _without_shared(table: Table) -> None:
+    _without_class(table, "dma")
+    _instead(table, "LLB", "DDR")
+
+
+def _without_staging(table: Table) -> None:
+    for engine in table["engines"]:
+        if "copy" in engine["classes"] and "LLB" in engine["reads"]:
+            engine["reads"] = ["LLB"]
+
+
+def _direct(table: Table) -> None:
+    """Cores load from the main memory as well."""
+    for engine in table["engines"]:
+        for key in ("reads", "writes"):
+            if "copy" in engine["classes"] and "LLB" in engine[key]:
+                engine[key] = ["DDR", *engine[key]]
+
+
+_WITHOUT: tuple[Callable[[Table], None], ...] = (
+    lambda table: _instead(table, "L1W", "L1"),
+    lambda table: _instead(table, "IM", "L1"),
+    _without_staging,
+    _direct,
+    _without_shared,
+    lambda table: _without_class(table, "broadcast"),
+    lambda table: _without_class(table, "host"),
+    lambda table: _without_class(table, "scalar"),
+)
 
 
 def _damaged(random: Random, text: str) -> str:
