@@ -16,6 +16,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 Scope = Literal["chip", "cluster", "core"]
+Dataflow = Literal["output", "weight", "input"]
 
 _CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host", "scalar"]})
 """For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
@@ -88,20 +89,30 @@ class Engine:
     ] = ()
     rows: Annotated[int, Meta(description="Rows of the array of a matrix engine.")] = 0
     columns: Annotated[int, Meta(description="Columns of the array of a matrix engine.")] = 0
+    depth: Annotated[
+        int, Meta(description="Products that each cell of the array of a matrix engine adds up at once: a dot product.")
+    ] = 1
+    dataflow: Annotated[
+        Dataflow,
+        Meta(
+            description="What stays in the cells of the array of a matrix engine while the rest streams through "
+            "(Samajdar et al., ISPASS 2020): sums (output: rows x columns of the result), weights, or the moving "
+            "operand (input), of which rows are the reduction and columns those of the result or its rows."
+        ),
+    ] = "output"
     fill: Annotated[
         int,
         Meta(
-            description="Cycles in which the array of a matrix engine is filled and drained for each block of rows x "
-            "columns results of an instruction, on top of its products; an output-stationary array that finishes a "
-            "block before the next begins has rows + columns - 2 (Samajdar et al., ISPASS 2020), one that overlaps "
-            "them has 0."
+            description="Cycles in which the array of a matrix engine is filled and drained for each block of what "
+            "stays in it, on top of its products; an output-stationary array that finishes a block before the next "
+            "begins has rows + columns - 2 (Samajdar et al., ISPASS 2020), one that overlaps them has 0."
         ),
     ] = 0
     rate: Annotated[
         dict[str, float] | None,
         Meta(
             description="Of a matrix engine, by dtype of its operands: the factor by which it multiplies faster than "
-            "rows x columns multiply-accumulates a cycle. A dtype that is absent is not multiplied."
+            "rows x columns x depth multiply-accumulates a cycle. A dtype that is absent is not multiplied."
         ),
     ] = None
     lanes: Annotated[

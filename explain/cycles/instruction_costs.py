@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from ...ir.isa.table import DTYPE_NAMES, ROWS, Instruction
-from ...ir.isa.timing import Cost, instruction_cost, matrix_fill, matrix_shape, vector_shape
+from ...ir.isa.timing import Cost, instruction_cost, matrix_blocks, matrix_fill, matrix_shape, vector_shape
 from ...ir.machine import Engine, Machine
 from ...ir.program import Program
 
@@ -61,7 +61,8 @@ def _peak(machine: Machine, engine: Engine, instruction: Instruction, cost: Cost
     row = instruction.row
     if row.kind == "matrix":
         m, n, k = matrix_shape(instruction)
-        full = -(-m // engine.rows) * engine.rows * -(-n // engine.columns) * engine.columns * k
+        blocks, steps = matrix_blocks(engine, m, n, k)
+        full = blocks * steps * engine.rows * engine.columns * engine.depth
         return (cost.body - fill) * m * n * k / full if full else 0.0
     if row.kind == "vector":
         *_, along = vector_shape(instruction)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...ir.isa.timing import matrix_shape
+from ...ir.isa.timing import matrix_blocks, matrix_shape
 from ...ir.machine import Engine
 from ...ir.semantics.cell import count
 from ..compilation import Compilation
@@ -52,12 +52,13 @@ def _fill(compilation: Compilation, op: str, matrix: Engine) -> str:
     for queue, stream in zip(program.queues, program.streams, strict=True):
         for instruction in stream if queue.engine == matrix.name else ():
             if instruction.row.kind == "matrix" and program.ops[instruction.op].name == op:
-                rows, columns, _ = matrix_shape(instruction)
-                blocks = -(-rows // matrix.rows) * -(-columns // matrix.columns)
-                filled = share(rows * columns, blocks * matrix.rows * matrix.columns)
+                rows, columns, deep = matrix_shape(instruction)
+                blocks, steps = matrix_blocks(matrix, rows, columns, deep)
+                room = blocks * steps * matrix.rows * matrix.columns * matrix.depth
+                array = f"{matrix.rows} x {matrix.columns}" + (f" x {matrix.depth}" if matrix.depth > 1 else "")
                 return (
-                    f"a tile has {rows} rows and {columns} columns for an array of {matrix.rows} x {matrix.columns}, "
-                    f"and fills {filled} of it"
+                    f"a tile has {rows} rows and {columns} columns for an array of {array}, "
+                    f"and fills {share(rows * columns * deep, room)} of it"
                 )
     return "lanes or bursts are not full"
 

@@ -32,7 +32,12 @@ from .demanded_elements import InBoundsPoints
 
 
 def least_blocks(stage: Stage, inside: InBoundsPoints, engine: Engine) -> float:
-    """Blocks of the array for the points ``inside`` of a contraction: the sum over batch and reduction."""
+    """Blocks of the array for the points ``inside`` of a contraction: the sum over batch and reduction.
+
+    Where no sums stay in the array, it is taken to be full.
+    """
+    if engine.dataflow != "output":
+        return inside.count / (engine.rows * engine.columns)
     roles = contraction_axes(stage)
     widths = [width for width in map(inside.independent_extent, roles.n) if width is not None]
     if len(widths) < len(roles.n) or not _certain(stage, roles):

@@ -183,14 +183,15 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     for op, position, stage, inside in _running(graph, points):
         dtypes = operand_dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
-            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * machine.cores
+            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * machine.cores * engine.depth
             blocks = least_blocks(stage, inside, engine)
-            fill = engine.fill * least_fills(stage, blocks) / machine.cores
+            fill = engine.fill * (least_fills(stage, blocks) if engine.dataflow == "output" else 0) / machine.cores
             cycles[op.name] += blocks / rate + fill
             filled[op.name] += fill
             rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
             macs += inside.count
-    reason = f"{macs:,} multiply-accumulates in blocks of {engine.rows} x {engine.columns} on {machine.cores} cores"
+    array = f"{engine.rows} x {engine.columns}" + (f" x {engine.depth}" if engine.depth > 1 else "")
+    reason = f"{macs:,} multiply-accumulates in blocks of {array} on {machine.cores} cores"
     if engine.fill:
         reason += f", each of which takes {engine.fill} cycles to fill and drain"
     return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded, filled)

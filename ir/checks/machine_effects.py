@@ -10,7 +10,7 @@ from ..machine import WAYS, Engine, Machine, Way
 from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
-    "rows": ("matrix",), "columns": ("matrix",), "rate": ("matrix",), "fill": ("matrix",), "weights": ("matrix",),
+    **dict.fromkeys(("rows", "columns", "depth", "dataflow", "rate", "fill", "weights"), ("matrix",)),
     "lanes": ("vector",), "special": ("vector", "scalar"), "operations_per_cycle": ("scalar",),
     "bytes_per_cycle": ("copy", "broadcast", "dma", "host", "scalar"), "queue_depth": (),
 }  # fmt: skip

@@ -75,12 +75,22 @@ def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
     rate = engine.rate_of(dtype)
     if not rate:
         raise UnsupportedError(f"{engine.name} does not multiply {dtype}; {_advice(engine, 'rate', dtype)}")
-    return ceil(-(-m // engine.rows) * -(-n // engine.columns) * k / rate) + matrix_fill(engine, m, n, k)
+    blocks, steps = matrix_blocks(engine, m, n, k)
+    return ceil(blocks * steps / rate) + matrix_fill(engine, m, n, k)
+
+
+def matrix_blocks(engine: Engine, m: int, n: int, k: int) -> tuple[int, int]:
+    """How often the array is filled with what stays in it, and the steps in which the rest streams through then."""
+    rows, deep, columns = engine.rows, engine.depth, engine.columns
+    if engine.dataflow == "output":
+        return -(-m // rows) * -(-n // columns), -(-k // deep)
+    across, streamed = (n, m) if engine.dataflow == "weight" else (m, n)
+    return -(-k // (rows * deep)) * -(-across // columns), streamed
 
 
 def matrix_fill(engine: Engine, m: int, n: int, k: int) -> int:
-    """Of these cycles, those in which the array is filled and drained: for each of its blocks of results."""
-    return -(-m // engine.rows) * -(-n // engine.columns) * engine.fill if k else 0
+    """Of these cycles, those in which the array is filled and drained: for each of its blocks."""
+    return matrix_blocks(engine, m, n, k)[0] * engine.fill if m and n and k else 0
 
 
 def _advice(engine: Engine, key: str, dtype: str) -> str:
@@ -90,10 +100,16 @@ def _advice(engine: Engine, key: str, dtype: str) -> str:
 def matrix_traffic(engine: Engine, m: int, n: int, k: int) -> tuple[int, int, int, int]:
     """Elements of the result, the left and the right operand and the bias that their memories serve.
 
-    Operands are read again for every block of rows or columns of the array.
+    Operands are read again for every block of rows or columns of the array; what stays in it is read once, and sums
+    that do not are written for every block of the reduction.
     """
-    across, down = -(-n // engine.columns), -(-m // engine.rows)
-    return m * n, m * k * across, n * k * down, n * down
+    if engine.dataflow == "output":
+        across, down = -(-n // engine.columns), -(-m // engine.rows)
+        return m * n, m * k * across, n * k * down, n * down
+    deep = -(-k // (engine.rows * engine.depth))
+    if engine.dataflow == "weight":
+        return m * n * deep, m * k * -(-n // engine.columns), n * k, n
+    return m * n * deep, m * k, n * k * -(-m // engine.columns), n
 
 
 def bank_cycles(demands: Iterable[tuple[Memory, float, int]]) -> float:
@@ -241,8 +257,9 @@ def _matrix_cost(engine: Engine, instruction: Instruction, operands: Sequence[St
     m, n, k = matrix_shape(instruction)
     dst, a, b, *bias = operands
     body = matrix_body(engine, m, n, k, DTYPE_NAMES[a.dtype])
-    _, left, right, start = matrix_traffic(engine, m, n, k)
-    traffic = [dst.bytes * (1 + dst.reads), left * a.itemsize, right * b.itemsize]
+    sums, left, right, start = matrix_traffic(engine, m, n, k)
+    written = dst.bytes * (sums // (m * n) if m and n else 1)
+    traffic = [written * (1 + dst.reads), left * a.itemsize, right * b.itemsize]
     return Cost(engine.issue, body, engine.latency, traffic=(*traffic, *(start * c.itemsize for c in bias)))
 
 

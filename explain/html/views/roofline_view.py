@@ -54,7 +54,7 @@ def _peaks(machine: Machine, dtype: str) -> list[dict[str, object]]:
     lanes = (vector.lanes or {}).get(dtype)
     peaks: list[dict[str, object]] = []
     if rate:
-        count = OPS_PER_MAC * matrix.rows * matrix.columns * rate * machine.cores
+        count = OPS_PER_MAC * matrix.rows * matrix.columns * matrix.depth * rate * machine.cores
         peaks.append({"name": matrix.name, "ops": count})
     if lanes:
         peaks.append({"name": vector.name, "ops": lanes * machine.cores})
