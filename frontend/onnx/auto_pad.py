@@ -6,6 +6,7 @@ padding as their windows need; the odd one of it comes last, or first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -22,18 +23,29 @@ def pad_pools(network: Network) -> None:
 
 
 def _padded(node: Node, network: Network) -> Node:
-    mode, info = node.attribute("auto_pad", b"NOTSET"), network.infos.get(node.inputs[0])
-    if mode not in (b"SAME_UPPER", b"SAME_LOWER") or info is None:
+    info = network.infos.get(node.inputs[0])
+    kernel = cast("list[int]", node.attribute("kernel_shape", []))
+    pads = None if info is None else same_padding(node, info.shape[2:], kernel)
+    if pads is None:
         return node
-    sizes = info.shape[2:]
-    kernel, strides, dilations = (
-        cast("list[int]", node.attribute(name, [1] * len(sizes))) for name in ("kernel_shape", "strides", "dilations")
+    kept = [a for a in node.attributes if a.name not in ("auto_pad", "pads", "ceil_mode")]
+    return replace(node, attributes=(*kept, helper.make_attribute("pads", pads)))
+
+
+def same_padding(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[int] | None:
+    """The padding of a node whose ``auto_pad`` is one of the two, as in ``pads``; ``None`` for any other node.
+
+    ``sizes`` are those of the input, and ``kernel`` those of the windows.
+    """
+    mode = node.attribute("auto_pad", b"NOTSET")
+    if mode not in (b"SAME_UPPER", b"SAME_LOWER"):
+        return None
+    strides, dilations = (
+        cast("list[int]", node.attribute(name, [1] * len(sizes))) for name in ("strides", "dilations")
     )
     totals = [
         max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n)
         for n, k, s, d in zip(sizes, kernel, strides, dilations, strict=True)
     ]
     fewer, more = [t // 2 for t in totals], [-(-t // 2) for t in totals]
-    pads = fewer + more if mode == b"SAME_UPPER" else more + fewer
-    kept = [a for a in node.attributes if a.name not in ("auto_pad", "pads", "ceil_mode")]
-    return replace(node, attributes=(*kept, helper.make_attribute("pads", pads)))
+    return fewer + more if mode == b"SAME_UPPER" else more + fewer

@@ -110,14 +110,14 @@ def _accumulates(loop: Loop) -> bool:
 def narrow_floats(net: Net) -> None:
     """Convert float32 and float64 tensors and constants to float16.
 
-    Before: :func:`wrap_hosts` has run, and operators are fused. After: only what host kernels touch has more than 16
-    bits.
+    Before: :func:`wrap_hosts` has run, and operators are fused. After: only what host kernels touch, and scales of
+    integers, have more than 16 bits.
 
         x: float32, W: float32, y: float32      becomes      x: float16, W: float16, y: float16
     """
-    host = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)}
+    kept = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)} | _scales(net)
     for name, info in net.tensors.items():
-        if info.dtype in BROAD and name not in host:
+        if info.dtype in BROAD and name not in kept:
             net.tensors[name] = Info(info.shape, NARROW)
             if name in net.constants:
                 net.constants[name] = narrow(net.constants[name])
@@ -125,6 +125,20 @@ def narrow_floats(net: Net) -> None:
         for name, info in step.temps.items():
             if info.dtype in BROAD:
                 step.temps[name] = Info(info.shape, NARROW)
+
+
+def _scales(net: Net) -> set[str]:
+    """Constants that only say what integers stand for: with fewer digits, numbers would be rounded to other ones."""
+    scales: set[str] = set()
+    others: set[str] = set()
+    for step in net.steps:
+        others.update(step.host_inputs)
+        for loop in step.loops:
+            values = [o.tensor if isinstance(o, Ref) else "" for o in loop.operands]
+            is_conversion = loop.func in ("quant", "dequant")
+            scales.update(values[1:] if is_conversion else ())
+            others.update(values[:1] if is_conversion else values)
+    return (scales & net.constants.keys()) - others
 
 
 def widen_accumulators(net: Net) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..net.net import Info
+from ..onnx.auto_pad import same_padding
 from ..onnx.inline import Node
 from .integer_nodes import product
 from .node_list import NodeList
@@ -106,15 +107,15 @@ def window_sums(
 ) -> str | None:
     """The int32 sums of a convolution with constant weights whose zero is 0; ``bias``: added, for each channel.
 
-    ``None`` if a constant of it is no 32-bit number, or its padding is not known, or is by a zero that is not.
+    ``None`` if a constant of it is no 32-bit number, or its padding is by a zero that is not known.
     """
     assert weights.values is not None
     totals = weights.values.astype(np.int64).sum(axis=tuple(range(1, weights.values.ndim)))
     fixed = np.zeros(info.shape[1], np.int64) if bias is None else bias
-    wide, tensor, pads = Info(info.shape, SUMS), x.tensor, node.attribute("pads")
+    wide, tensor = Info(info.shape, SUMS), x.tensor
+    sizes, kernel = nodes.network.infos[x.tensor].shape[2:], weights.values.shape[2:]
+    pads = same_padding(node, sizes, kernel) or node.attribute("pads")
     is_padded = isinstance(pads, list) and any(pads)
-    if x.zero != 0 and not is_padded and node.attribute("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
-        return None
     if is_padded and isinstance(x.zero, str):
         return None
     made_before = is_padded and x.zero != 0

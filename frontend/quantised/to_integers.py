@@ -54,6 +54,8 @@ class _Rewriting:
     readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
     done: dict[str, str] = field(default_factory=dict[str, str])
     """By result of a QuantizeLinear that is computed already: the tensor that has it."""
+    absorbed: set[str] = field(default_factory=set[str])
+    """Results of additions that are biases of products."""
     copies: int = 0
     """How many nodes have been given a DequantizeLinear of their own."""
 
@@ -68,6 +70,8 @@ class _Rewriting:
         network.nodes = self.made.needed()
 
     def _node(self, node: Node) -> None:
+        if any(output in self.absorbed for output in node.outputs):
+            return
         node = self._own_dequantisations(node)
         if node.op_type == "QuantizeLinear" and node.outputs[0] in self.done:
             if self.done[node.outputs[0]] != node.outputs[0]:
@@ -107,7 +111,7 @@ class _Rewriting:
         """Rewrite a product of quantised numbers; whether it was one."""
         if node.op_type not in ("Conv", "MatMul", "Gemm") or len(node.inputs) < 2:
             return False
-        left, right = self.quantised(node.inputs[0]), self.quantised(node.inputs[1])
+        own, left, right = node.outputs, self.quantised(node.inputs[0]), self.quantised(node.inputs[1])
         info = self.network.infos.get(node.outputs[0])
         if left is None or right is None or info is None or not left.whole:
             return False
@@ -121,14 +125,37 @@ class _Rewriting:
         if not right.whole and right.axis != (0 if conv or turned else rank - 1):
             return False
         factor = np.float64(left.scale) * right.scale.astype(np.float64)
-        bias = self._bias(node, factor, info.shape[columns] if info.shape else 1)
+        node, bias = self._with_bias(node, factor, info, info.shape[columns] if info.shape else 1)
         seconds = self._seconds(node, right, turned)
         if bias is None or not seconds or (conv and seconds[0].values is None):
             return False
         sums = self._sums(node, Factor(left.tensor, left.zero), seconds, info, bias)
         if sums is not None:
+            self.absorbed |= {*node.outputs} - {*own}
             self._result(node, sums, factor, columns)
         return sums is not None
+
+    def _with_bias(self, node: Node, factor: np.ndarray, info: Info, size: int) -> tuple[Node, np.ndarray | None]:
+        """A product and its bias, as :meth:`_bias`: a constant that is added to a matrix product is one, too.
+
+        The node then has the results of the addition.
+        """
+        joined = self._joined(node, info)
+        bias = None if joined is None else self._bias(joined, factor, size)
+        return (joined, bias) if joined is not None and bias is not None else (node, self._bias(node, factor, size))
+
+    def _joined(self, node: Node, info: Info) -> Node | None:
+        """A matrix product and the addition behind it, if that alone reads it and its other term is constant."""
+        addition = self._only_reader(node.outputs[0])
+        if node.op_type == "Conv" or any(node.inputs[2:]) or addition is None or addition.op_type != "Add":
+            return None
+        names = [name for name in addition.inputs if name != node.outputs[0]]
+        known = self.quantised(names[0]) if names else None
+        values = self.network.constants.get(known.tensor if known is not None else names[0]) if names else None
+        if values is None or not info.shape or self.network.infos.get(addition.outputs[0]) != info:
+            return None
+        origin = tuple(dict.fromkeys((*node.origin, *addition.origin)))
+        return replace(node, inputs=(*node.inputs[:2], names[0]), outputs=addition.outputs, origin=origin)
 
     def _sums(
         self, node: Node, first: Factor, seconds: list[Factor], info: Info, bias: np.ndarray | None = None
@@ -277,6 +304,8 @@ class _Rewriting:
         if not concat and (node.op_type not in MOVEMENTS or any(node.outputs[1:])):
             return False
         sources = [self.quantised(name) for name in (node.inputs if concat else node.inputs[:1])]
+        if not concat and self._moved(node, sources[0]):
+            return True
         readers = self.readers.get(node.outputs[0], [])
         made = [parameters(self.network, r) if r.op_type == "QuantizeLinear" else None for r in readers]
         if not readers or node.outputs[0] in self.network.outputs or made[0] is None:
@@ -292,6 +321,23 @@ class _Rewriting:
         self.made.nodes.append(replace(node, inputs=(*names, *node.inputs[len(names) :]), outputs=(result,)))
         for reader in readers:
             self.done[reader.outputs[0]] = result
+        return True
+
+    def _moved(self, node: Node, source: Quantised | None) -> bool:
+        """Move integers where others than QuantizeLinears need the real numbers, which are made of them after that."""
+        result = node.outputs[0]
+        if source is None or not source.whole or source.dtype not in EIGHT_BITS:
+            return False
+        if source.tensor in self.network.constants or result not in self.network.infos:
+            return False
+        readers = self.readers.get(result, [])
+        if result not in self.network.outputs and any(r.op_type == "QuantizeLinear" for r in readers):
+            return False
+        moved = self.made.value(f"{result}.moved", Info(self.network.infos[result].shape, source.dtype))
+        self.made.nodes.append(replace(node, inputs=(source.tensor, *node.inputs[1:]), outputs=(moved,)))
+        given = self.producer[node.inputs[0]]
+        self.producer[result] = replace(given, inputs=(moved, *given.inputs[1:]), outputs=(result,))
+        self._conversion(self.producer[result])
         return True
 
     def _as(self, node: Node, source: Quantised, target: Quantised) -> str:

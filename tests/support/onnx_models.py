@@ -14,7 +14,13 @@ from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Op
 
-KINDS = {"f": onnx.TensorProto.FLOAT, "i": onnx.TensorProto.INT64, "b": onnx.TensorProto.BOOL}
+KINDS = {
+    "f": onnx.TensorProto.FLOAT,
+    "i": onnx.TensorProto.INT64,
+    "b": onnx.TensorProto.BOOL,
+    "int8": onnx.TensorProto.INT8,
+    "uint8": onnx.TensorProto.UINT8,
+}
 Shape = Sequence[int | str]
 
 

@@ -1,0 +1,102 @@
+"""Each form of a quantised operator, under each kind of quantisation, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import girih
+from girih.api.exact import evaluate_graph
+from girih.frontend import import_onnx
+from girih.ir.checks.check_graph import check_graph
+from girih.ir.graph import Graph
+from tests.support.onnx_models import run_on_host
+from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, quantised_inputs
+
+Arrays = dict[str, np.ndarray]
+
+UNKNOWN_TO_ONNX_RUNTIME = {"qlinearconv", "qlinearmatmul"}
+"""Operators of which it has no kernel for activations of int8 and weights of uint8."""
+
+
+def expected(model: onnx.ModelProto, inputs: Arrays) -> np.ndarray:
+    """The only output, operator by operator, as the file says."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)[0]
+
+
+def step(model: onnx.ModelProto) -> float:
+    """The distance of two neighbouring values of the result."""
+    weights = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    return float(weights[model.graph.node[-1].input[1]])
+
+
+def multiplied(graph: Graph) -> set[str]:
+    """The dtypes that sums of products multiply."""
+    dtypes = {t.name: t.dtype for t in (*graph.tensors, *(b for op in graph.ops for b in op.buffers))}
+    stages = [stage for op in graph.ops for stage in op.stages if stage.is_contraction]
+    return {dtypes[factor.tensor] for stage in stages for factor in stage.factors}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("name", QDQ)
+def test_qdq(name: str, kind: Kind) -> None:
+    """At least 999 of 1,000 elements are within one step, and products are of integers."""
+    model = QDQ[name](kind, 1)
+    inputs = quantised_inputs(model)
+    graph = import_onnx(model)
+    check_graph(graph)
+    (got,) = evaluate_graph(graph, inputs, run_on_host).values()
+    want = expected(model, inputs)
+    assert got.shape == want.shape and got.dtype == want.dtype
+    assert (np.abs(got - want) <= 1.01 * step(model)).mean() >= 0.999
+    assert multiplied(graph) <= {"int8", "uint8"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("name", QDQ)
+def test_qdq_in_half_precision(name: str, kind: Kind) -> None:
+    """What numbers integers stand for is kept in single precision: inputs that float16 holds give the same integers."""
+    model = QDQ[name](kind, 1)
+    inputs = {n: a.astype(np.float16).astype(np.float32) for n, a in quantised_inputs(model).items()}
+    graph = import_onnx(model, precision="fp16")
+    (got,) = evaluate_graph(graph, inputs, run_on_host).values()
+    wide, size = expected(model, inputs), step(model)
+    assert (np.abs(got - wide) <= 1.05 * size).mean() >= 0.999
+    if name not in ("elementwise", "product of activations", "residual network"):  # With floats in between.
+        assert (np.abs(got - wide) <= 0.1 * size).mean() >= 0.98
+    assert multiplied(graph) <= {"int8", "uint8"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("name", INTEGER)
+def test_operators_on_integers_are_exact(name: str, kind: Kind) -> None:
+    if name in UNKNOWN_TO_ONNX_RUNTIME and (kind.activations, kind.weights) == ("int8", "uint8"):
+        pytest.skip("ONNX Runtime has no kernel")
+    model = INTEGER[name](kind, 1)
+    inputs = quantised_inputs(model)
+    graph = import_onnx(model)
+    check_graph(graph)
+    (got,) = evaluate_graph(graph, inputs, run_on_host).values()
+    np.testing.assert_array_equal(got, expected(model, inputs), strict=True)
+    assert multiplied(graph) <= {"int8", "uint8"}
+
+
+@pytest.mark.parametrize("target", ["stcp920", "tiny"])
+@pytest.mark.parametrize("name", ["conv same", "residual network", "qlinearconv", "matmulinteger of activations"])
+def test_programs_compute_the_same(name: str, target: str) -> None:
+    """On an engine that multiplies int8, and on the vector engine of a machine that has none."""
+    model = {**QDQ, **INTEGER}[name](KINDS[2], 1)
+    inputs = quantised_inputs(model)
+    compiled = girih.compile(
+        model.SerializeToString(), target=target, strategy="graphturbo", solver_timeout=0, cache=False
+    )
+    result = compiled.run(inputs, check="exact")
+    assert result.check is not None and result.check.passed and not result.violations
+    (got,), want = result.outputs.values(), expected(model, inputs)
+    allowed = 0 if name in INTEGER else 1.01 * step(model)
+    assert (np.abs(got.astype(np.float64) - want) <= allowed).mean() >= 0.999
