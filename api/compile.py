@@ -189,6 +189,7 @@ def compile(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
+    minimise: str = "cycles",
     cache: str | os.PathLike[str] | bool = True,
     progress: Listener | None = None,
 ) -> Compiled:
@@ -200,9 +201,8 @@ def compile(
     plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(path("target", target))
-    options = CompileOptions(
-        name, solver_timeout, strategy, precision, batch, cast("dict[str, int]", {} if dims is None else dims), seed
-    )
+    sizes = cast("dict[str, int]", {} if dims is None else dims)
+    options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed, minimise)
     if progress is not None and not callable(progress):
         raise wrong_type("progress", progress, "a function of one argument, a Progress")
     if isinstance(target, Machine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,7 +23,9 @@ class CompileOptions:
     strategy: "solver" decides everything by constraint models. To compare with: "layerwise" runs one layer after the
     other through main memory; "graphturbo" follows the heuristics of a published compiler (OSDI 2023), as a whole or
     up to one of its levels: ":llb", ":l1", ":order". precision: "as-is" keeps the dtypes of the network, "fp16"
-    computes in half precision. The same options and seed give the same plan and program to the byte.
+    computes in half precision. minimise: "cycles", or "peak:MEMORY" with the name of a memory on the chip: the plan
+    takes as few bytes of it as one was found with, and the fewest cycles with so few. The same options and seed give
+    the same plan and program to the byte.
     """
 
     target: str = DEFAULT_TARGET
@@ -32,6 +35,7 @@ class CompileOptions:
     batch: int | None = None
     dims: dict[str, int] = field(default_factory=dict[str, int])
     seed: int = 0
+    minimise: str = "cycles"
 
     def __post_init__(self) -> None:
         # Whoever calls from Python may pass anything. Numbers of NumPy become plain ones: JSON has no others.
@@ -53,10 +57,12 @@ class CompileOptions:
         for name, extent in self.dims.items():
             if extent < 1:
                 raise UsageError(f"dimension {name!r} cannot be {extent}; give 1 or more")
+        if self.minimise != "cycles" and not re.fullmatch("peak:.+", str(self.minimise)):
+            raise UsageError(f"minimise {self.minimise!r} is no goal; give cycles, or peak:MEMORY such as peak:LLB")
         if not 0 <= self.seed < 2**31:
             raise UsageError(f"seed {self.seed} is outside of 0 to {2**31 - 1}")
 
     @property
     def for_solver(self) -> Options:
         """The options of the solver among them."""
-        return Options(self.solver_timeout, self.strategy, self.seed)
+        return Options(self.solver_timeout, self.strategy, self.seed, minimise=self.minimise)

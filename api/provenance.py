@@ -40,6 +40,7 @@ def provenance(network: str, options: CompileOptions, compiled_by: Mapping[str, 
         "batch": "" if options.batch is None else str(options.batch),
         **dims,
         "seed": str(options.seed),
+        "minimise": "" if options.minimise == "cycles" else options.minimise,
     }
     options_given = {name: value for name, value in values.items() if value}
     plugins = {name: digest for name, digest in compiled_by.items() if name.startswith(PLUGIN)}

@@ -19,12 +19,18 @@ def plan(
     one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction. Without
     a judge, predictions are believed.
 
+    What is minimised is the options' to say: cycles, or bytes of a memory.
+
     Raises :class:`~girih.ir.errors.InfeasibleError` if there is none at all, and ``KeyboardInterrupt`` if the user
     interrupts before the first one is found; later interrupts only end the search.
     """
     # The constraint solver takes a while to import: only planning pays for it.
+    from .goals.least_memory import plan_for_least_memory
     from .loop.benders import solve_plan
 
+    goal, _, memory = options.minimise.partition(":")
+    if goal == "peak":
+        return plan_for_least_memory(graph, machine, memory, options, progress, judge)
     return solve_plan(graph, machine, options, progress, judge)
 
 

@@ -25,13 +25,15 @@ class Options:
     one operator after the other through main memory, as a compiler without a schedule would; "graphturbo" follows
     published heuristics (see :mod:`girih.solver.baselines.graphturbo`), up to the level that may be named behind a
     colon. ``disabled``: refinements to do without (see :mod:`girih.solver.switches`); :class:`UsageError` if there is
-    no such refinement.
+    no such refinement. ``minimise``: "cycles"; or "peak:MEMORY", the bytes of that memory that the plan takes, and the
+    cycles with so few of them.
     """
 
     timeout: float = 60.0
     strategy: Strategy = "solver"
     seed: int = 0
     disabled: Disabled = ALL_ON
+    minimise: str = "cycles"
 
     def __post_init__(self) -> None:
         checked(self.disabled)

@@ -65,6 +65,10 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
 @click.option(
+    "--minimise", default="cycles", show_default=True, metavar="cycles|peak:MEMORY",
+    help="What the plan has least of; peak:LLB: bytes of LLB, and cycles after that.",
+)  # fmt: skip
+@click.option(
     "--cache", type=click.Path(path_type=Path), metavar="DIR",
     help="Where plans and programs are kept; see `girih cache`.",
 )  # fmt: skip
@@ -81,6 +85,7 @@ def compile_command(
     batch: int | None,
     dims: tuple[str, ...],
     seed: int,
+    minimise: str,
     cache: Path | None,
     plugins: tuple[Path, ...],
     no_cache: bool,
@@ -99,6 +104,7 @@ def compile_command(
       girih compile tiny.onnx -o tiny.girih --target tiny --batch 1 --json
       girih compile net.onnx -o net.girih --target my-machine.toml --strategy layerwise
       girih compile net.onnx -o net.girih --plugin my_ops.py
+      girih compile net.onnx -o net.girih --minimise peak:LLB
 
     \b
     Keys of the JSON object:
@@ -113,6 +119,8 @@ def compile_command(
                           (with the last two, the plan is the best so far)
       search              reason (solver_status as a sentence), gap (of cycles_simulated, or else cycles_predicted,
                           to the lower bound, as a share), more_time_helps
+      peak                with --minimise peak:MEMORY, else null: memory, bytes (with fewer no plan was found),
+                          bound (fewer are proven to be too few), proven (whether bytes is the least)
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
       segments, steps, operators, host_operators, instructions
@@ -127,7 +135,7 @@ def compile_command(
 
     started = time.perf_counter()
     sizes = parse_assignments(dims, "--dim")
-    options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed)
+    options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed, minimise)
     machine = load_machine(target)
     if no_cache and cache is not None:
         raise UsageError(f"--no-cache and --cache {cache} contradict each other; leave out one")
@@ -171,6 +179,7 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
             "gap": gap(plan.cycles, plan.lower_bound_cycles),
             "more_time_helps": compiled.log.more_time_helps,
         },
+        "peak": peak(compiled),
         "plan_sha256": compiled.plan_sha256,
         "program_sha256": compiled.program_sha256,
         "seconds": seconds,
@@ -190,8 +199,27 @@ def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, fl
         "batch": graph.batch,
         "dims": options.dims,
         "seed": options.seed,
+        "minimise": options.minimise,
         "solver_timeout": options.solver_timeout,
     }
+
+
+def peak(compiled: Compiled) -> dict[str, object] | None:
+    """What a compilation for the least bytes of a memory found out about them; ``None`` for another goal."""
+    answer = next((s for s in compiled.plan.solved if s.model == compiled.options.minimise), None)
+    if answer is None or answer.objective is None or answer.bound is None:
+        return None
+    memory = compiled.options.minimise.partition(":")[2]
+    least, bound = round(answer.objective), round(answer.bound)
+    return {"memory": memory, "bytes": least, "bound": bound, "proven": least <= bound}
+
+
+def _peak_lines(compiled: Compiled) -> list[str]:
+    found = peak(compiled)
+    if found is None:
+        return []
+    proof = "no plan takes fewer" if found["proven"] else f"fewer than {found['bound']:,} are proven to be too few"
+    return [f"peak: {found['bytes']:,} bytes of {found['memory']}; {proof}"]
 
 
 def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
@@ -212,6 +240,7 @@ def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:
         f"{plural(len(plan.segments), 'segment')}, {plural(compiled.program.instructions, 'instruction')}",
         f"lower bound: {plan.lower_bound_cycles:,} cycles, {plan.lower_bound_reason}",
         f"search: {compiled.log.status}{kept}, {compiled.log.reason}",
+        *_peak_lines(compiled),
         *([f"gained: {gain}"] if gain else []),
         f"seconds: {stages}",
         *(f"warning: {warning}" for warning in compiled.warnings),

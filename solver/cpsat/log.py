@@ -20,6 +20,22 @@ class Record:
         self._struck = False
 
     @property
+    def runs(self) -> tuple[ModelRun, ...]:
+        """What was logged so far."""
+        return tuple(self._runs)
+
+    def part(self) -> Record:
+        """The record of a search within this one, which the same interrupts and the same clock end; it tells nobody."""
+        part = Record(self.timeout - self.seconds, None)
+        part.interrupts = self.interrupts
+        return part
+
+    def include(self, part: Record) -> None:
+        """Add what the models answered in a part, without its plans: they are none of this search."""
+        self._runs += [run for run in part.runs if run.model != "plan"]
+        self._struck = self._struck or part.over()
+
+    @property
     def seconds(self) -> float:
         """Since the beginning."""
         return time.perf_counter() - self._began

@@ -35,7 +35,7 @@ from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine, Memory
-from ...ir.plan import Segment
+from ...ir.plan import Plan, Segment
 from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
@@ -69,6 +69,7 @@ from .master import Cuts, Master, cost_cuts
 from .precheck import check_smallest, unproven
 from .referee import Referee
 from .resegment import bare
+from .smaller_memories import SmallerMemories, WholeMachine
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
@@ -80,19 +81,42 @@ def solve_plan(
     graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None
 ) -> Planned:
     """See :func:`girih.solver.plan`."""
-    check_smallest(graph, machine)
-    first = (ENUMERATION_SECONDS + ITERATION_SECONDS) * len(graph.ops)
-    record = Record(WALL_CLOCK_FACTOR * max(options.timeout, first), progress)
+    record = Record(longest_seconds(graph, options.timeout), progress)
     with record.interrupts.watch():
-        incumbent = Incumbent(record, lower_bound(graph, machine), Referee(graph, options.timeout, judge))
-        search = _Search(graph, machine, options, incumbent)
+        return search_plan(graph, machine, options, record, judge)
+
+
+def longest_seconds(graph: Graph, timeout: float) -> float:
+    """When the wall clock ends a search."""
+    return WALL_CLOCK_FACTOR * max(timeout, (ENUMERATION_SECONDS + ITERATION_SECONDS) * len(graph.ops))
+
+
+def search_plan(
+    graph: Graph, machine: Machine, options: Options, record: Record, judge: Judge | None = None, *,
+    with_less_memory: bool = True, any_plan: bool = False,
+) -> Planned:  # fmt: skip
+    """The best plan of a search that ``record`` keeps, and ends.
+
+    ``with_less_memory``: plans for machines with less memory compete. ``any_plan``: the first plan ends the search.
+    """
+    check_smallest(graph, machine)
+    referee = Referee(graph, options.timeout, judge)
+    incumbent = Incumbent(record, lower_bound(graph, machine), referee, any_plan=any_plan)
+    search = _Search(graph, machine, options, incumbent)
+    infeasible: InfeasibleError | None = None
+    try:
         try:
             search.run()
-        except KeyboardInterrupt:
-            if incumbent.best is None:
-                raise
         except InfeasibleError as error:
-            raise unproven(error, graph, machine, _more(options, incumbent)) from error
+            infeasible = error
+        if with_less_memory:
+            search.compete(judge)
+    except KeyboardInterrupt:
+        if incumbent.best is None:
+            raise
+    if incumbent.best is None:
+        assert infeasible is not None
+        raise unproven(infeasible, graph, machine, _more(options, incumbent)) from infeasible
     return incumbent.planned(*search.ending())
 
 
@@ -134,6 +158,8 @@ class _Search:
         self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
+        self._last = 1
+        """The number of the iteration after all others."""
 
     def run(self) -> None:
         """Plan by the strategy of the options."""
@@ -143,6 +169,28 @@ class _Search:
             self._graphturbo(self.options.strategy)
         else:
             self._solver()
+
+    def compete(self, judge: Judge | None) -> None:
+        """Plans for less memory, of the whole search as it would be for that."""
+        options, builder = self.options, self.subproblem.builder
+        if options.strategy != "solver" or "smaller-memories" in options.disabled:
+            return
+        if options.timeout < SHORT:
+            if not self.incumbent.is_final:
+                self._unpaid.append(f"plans for less memory, from {SHORT:g} s on")
+            return
+
+        def solve(machine: Machine, record: Record) -> Planned:
+            return search_plan(self.graph, machine, options, record, judge, with_less_memory=False)
+
+        def timed(plan: Plan) -> Plan:
+            return builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
+
+        whole = WholeMachine(self.machine, len(self.graph.ops), self._class_count, options.timeout, solve, timed)
+        smaller = SmallerMemories(whole, self.incumbent, self._last)
+        smaller.compete()
+        if smaller.unpaid:
+            self._unpaid.append("more plans for less memory")
 
     def ending(self) -> tuple[Ending, tuple[str, ...]]:
         """What ended the search, if neither the user nor the clock did; and what a longer timeout would pay for."""
@@ -177,7 +225,8 @@ class _Search:
             self._diversify(more)
         if self.options.timeout < SHORT and not self.incumbent.is_final:
             self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
-        last = replace(budgets[0], number=len(budgets) + len(more) + 1)
+        self._last = len(budgets) + len(more) + 2
+        last = replace(budgets[0], number=self._last - 1)
         improve(self.incumbent, Neighbourhood(self.subproblem, self.master.candidates, self.cuts.tiling, last))
 
     def _layerwise(self) -> None:

@@ -34,11 +34,14 @@ class Incumbent:
     ``lower_bound``: the cycles that no plan can beat, and the resource that they are of. A plan that is predicted to
     meet it is simulated, and compared by the simulated cycles from then on. A simulation is beaten by simulations
     alone: predictions may be lower because of what they leave out. A plan whose simulation is refused
-    (:class:`.referee.Referee`) cannot replace a simulated best.
+    (:class:`.referee.Referee`) cannot replace a simulated best. ``any_plan``: the first one is good enough.
     """
 
-    def __init__(self, record: Record, lower_bound: tuple[int, str], referee: Referee) -> None:
+    def __init__(
+        self, record: Record, lower_bound: tuple[int, str], referee: Referee, *, any_plan: bool = False
+    ) -> None:
         self.record = record
+        self.any_plan = any_plan
         self.bound, self.reason = lower_bound
         self.referee = referee
         self.best: Best | None = None
@@ -59,15 +62,15 @@ class Incumbent:
     def is_final(self) -> bool:
         """Whether no better plan can be told from the best, or the search is over.
 
-        None can if the best is optimal, if its prediction meets the bound and its simulation was refused, or if there
-        were as many simulations as a search may make.
+        None can if any plan will do, if the best is optimal, if its prediction meets the bound and its simulation was
+        refused, or if there were as many simulations as a search may make.
         """
         if self.best is None:
             return False
-        return self.is_over or self.referee.used_up or self._meets_bound(self.best.plan)
+        return self.any_plan or self.is_over or self.referee.used_up or self._meets_bound(self.best.plan)
 
-    def offer(self, iteration: int, plan: Plan) -> None:
-        """A checked plan of an iteration: keep it if it is better than the best."""
+    def offer(self, iteration: int, plan: Plan, origin: str = "") -> None:
+        """A checked plan of an iteration: keep it if it is better than the best. ``origin``: where it is from."""
         assert plan.cycles_simulated is None
         # The timeline is an estimate, the bound is not: a plan that is predicted to be faster takes at least the bound.
         cycles = max(plan.cycles_predicted, self.bound)
@@ -80,7 +83,7 @@ class Incumbent:
             candidate, better = self._judged(candidate, before)
         if better:
             self.best = candidate
-        self._log(iteration, candidate, better)
+        self._log(iteration, candidate, better, origin)
 
     def _judged(self, candidate: Best, before: Best | None) -> tuple[Best, bool]:
         """The candidate with its simulated cycles, if there can be a simulation, and whether it is better."""
@@ -113,12 +116,12 @@ class Incumbent:
     def _meets_bound(self, plan: Plan) -> bool:
         return plan.cycles <= self.bound * (1 + TOLERANCE)
 
-    def _log(self, iteration: int, candidate: Best, better: bool) -> None:
+    def _log(self, iteration: int, candidate: Best, better: bool, origin: str) -> None:
         plan = candidate.plan
         proven = self._meets_bound(plan) and (candidate.simulated or self.referee.believes)
         cycles, bound = float(plan.cycles), float(self.bound)
         solved = Solved("plan", "optimal" if proven else "feasible", cycles, bound, "cycles")
-        note = f"iteration {iteration}, {len(plan.segments)} segments"
+        note = f"iteration {iteration}, {len(plan.segments)} segments" + (f", {origin}" if origin else "")
         note += (", simulated" if candidate.simulated else "") + ("" if better else ", not better")
         best = cycles if self.best is None else float(self.best.plan.cycles)
         state = SearchPoint(0.0, best, bound)

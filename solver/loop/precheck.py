@@ -56,6 +56,11 @@ def check_smallest(graph: Graph, machine: Machine) -> None:
             )
 
 
+def least_bytes(graph: Graph, machine: Machine, memory: str) -> int:
+    """The bytes of a memory without which there is no plan; more may be needed."""
+    return max((n.bytes for n in _needs(graph, machine) if machine.role(n.role).name == memory), default=0)
+
+
 def unproven(error: InfeasibleError, graph: Graph, machine: Machine, more: str = "") -> InfeasibleError:
     """The end of a search that found no plan and no reason why there is none.
 

@@ -1,0 +1,67 @@
+"""The least memory of small networks: the plan is one of the whole machine, and as small as it says."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from girih.ir.checks.check_plan import check_plan
+from girih.ir.errors import InfeasibleError, UsageError
+from girih.ir.load_machine import load_machine
+from girih.solver import plan
+from girih.solver.loop.precheck import check_smallest, least_bytes
+from girih.solver.options import Options, Progress
+from girih.solver.reduced_machine import extent, reduced
+from tests.support import graphs
+
+MACHINE = load_machine("tiny")
+GRAPH = graphs.chain(dtype="float32")
+
+
+@pytest.mark.parametrize("memory", ["LLB", "L1", "L1W", "IM"])
+def test_the_plan_fits_a_machine_with_as_little(memory: str) -> None:
+    planned = plan(GRAPH, MACHINE, Options(timeout=4.0, minimise=f"peak:{memory}"))
+    check_plan(planned.plan, GRAPH, MACHINE)
+    answer = planned.plan.solved[-1]
+    assert answer.model == f"peak:{memory}" and answer.unit == "bytes"
+    assert answer.objective is not None and answer.bound is not None
+    least = round(answer.objective)
+    assert extent(planned.plan, memory) <= least < MACHINE.memory[memory].capacity
+    check_plan(planned.plan, GRAPH, reduced(MACHINE, memory, least))
+    assert answer.bound <= least and (answer.status == "optimal") == (answer.bound == least)
+    assert planned.plan.cycles_predicted >= planned.plan.lower_bound_cycles
+
+
+@pytest.mark.parametrize("memory", ["LLB", "L1", "L1W", "IM"])
+def test_fewer_bytes_than_the_bound_are_proven_to_be_too_few(memory: str) -> None:
+    bound = least_bytes(GRAPH, MACHINE, memory)
+    check_smallest(GRAPH, reduced(MACHINE, memory, bound))
+    with pytest.raises(InfeasibleError, match=memory):
+        check_smallest(GRAPH, reduced(MACHINE, memory, bound - 1))
+
+
+def test_the_same_twice() -> None:
+    first, second = (plan(GRAPH, MACHINE, Options(timeout=4.0, minimise="peak:L1W")) for _ in range(2))
+    assert first.plan == second.plan
+
+
+def test_what_is_no_memory_on_the_chip_is_refused() -> None:
+    for name in ("LB", "DDR"):
+        with pytest.raises(UsageError, match=f"tiny has no memory '{name}' on the chip; choose from LLB, L1, L1W, IM"):
+            plan(GRAPH, MACHINE, Options(timeout=1.0, minimise=f"peak:{name}"))
+
+
+def test_an_interrupt_keeps_the_least_so_far() -> None:
+    seen: list[Progress] = []
+
+    def listen(news: Progress) -> None:
+        if news.model == "peak:LLB" and news.status == "running":
+            seen.append(news)
+            if len(seen) == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    planned = plan(GRAPH, MACHINE, Options(timeout=4.0, minimise="peak:LLB"), listen)
+    assert planned.log.status == "interrupted" and len(seen) == 2
+    check_plan(planned.plan, GRAPH, MACHINE)
+    assert planned.plan.solved[-1].objective == seen[-1].incumbent

@@ -1,0 +1,69 @@
+"""More memory never gives a worse plan: networks for which it did, over capacities of the shared and local memory."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from girih.ir.checks.check_plan import check_plan
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.solver import plan
+from girih.solver.options import Options, Planned
+from girih.solver.reduced_machine import reduced
+from tests.support import graphs
+
+MACHINE = load_machine("tiny")
+ALONE = frozenset({"smaller-memories"})
+
+NETWORKS = {
+    "residual": graphs.residual(dtype="float32"),
+    "attention": graphs.attention(length=64, width=64, dtype="float32"),
+    "dense": graphs.dense(dtype="float32"),
+}
+
+
+def planned(graph: Graph, memory: str, capacity: int, *, alone: bool = False) -> Planned:
+    machine = reduced(MACHINE, memory, capacity << 10)
+    found = plan(graph, machine, Options(timeout=15.0, disabled=ALONE if alone else frozenset()))
+    check_plan(found.plan, graph, machine)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("network", "memory", "less", "more"),
+    [("residual", "LLB", 32, 64), ("attention", "LLB", 128, 192), ("dense", "L1", 32, 48)],
+)
+def test_a_search_alone_is_misled_by_more_memory(network: str, memory: str, less: int, more: int) -> None:
+    small, large = (planned(NETWORKS[network], memory, c, alone=True).plan for c in (less, more))
+    assert small.cycles < large.cycles
+    assert planned(NETWORKS[network], memory, more).plan.cycles <= small.cycles
+
+
+@pytest.mark.parametrize(
+    ("network", "memory", "capacities"),
+    [
+        ("residual", "LLB", (24, 48, 256)),
+        ("attention", "LLB", (96, 128, 256)),
+        ("dense", "LLB", (32, 64, 256)),
+        ("residual", "L1", (32, 48, 64)),
+        ("attention", "L1", (32, 48, 64)),
+        ("dense", "L1", (24, 32, 64)),
+    ],
+)
+def test_more_memory_never_gives_a_worse_plan(network: str, memory: str, capacities: tuple[int, ...]) -> None:
+    cycles = [planned(NETWORKS[network], memory, capacity).plan.cycles for capacity in capacities]
+    assert all(more <= less for less, more in pairwise(cycles)), cycles
+
+
+def test_the_log_tells_which_memory_the_plan_is_for() -> None:
+    found = planned(NETWORKS["attention"], "LLB", 256)
+    notes = [run.note for run in found.log.runs if run.model == "plan"]
+    assert any("131,072 bytes of LLB" in note and "not better" not in note for note in notes)
+    assert found.plan.machine == "tiny"
+
+
+def test_a_short_timeout_does_not_pay_for_it() -> None:
+    found = plan(NETWORKS["residual"], MACHINE, Options(timeout=1.0))
+    assert "plans for less memory, from 5 s on" in found.log.unpaid
