@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..ir.errors import InfeasibleError
 from ..ir.machine import Machine, Memory
 from ..ir.plan import Plan
 
 
+def reducible(machine: Machine) -> tuple[Memory, ...]:
+    """The memories of which there can be less: those that are used, but for the main memory, which holds everything."""
+    return tuple(m for m in machine.memories if (roles := machine.roles_of(m.name)) and "main" not in roles)
+
+
 def reduced(machine: Machine, memory: str, capacity: int) -> Machine:
-    """``machine`` with ``capacity`` bytes of the memory of that name."""
+    """``machine`` with ``capacity`` bytes of the memory of that name.
+
+    Raises :class:`InfeasibleError` if another memory were used in its place.
+    """
     memories = tuple(replace(m, capacity=capacity) if m.name == memory else m for m in machine.memories)
-    return replace(machine, memories=memories)
+    smaller = replace(machine, memories=memories)
+    if any(smaller.roles_of(m.name) != machine.roles_of(m.name) for m in memories):
+        raise InfeasibleError(f"with {capacity:,} bytes of {memory}, {machine.name} uses another memory in its place")
+    return smaller
 
 
 def granule(memory: Memory) -> int:

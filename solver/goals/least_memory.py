@@ -32,7 +32,7 @@ from ..loop.incumbent import Incumbent
 from ..loop.precheck import least_bytes
 from ..loop.referee import Referee
 from ..options import Ending, Judge, Listener, ModelRun, Options, Planned
-from ..reduced_machine import extent, granule, reduced
+from ..reduced_machine import extent, granule, reduced, reducible
 from ..subproblem.plan_builder import PlanBuilder
 
 PROBE_SHARE = 1 / 16
@@ -55,16 +55,20 @@ class LeastMemory:
 class MemoryGoal:
     """Searches of one graph for a machine with less of a memory; what they find is planned for the whole machine.
 
-    Raises :class:`UsageError` if ``memory`` is none on the chip of ``machine``.
+    Raises :class:`UsageError` if ``memory`` is none of which ``machine`` can have less.
     """
 
     def __init__(
         self, graph: Graph, machine: Machine, memory: str, options: Options, progress: Listener | None,
         judge: Judge | None,
     ) -> None:  # fmt: skip
-        on_chip = [m.name for m in machine.memories if m.role != "main"]
-        if memory not in on_chip:
-            raise UsageError(f"{machine.name} has no memory {memory!r} on the chip; choose from {', '.join(on_chip)}")
+        known = ", ".join(m.name for m in reducible(machine))
+        if memory not in machine.memory:
+            raise UsageError(f"{machine.name} has no memory {memory!r}; choose from {known}")
+        if machine.memory[memory] not in reducible(machine):
+            raise UsageError(
+                f"the peak of {memory} ({machine.use_of(memory)}) cannot be minimised; choose from {known}"
+            )
         self.graph, self.machine, self.options = graph, machine, options
         self.memory = machine.memory[memory]
         self.model = f"peak:{memory}"

@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ...ir.errors import InfeasibleError
 from ...ir.machine import Machine, Memory
 from ...ir.plan import Plan
 from ..cpsat.log import Record
 from ..options import Planned
-from ..reduced_machine import reduced, smaller_capacities
+from ..reduced_machine import reduced, reducible, smaller_capacities
 from ..subproblem.time_budget import counted_seconds
 from .incumbent import Incumbent
 
@@ -72,14 +73,16 @@ class SmallerMemories:
         machine = self._whole.machine
         if self._incumbent.best is not None:
             self._cycles[()] = self._incumbent.best.plan.cycles
-        shared, local = machine.role("shared"), machine.role("local")
-        self._descend((), shared)
-        self._descend((), local)
-        for memory in machine.memories:
-            if memory.scope == "core" and memory != local:
+        memories = reducible(machine)
+        data = [machine.roles[role] for role in ("shared", "local") if machine.roles[role] in memories]
+        for memory in data:
+            self._descend((), memory)
+        for memory in memories:
+            if memory not in data:
                 self._descend(self._best(), memory)
-        for row, column in sorted(_pairs(shared, local), key=lambda pair: (sum(pair), pair)):
-            self._both(shared, row, local, column)
+        for shared, local in pairwise(data):
+            for row, column in sorted(_pairs(shared, local), key=lambda pair: (sum(pair), pair)):
+                self._both(shared, row, local, column)
 
     def _descend(self, base: Capacities, memory: Memory) -> None:
         """Less and less of a memory, with those of ``base``."""
@@ -105,11 +108,11 @@ class SmallerMemories:
             self.unpaid = True
             return None
         part = record.part()
-        machine = whole.machine
-        for memory, capacity in capacities:
-            machine = reduced(machine, memory, capacity)
         answer: Planned | None = None
         with suppress(InfeasibleError):
+            machine = whole.machine
+            for memory, capacity in capacities:
+                machine = reduced(machine, memory, capacity)
             answer = whole.solve(machine, part)
         record.include(part)
         self._spent += self._seconds(part)

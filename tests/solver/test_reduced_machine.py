@@ -6,13 +6,13 @@ import pytest
 
 from girih.ir.checks.check_machine import check_machine
 from girih.ir.load_machine import load_machine
-from girih.solver.reduced_machine import granule, reduced, smaller_capacities
+from girih.solver.reduced_machine import granule, reduced, reducible, smaller_capacities
 
 
 @pytest.mark.parametrize("name", ["tiny", "stcp920"])
 def test_every_smaller_machine_is_one(name: str) -> None:
     machine = load_machine(name)
-    for memory in machine.memories:
+    for memory in reducible(machine):
         smaller = smaller_capacities(memory)
         assert list(smaller) == sorted(set(smaller), reverse=True)
         for capacity in smaller:

@@ -26,14 +26,14 @@ NETWORKS = {
 
 def planned(graph: Graph, memory: str, capacity: int, *, alone: bool = False) -> Planned:
     machine = reduced(MACHINE, memory, capacity << 10)
-    found = plan(graph, machine, Options(timeout=15.0, disabled=ALONE if alone else frozenset()))
+    found = plan(graph, machine, Options(timeout=10.0, disabled=ALONE if alone else frozenset()))
     check_plan(found.plan, graph, machine)
     return found
 
 
 @pytest.mark.parametrize(
     ("network", "memory", "less", "more"),
-    [("residual", "LLB", 32, 64), ("attention", "LLB", 128, 192), ("dense", "L1", 32, 48)],
+    [("residual", "LLB", 32, 64), ("attention", "LLB", 128, 192)],
 )
 def test_a_search_alone_is_misled_by_more_memory(network: str, memory: str, less: int, more: int) -> None:
     small, large = (planned(NETWORKS[network], memory, c, alone=True).plan for c in (less, more))
@@ -44,12 +44,10 @@ def test_a_search_alone_is_misled_by_more_memory(network: str, memory: str, less
 @pytest.mark.parametrize(
     ("network", "memory", "capacities"),
     [
-        ("residual", "LLB", (24, 48, 256)),
-        ("attention", "LLB", (96, 128, 256)),
-        ("dense", "LLB", (32, 64, 256)),
-        ("residual", "L1", (32, 48, 64)),
-        ("attention", "L1", (32, 48, 64)),
-        ("dense", "L1", (24, 32, 64)),
+        ("residual", "LLB", (32, 64, 256)),
+        ("attention", "LLB", (96, 256)),
+        ("dense", "LLB", (32, 256)),
+        ("dense", "L1", (32, 48)),
     ],
 )
 def test_more_memory_never_gives_a_worse_plan(network: str, memory: str, capacities: tuple[int, ...]) -> None:
