@@ -29,6 +29,7 @@ from .weight_chunks import (
     CircularBuffer,
     StationaryWalk,
     StationaryWalks,
+    burst_traffic,
     circular_buffer,
     first_use,
     weight_chunks,
@@ -225,6 +226,8 @@ class _Builder:
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
         self.rate = Rates.of(machine).main
+        main = machine.role("main").name
+        self.burst = max((ln.burst for ln in machine.links if ln.memory == main), default=1)
         self.items: list[FetchItem] = []
         self.intermediates: list[Intermediate] = []
         self.circular: dict[tuple[str, int], tuple[CircularBuffer, ...]] = {}
@@ -257,20 +260,12 @@ class _Builder:
 
     def _link_cycles(self, tensor: Tensor, box: Box) -> int:
         """Cycles to move a box: whole bursts of each contiguous run."""
-        run = DTYPES[tensor.dtype]
-        for span, extent in zip(reversed(box), reversed(tensor.shape), strict=True):
-            run *= span.size
-            if span.size < extent:
-                break
-        main = self.machine.role("main").name
-        burst = max((ln.burst for ln in self.machine.links if ln.memory == main), default=1)
-        runs = volume(box) * DTYPES[tensor.dtype] // run
-        return self.machine.engine_for("dma").issue + ceil(runs * round_up(run, burst) / self.rate)
+        return self.machine.engine_for("dma").issue + ceil(burst_traffic(tensor, box, self.burst) / self.rate)
 
     def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
         """Weights: chunks, and circular buffers for slots that read much of them."""
         tensor = self.graph.tensor[name]
-        for box in weight_chunks(tensor, [w for _, walks in streams for w in walks], self.chunk):
+        for box in weight_chunks(tensor, [w for _, walks in streams for w in walks], self.chunk, self.burst):
             shares = [(slot, first_use(walks, box)) for slot, walks in streams]
             uses = tuple(Use(s, ceil(self.cycles[s] * (1 - share))) for s, share in shares if share is not None)
             if uses:

@@ -150,8 +150,23 @@ def split_at(box: Box, dim: int, allowed: Sequence[int], limit: int) -> list[Box
     return pieces
 
 
-def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int) -> list[Box]:
-    """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best."""
+def burst_traffic(tensor: Tensor, box: Box, burst: int) -> int:
+    """Bytes that a link moves for a box in main memory: whole bursts of each contiguous run."""
+    size = DTYPES[tensor.dtype]
+    run = size
+    for span, extent in zip(reversed(box), reversed(tensor.shape), strict=True):
+        run *= span.size
+        if span.size < extent:
+            break
+    return volume(box) * size // run * round_up(run, burst)
+
+
+def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int, burst: int = 1) -> list[Box]:
+    """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best.
+
+    Columns are put together to whole bursts of main memory where that saves at least a quarter of what it moves, also
+    beyond the limit: 32 columns of one byte take the time of 64.
+    """
     whole = hull_of(walk.hull for walk in walks)
     if whole is None:
         return []
@@ -159,7 +174,22 @@ def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int) -
     if volume(whole) * size <= limit:
         return [whole]
     options = [split_at(whole, d, cut_points(walks, d, whole[d]), limit // size) for d in range(len(whole))]
-    return min(options, key=lambda pieces: max(limit, max(volume(p) for p in pieces) * size))
+    best = min(options, key=lambda pieces: max(limit, max(volume(p) for p in pieces) * size))
+    last = len(whole) - 1
+    if best is not options[last]:
+        return best
+    full = split_at(whole, last, _burst_ends(cut_points(walks, last, whole[last]), size, burst), limit // size)
+    moved, least = (sum(burst_traffic(tensor, piece, burst) for piece in pieces) for pieces in (best, full))
+    return full if len(full) > 1 and 4 * least <= 3 * moved else best
+
+
+def _burst_ends(places: Sequence[int], size: int, burst: int) -> list[int]:
+    """The first and last of some places in a row of elements, and between them those at which bursts end."""
+    kept = [places[0]]
+    for place in places[1:-1]:
+        if (place - kept[-1]) * size % burst == 0:
+            kept.append(place)
+    return [*kept, places[-1]]
 
 
 def first_use(walks: Sequence[StationaryWalk], box: Box) -> float | None:

@@ -39,10 +39,12 @@ from girih.solver.residency.weight_chunks import (
     ChunkFetch,
     CircularBuffer,
     StationaryWalk,
+    burst_traffic,
     circular_buffer,
     cut_points,
     first_use,
     split_at,
+    weight_chunks,
 )
 from girih.solver.residency.window_problem import Window, window
 from tests.support.cpsat import first_objective
@@ -302,6 +304,21 @@ def test_cuts_are_where_no_tile_crosses() -> None:
     assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 32)] == [Span(0, 8), Span(8, 12)]
     assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 8)] == [Span(0, 4), Span(4, 8), Span(8, 12)]
     assert split_at(box, 1, [0, 12], 8) == [box]
+
+
+def test_columns_are_put_together_to_whole_bursts() -> None:
+    """Where the narrower columns of integers would take twice the time; those of float16 fill a burst by themselves."""
+    tiles = walk(*((n, n + 32) for n in range(0, 128, 32)))
+
+    def columns(dtype: str, burst: int) -> list[int]:
+        return [box[1].size for box in weight_chunks(Tensor("w", (4, 128), dtype), [tiles], 4 * 32, burst)]
+
+    assert columns("int8", 1) == columns("int8", 32) == [32, 32, 32, 32]
+    assert columns("int8", 64) == [64, 64]
+    assert columns("float16", 64) == [32, 32, 32, 32]
+    assert columns("int8", 128) == [32, 32, 32, 32], "one chunk would be the whole operand"
+    assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 32)), 64) == 4 * 64
+    assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 128)), 64) == 4 * 128
 
 
 def test_first_use() -> None:
