@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from .api.compile import compare as compare
     from .api.compile import compile as compile
     from .api.compile import load as load
+    from .api.goals.pareto import pareto as pareto
     from .api.plugins.load_plugin import load_plugin as load_plugin
     from .api.run import Result as Result
     from .explain.compare.comparison import Comparison as Comparison
     from .explain.details.details import Details as Details
+    from .explain.pareto.curve import Curve as Curve
     from .explain.report import Report as Report
     from .ir.custom_operators import CustomOperator as CustomOperator
     from .ir.custom_operators import register_operator as register_operator
@@ -48,10 +50,12 @@ _FROM = {
     "compile": ".api.compile",
     "load": ".api.compile",
     "compare": ".api.compile",
+    "pareto": ".api.goals.pareto",
     "Compiled": ".api.compile",
     "Result": ".api.run",
     "Report": ".explain.report",
     "Comparison": ".explain.compare.comparison",
+    "Curve": ".explain.pareto.curve",
     "Details": ".explain.details.details",
     "Progress": ".solver.options",
     "load_plugin": ".api.plugins.load_plugin",

@@ -14,6 +14,8 @@ from .arguments import named, number, whole
 Precision = Literal["as-is", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16")
 DEFAULT_TARGET = "stcp920"
+DEFAULT_POINTS = 8
+"""Of a curve of cycles against bytes, at most."""
 
 
 @dataclass(frozen=True)

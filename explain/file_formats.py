@@ -24,6 +24,7 @@ one that the suffix alone tells. A name without a suffix says nothing: it is tex
 FORMATS = tuple(SUFFIXES)
 DETAILS_FORMATS = ("text", "json")
 COMPARISON_FORMATS = ("text", "json", "html")
+CURVE_FORMATS = ("text", "json", "html", "csv")
 
 
 def file_format(path: str | Path | None, asked: str | None = None, known: Collection[str] = FORMATS) -> str:

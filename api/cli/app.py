@@ -29,6 +29,7 @@ from .inspect_commands import (
     targets_command,
 )
 from .output import dump
+from .pareto.pareto_command import pareto_command
 from .run_command import run_command
 from .standard_streams import OutputError
 
@@ -73,8 +74,8 @@ def completion_command(shell: str) -> None:
 
 
 for _command in (
-    compile_command, run_command, explain_command, diff_command, plan_command, disasm_command, lower_command,
-    targets_command, models_command, ops_command, schema_command, cache_command, completion_command,
+    compile_command, run_command, explain_command, diff_command, pareto_command, plan_command, disasm_command,
+    lower_command, targets_command, models_command, ops_command, schema_command, cache_command, completion_command,
 ):  # fmt: skip
     cli.add_command(_command)
 

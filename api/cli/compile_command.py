@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..compile import Compiled
 
 
-def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For the shell: the built-in machines, and files."""
     from ...ir.load_machine import machine_names
 
     names = [CompletionItem(n) for n in machine_names() if n.startswith(incomplete)]
@@ -47,7 +48,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The .girih file to write.")
 @click.option(
-    "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME|FILE.toml", shell_complete=_complete_target,
+    "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME|FILE.toml", shell_complete=complete_target,
     help="A machine: see `girih targets`.",
 )  # fmt: skip
 @click.option(

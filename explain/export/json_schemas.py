@@ -19,6 +19,8 @@ from ..compare import rows
 from ..compare.comparison import Comparison
 from ..details import details
 from ..details.details import Details
+from ..pareto import curve_rows
+from ..pareto.curve import Curve
 from ..report import Report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,10 +30,16 @@ KINDS: dict[SchemaName, tuple[type, str]] = {
     "report": (Report, "A report of Girih, as `girih explain --json` prints it"),
     "details": (Details, "Details of Girih, as `girih explain --json` prints them for names"),
     "comparison": (Comparison, "A comparison of Girih, as `girih diff --json` prints it"),
+    "curve": (Curve, "A curve of Girih, as `girih pareto --json` prints it"),
 }
 """What has a schema, and its title."""
 
-FORMATS: dict[SchemaName, int] = {"report": report.FORMAT, "details": details.FORMAT, "comparison": rows.FORMAT}
+FORMATS: dict[SchemaName, int] = {
+    "report": report.FORMAT,
+    "details": details.FORMAT,
+    "comparison": rows.FORMAT,
+    "curve": curve_rows.FORMAT,
+}
 """The version of what has one; a schema is of this version alone."""
 
 

@@ -98,7 +98,7 @@ class MemoryGoal:
         low = round_up(least_bytes(self.graph, self.machine, self.memory.name), self.step)
         bound = low = max(low, self.step)
         plan = self.search(self.memory.capacity, probe, any_plan=True).plan
-        high = self._bytes(plan)
+        high = self.bytes_of(plan)
         with suppress(KeyboardInterrupt):
             while low < high and not (self.record.interrupts.seen or self.record.over()):
                 self.record.tell(self.model, "running", float(high), float(bound), unit="bytes")
@@ -106,7 +106,7 @@ class MemoryGoal:
                 middle = isqrt(low * high) // self.step * self.step
                 try:
                     plan = self.search(middle, probe, any_plan=True).plan
-                    high = self._bytes(plan)
+                    high = self.bytes_of(plan)
                 except InfeasibleError:
                     low = middle + self.step
         return LeastMemory(high, bound, plan)
@@ -123,7 +123,8 @@ class MemoryGoal:
         done = incumbent.planned(ending, () if least.is_proven else (f"longer searches with less {self.memory.name}",))
         return replace(done, plan=replace(done.plan, solved=(*done.plan.solved, solved)))
 
-    def _bytes(self, plan: Plan) -> int:
+    def bytes_of(self, plan: Plan) -> int:
+        """The bytes of the memory that a plan takes."""
         return max(self.step, round_up(extent(plan, self.memory.name), self.step))
 
 

@@ -1,0 +1,1 @@
+"""``girih pareto``."""

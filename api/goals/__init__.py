@@ -1,0 +1,1 @@
+"""What can be asked of the compiler besides one plan with few cycles."""
