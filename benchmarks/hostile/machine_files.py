@@ -20,7 +20,7 @@ import girih
 from benchmarks.hostile.case import Case, WrongResultError
 from girih.ir.checks.check_machine import CLASSES, ROLES
 from girih.ir.graph import DTYPES
-from girih.ir.load_machine import machine_names, parse_machine
+from girih.ir.load_machine import parse_machine
 from girih.models import build
 
 Table = dict[str, Any]
@@ -74,7 +74,7 @@ def to_toml(table: Mapping[str, Any]) -> str:
 
 
 def _built_in(random: Random) -> Table:
-    name = random.choice(machine_names())
+    name = random.choice(("stcp920", "tiny"))
     return tomllib.loads((_BUILT_IN / f"{name}.toml").read_text(encoding="utf-8"))
 
 
