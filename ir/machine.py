@@ -407,8 +407,11 @@ class Machine:
 
     def __str__(self) -> str:
         rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]
-        rows += [
-            f"  {m.name:6} {', '.join(self.roles_of(m.name)):11} {m.scope:7} {m.capacity:>12,} B" for m in self.memories
-        ]
-        rows += [f"  {e.name:6} {e.scope:7} {', '.join(e.classes)}" for e in self.engines]
+        wide = max((len(m.name) for m in self.memories), default=0)
+        rows += [f"  {m.name:{wide}} {m.scope:7} {m.capacity:>13,} B  {self.use_of(m.name)}" for m in self.memories]
+        wide = max((len(e.name) for e in self.engines), default=0)
+        for e in self.engines:
+            weights = f" x {', '.join(e.weights)}" if e.weights else ""
+            way = f"{', '.join(e.reads)}{weights} -> {', '.join(e.writes)}"
+            rows.append(f"  {e.name:{wide}} {e.scope:7} {', '.join(e.classes):15} {way}")
         return "\n".join(rows)

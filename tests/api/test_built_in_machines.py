@@ -9,8 +9,8 @@ import pytest
 import girih
 from girih import models
 from girih.ir.load_machine import load_machine, machine_names
-from tests.models.test_models import SMALL
 from tests.support.quantised_networks import Kind, quantised
+from tests.support.small_models import SMALL
 
 QUICK = ("bert-base", "conformer", "dlrm", "tiny-cnn", "tiny-transformer", "vit-b16")
 """The others were tried as well: they take half a minute each on machines of many cores."""

@@ -18,19 +18,7 @@ import pytest
 from girih import models
 from girih.ir.errors import UsageError
 from girih.models.light import light, light_names
-
-SMALL = {
-    "bert-base": {"seq": 16, "layers": 2, "hidden": 64, "heads": 4, "ffn": 128},
-    "conformer": {"frames": 64, "layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "kernel": 7},
-    "densenet121": {"size": 32, "growth": 8},
-    "dlrm": {"tables": 5, "features": 16, "width": 64},
-    "mobilenet-v2": {"size": 32},
-    "resnet50": {"size": 64},
-    "tiny-cnn": {},
-    "tiny-transformer": {},
-    "vit-b16": {"size": 64, "layers": 2, "hidden": 64, "heads": 4, "ffn": 128},
-}
-"""Every model, at a size that a test can afford."""
+from tests.support.small_models import SMALL
 
 Array = npt.NDArray[np.generic]
 
