@@ -17,6 +17,8 @@ from .machine import Engine, Link, Machine, Memory
 
 _BUILT_IN = Path(__file__).parent / "machines"
 _TABLES: dict[str, type] = {"memories": Memory, "engines": Engine, "links": Link}
+MOST_PROBLEMS = 10
+"""That are told of one file."""
 _TYPES = {"int": "a whole number", "str": "a text", "array": "a list", "object": "a table", "bool": "a switch"}
 
 
@@ -75,8 +77,11 @@ def parse_machine(text: str, file: str) -> Machine:
         message, _, path = str(error).partition(" - at ")
         where = path.strip("`").removeprefix("$.")
         source.fail(where, _readable(message, where))
-    for path, message in problems(machine):
-        source.fail(path, message)
+    found = list(problems(machine))
+    if found:
+        lines = [source.message(path, message) for path, message in found[:MOST_PROBLEMS]]
+        left = len(found) - len(lines)
+        raise UsageError("\n".join([*lines, *([f"... and {left} more"] if left else [])]))
     return machine
 
 
@@ -101,8 +106,12 @@ class _Source:
     text: str
 
     def fail(self, path: str, message: str) -> NoReturn:
+        raise UsageError(self.message(path, message))
+
+    def message(self, path: str, message: str) -> str:
+        """What is wrong, and where."""
         where = f" (in {path})" if path else ""
-        raise UsageError(f"{self.file}:{self.line(path)}: {message}{where}")
+        return f"{self.file}:{self.line(path)}: {message}{where}"
 
     def line(self, path: str) -> int:
         """The line of a key, or of its table where the key is missing; the first line if there is no table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from itertools import chain
+from itertools import chain, islice
 from typing import cast
 
 from ..errors import UsageError
@@ -49,11 +49,12 @@ def check_machine(machine: Machine) -> None:
 
 
 def problems(machine: Machine) -> Iterator[Finding]:
-    """What is wrong; what comes after the first may be its consequence."""
-    return chain(
-        _sizes(machine), _memories(machine), _names(machine), _engines(machine), _links(machine), _reached(machine),
-        _roles(machine), _ways(machine),
-    )  # fmt: skip
+    """What is wrong: with the entries by themselves, or, if nothing is, with the first role or way that is missing."""
+    alone = [
+        *_sizes(machine), *_memories(machine), *_names(machine), *_engines(machine), *_links(machine),
+        *_reached(machine),
+    ]  # fmt: skip
+    yield from alone if alone else islice(chain(_roles(machine), _ways(machine)), 1)
 
 
 def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Link]]:

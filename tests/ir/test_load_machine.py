@@ -184,6 +184,21 @@ def test_mistakes_are_reported_with_their_line(name: str) -> None:
         assert str(caught.value).startswith(f"mine.toml:{line}: ")
 
 
+def test_all_problems_of_a_file_are_told_at_once() -> None:
+    text = (
+        TINY.replace("banks = 4", "banks = 3")
+        .replace("rows = 8", "rows = -8")
+        .replace('memory = "DDR"', 'memory = "D"')
+    )
+    with pytest.raises(UsageError) as caught:
+        parse_machine(text, "mine.toml")
+    told = str(caught.value).splitlines()
+    assert [line.split(":")[1] for line in told] == [
+        str(line_of(t)) for t in ("rows = 8", "banks = 4", 'memory = "DDR"')
+    ]
+    assert all(line.startswith("mine.toml:") for line in told)
+
+
 def test_broadcasts_are_optional() -> None:
     machine = parse_machine(TINY.replace('["copy", "broadcast"]', '["copy"]'), "mine.toml")
     assert not machine.moves("broadcast", "shared", "local") and machine.moves("copy", "shared", "local")
