@@ -39,7 +39,7 @@ ITERATION_SECONDS = 0.2
 """What an iteration takes for each operator, about: searches, prediction and check. Chosen, not measured."""
 LIMITED_BY_TIMEOUT = ("segmentation", "tiling", "residency")
 """The models whose searches may take longer if the timeout is longer."""
-COUNTED_KIND, COUNTED_PLAN, COUNTED_SEARCH = 0.03, 0.012, 3.0
+COUNTED_KIND, COUNTED_PLAN, COUNTED_SEARCH = 0.05, 0.02, 4.0
 """Seconds of a search for each kind of operator, for each operator of each plan, and for each second of CP-SAT's work:
 what networks of 4 to 23 operators took on `tiny` with 32 to 256 KiB, 0.5 to 6 s, up to a factor of about 2."""
 WALL_CLOCK_FACTOR = 3.0
