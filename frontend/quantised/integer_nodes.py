@@ -1,7 +1,8 @@
 """Nodes between ONNX and loops that compute on quantised numbers; ONNX has no operator for most of them.
 
 Product     int32 sums of products of 8-bit integers; the attributes are those of Conv, or there are none (MatMul)
-Quantise    y = saturate(round(x * factor) + zero), of 8 bits; the nearest even of two integers
+Total       int32 sums of 8-bit integers along ``axes``, of which each stays with one element
+Quantise    y = saturate(round((x - source_zero) * factor) + zero), of 8 bits; the nearest even of two integers
 Dequantise  y = (x - zero) * factor, of float32
 Addition    y = saturate(round(a * its factor + (b - zero) * its factor)), of 8 bits
 """
@@ -28,11 +29,18 @@ def product(like: Node, op_type: str, x: str, weights: str, result: str, padded:
     return Node(like.name, "Product", (x, weights), (result,), (*kept, kind), DOMAIN, like.origin)
 
 
+def total(node: Node, x: str, axes: Sequence[int], result: str) -> Node:
+    """``axes`` count from the front."""
+    attributes = (onnx.helper.make_attribute("axes", list(axes)),)
+    return Node(node.name, "Total", (x,), (result,), attributes, DOMAIN, node.origin)
+
+
 def quantise(
-    name: str, origin: Sequence[str], x: str, factor: str, result: str, zero: int, dtype: str, axis: int
-) -> Node:
+    name: str, origin: Sequence[str], x: str, factor: str, result: str, zero: int, dtype: str, axis: int,
+    source_zero: int = 0,
+) -> Node:  # fmt: skip
     """``factor`` is a number, or has one for each index of dimension ``axis`` of ``x``."""
-    values = {"zero": zero, "dtype": dtype, "axis": axis}
+    values = {"zero": zero, "dtype": dtype, "axis": axis, "source_zero": source_zero}
     attributes = tuple(onnx.helper.make_attribute(key, value) for key, value in values.items())
     return Node(name, "Quantise", (x, factor), (result,), attributes, DOMAIN, tuple(origin))
 

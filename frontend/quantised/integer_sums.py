@@ -7,6 +7,7 @@ A zero is a number, or a tensor of one element that the network computes. What i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ..net.net import Info
 from ..onnx.auto_pad import same_padding
 from ..onnx.inline import Node
-from .integer_nodes import product
+from .integer_nodes import product, total
 from .node_list import NodeList
 from .parameters import EIGHT_BITS
 
@@ -88,18 +89,21 @@ def _without(nodes: NodeList, node: Node, sums: str, of: Factor, other: Factor, 
         total = other.values.astype(np.int64).sum(axis=axis, keepdims=True).astype(np.int32)
         summed, kept = nodes.constant(node, "total", total), total.shape
     else:
-        shape = nodes.network.infos[other.tensor].shape
-        kept = tuple(1 if d == len(shape) + axis else n for d, n in enumerate(shape))
-        whole = nodes.add("Cast", "integers", node, (other.tensor,), Info(shape, SUMS), to=6)
-        if nodes.network.opset >= 13:
-            axes = nodes.constant(node, "axis", np.array([axis], np.int64))
-            summed = nodes.add("ReduceSum", "total", node, (whole, axes), Info(kept, SUMS), keepdims=1)
-        else:
-            summed = nodes.add("ReduceSum", "total", node, (whole,), Info(kept, SUMS), axes=[axis], keepdims=1)
+        summed = totals(nodes, node, other.tensor, [axis])
+        kept = nodes.network.infos[summed].shape
     zero = _zero(nodes, node, of.zero)
     return nodes.add(
         "Sub", "rest", node, (sums, nodes.add("Mul", "share", node, (summed, zero), Info(kept, SUMS))), wide
     )
+
+
+def totals(nodes: NodeList, node: Node, tensor: str, axes: Sequence[int]) -> str:
+    """The int32 sums of 8-bit integers along some axes, of which each stays with one element."""
+    shape = nodes.network.infos[tensor].shape
+    kept = Info(tuple(1 if d in axes or d - len(shape) in axes else n for d, n in enumerate(shape)), SUMS)
+    sums = nodes.value(f"{node.outputs[0]}.total", kept)
+    nodes.nodes.append(total(node, tensor, [axis % len(shape) for axis in axes], sums))
+    return sums
 
 
 def window_sums(

@@ -11,6 +11,7 @@ quantised, Dequantise makes real numbers of the sums.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..net.net import Info, fresh
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
 from .integer_nodes import addition, dequantise, quantise
-from .integer_sums import LIMIT, Factor, fitting, matrix_sums, window_sums
+from .integer_sums import LIMIT, Factor, fitting, matrix_sums, totals, window_sums
 from .node_list import NodeList
 from .parameters import EIGHT_BITS, Quantised, dequantised_constants, parameters
 
@@ -35,6 +36,10 @@ def to_integers(network: Network) -> None:
     if any(node.op_type in QUANTISED for node in network.nodes):
         _Rewriting(network, NodeList(network)).run()
     dequantised_constants(network)
+
+
+MOST_POSITIONS = 1 << 16
+"""Of a mean: its sum is a float32 without rounding then."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,9 @@ class _Rewriting:
             if self.done[node.outputs[0]] != node.outputs[0]:
                 self.made.nodes.append(_identity(node, self.done[node.outputs[0]]))
             return
-        rewrites = (self._product, self._integer_product, self._sum, self._movement, self._conversion)
+        rewrites = (
+            self._product, self._integer_product, self._sum, self._mean, self._movement, self._conversion
+        )  # fmt: skip
         if node.domain or not any(rewrite(node) for rewrite in rewrites):
             self.made.nodes.append(node)
 
@@ -252,6 +259,24 @@ class _Rewriting:
         self._clip(node, target, result)
         return True
 
+    def _mean(self, node: Node) -> bool:
+        """Rewrite a mean over all positions: a sum of integers, of which the count is part of the factor."""
+        source = self.quantised(node.inputs[0]) if node.op_type == "GlobalAveragePool" else None
+        if source is None or not source.whole or source.dtype not in EIGHT_BITS:
+            return False
+        if source.tensor in self.network.constants:
+            return False
+        shape = self.network.infos[source.tensor].shape
+        count = prod(shape[2:])
+        if count > MOST_POSITIONS:
+            return False
+        sums = totals(self.made, node, source.tensor, range(2, len(shape)))
+        if source.zero:
+            zeros = self.made.constant(node, "zeros", np.array(-count * source.zero, np.int32))
+            sums = self.made.add("Add", "shifted", node, (sums, zeros), self.network.infos[sums])
+        self._result(node, sums, np.asarray(source.scale.astype(np.float64) / count), 1)
+        return True
+
     def _target(self, node: Node) -> _Target | None:
         """As what the result of a node is quantised, if that is all that is done with it, clipped or not."""
         real, low, high = node.outputs[0], -np.inf, np.inf
@@ -315,8 +340,6 @@ class _Rewriting:
         if any(m is None or not m.whole or not m.same(made[0]) for m in made):
             return False
         names = [self._as(node, s, made[0]) for s in sources if s is not None]
-        if not concat and names[0] != (sources[0].tensor if sources[0] else ""):
-            return False
         result = readers[0].outputs[0]
         self.made.nodes.append(replace(node, inputs=(*names, *node.inputs[len(names) :]), outputs=(result,)))
         for reader in readers:
@@ -344,15 +367,15 @@ class _Rewriting:
         """The integers of a tensor by other parameters."""
         if source.same(target):
             return source.tensor
-        real = f"{source.tensor}.real"
-        shape = self.network.infos[source.tensor].shape
-        real, other = (fresh(f"{node.outputs[0]}.{source.tensor}.{n}", self.network.infos) for n in ("real", "as"))
-        self.network.infos |= {real: Info(shape, "float32"), other: Info(shape, target.dtype)}
-        scale = self.made.constant(node, "scale", source.scale)
-        inverse = self.made.constant(node, "inverse", (np.float32(1) / target.scale).astype(np.float32))
-        self.made.nodes.append(dequantise(node.name, node.origin, source.tensor, scale, real, source.zero, 0))
-        self.made.nodes.append(quantise(node.name, node.origin, real, inverse, other, target.zero, target.dtype, 0))
+        info = Info(self.network.infos[source.tensor].shape, target.dtype)
+        other = self.made.value(f"{node.outputs[0]}.{source.tensor}.as", info)
+        self._requantise(node, source, target, other)
         return other
+
+    def _requantise(self, node: Node, source: Quantised, target: Quantised, result: str) -> None:
+        factor = self.made.constant(node, "factor", np.asarray(source.scale / target.scale, np.float32))
+        zeros = target.zero, target.dtype, 0, source.zero
+        self.made.nodes.append(quantise(node.name, node.origin, source.tensor, factor, result, *zeros))
 
     def _conversion(self, node: Node) -> bool:
         """Rewrite a QuantizeLinear or DequantizeLinear by itself."""
@@ -370,6 +393,10 @@ class _Rewriting:
             return True
         if source.dtype != "float32" or known.dtype not in EIGHT_BITS:
             return False
+        before = self.quantised(node.inputs[0])
+        if before is not None and before.dtype in EIGHT_BITS and before.whole and known.whole:
+            self._requantise(node, before, known, known.tensor)
+            return True
         inverse = self.made.constant(node, "inverse", (np.float32(1) / known.scale).astype(np.float32))
         self.made.nodes.append(
             quantise(node.name, node.origin, node.inputs[0], inverse, known.tensor, known.zero, known.dtype, known.axis)

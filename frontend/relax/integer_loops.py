@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import floor, log2
 
 import numpy as np
 import onnx
@@ -26,6 +27,8 @@ def quantised_node(
         return None
     if node.op_type == "Product":
         return _product(node, infos, convert)
+    if node.op_type == "Total":
+        return _total(node, infos)
     if node.op_type == "Addition":
         return _addition(node, infos)
     return _scaled(node, infos, values)
@@ -45,6 +48,21 @@ def _product(node: Node, infos: Sequence[Info | None], convert: Convert) -> Temp
                 dtypes[loop.write.tensor] = dtypes[loop.reads[0].tensor] if moved else "int32"
             step.temps = {n: Info(i.shape, dtypes[n]) for n, i in step.temps.items()}
     template.tensors = {n: Info(i.shape, dtypes.get(n, i.dtype)) for n, i in template.tensors.items()}
+    return template
+
+
+def _total(node: Node, infos: Sequence[Info | None]) -> Template:
+    """One loop that sums integers of eight bits in 32."""
+    info, reduced = infos[0], node.attribute("axes")
+    assert info is not None and isinstance(reduced, list)
+    axes = {f"i{d}": Extent(n, d in reduced) for d, n in enumerate(info.shape) if n > 1}
+    index = tuple(Linear.axis(f"i{d}") if n > 1 else Linear() for d, n in enumerate(info.shape))
+    write = tuple(Linear() if d in reduced else i for d, i in enumerate(index))
+    combine = "sum" if any(e.reduce for e in axes.values()) else None
+    result = Info(tuple(1 if d in reduced else n for d, n in enumerate(info.shape)), "int32")
+    step = NetStep("total", (), ("", 0), ("t0",), [Loop(axes, Ref("t0", write), "copy", (Ref("in0", index),), combine)])
+    template = Template({"in0": info, "t0": result}, outputs=["t0"])
+    template.calls.append(TemplateCall(None, None, step.name, ["in0"], ["t0"], [step]))
     return template
 
 
@@ -75,16 +93,23 @@ def _scaled(node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarra
         template.tensors["c0"], template.constants["c0"] = scale, values[1]
         operands = tuple(replace(o, tensor="c0") if isinstance(o, Ref) and o.tensor == "in1" else o for o in operands)
         inputs.append("c0")
-    loop = Loop(axes, Ref("t0", index), func, operands)
-    step = NetStep(node.op_type.lower(), (), ("", 0), ("t0",), [loop])
-    template.calls.append(TemplateCall(None, None, step.name, inputs, ["t0"], [step]))
+    loops, source_zero = [Loop(axes, Ref("t0", index), func, operands)], 0
+    if node.op_type == "Quantise":
+        source_zero = node.attribute("source_zero")
+        assert isinstance(source_zero, int)
+    if source_zero:
+        template.tensors["t1"] = Info(info.shape, "int32")
+        loops.insert(0, Loop(axes, Ref("t1", index), "sub", (value, float(source_zero))))
+        loops[1] = replace(loops[1], operands=(Ref("t1", index), *operands[1:]))
+    template.calls.append(TemplateCall(None, None, node.op_type.lower(), inputs, ["t0"], _steps(node, loops)))
     return template
 
 
 def _addition(node: Node, infos: Sequence[Info | None]) -> Template:
-    """Two loops, where cutting off rounds: of what is not negative, after a half is added. Else three.
+    """Two loops, where cutting off rounds: of what is not negative, after a half is added. Else three, of integers.
 
-    What is half way between two integers rounds up then, and to the even one of them elsewhere.
+    What is half way between two integers rounds up then, and to the even one of them elsewhere. Factors of integers
+    are in units of 2**-places, of which the sums have as many as 31 bits leave.
     """
     info, given = infos[0], {a.name: onnx.helper.get_attribute_value(a) for a in node.attributes}
     assert info is not None and infos[1] is not None
@@ -96,11 +121,21 @@ def _addition(node: Node, infos: Sequence[Info | None]) -> Template:
     scaled = Loop(axes, Ref("t1", index), "dequant", (Ref("in1", index), zero - 0.5 / second if cut else zero, second))
     sums = (Ref("in0", index), first, Ref("t1", index))
     if cut:
-        loops, temps = [scaled, Loop(axes, Ref("t0", index), "fma", sums)], {"t1": real}
+        loops, between = [scaled, Loop(axes, Ref("t0", index), "fma", sums)], [real]
     else:
-        rounded = Loop(axes, Ref("t0", index), "quant", (Ref("t2", index), 1.0, 0.0))
-        loops, temps = [scaled, Loop(axes, Ref("t2", index), "fma", sums), rounded], {"t1": real, "t2": real}
+        places = floor(log2((2.0**31 - 1024) / (255 * (first + second) + abs(zero * second))))
+        unit = 2.0**places
+        a, b, c = round(first * unit), round(second * unit), float(np.float32(round(-zero * second * unit)))
+        terms = (Ref("in1", index), float(b), c), (Ref("in0", index), float(a), Ref("t1", index))
+        loops = [Loop(axes, Ref(t, index), "fma", o) for t, o in zip(("t1", "t2"), terms, strict=True)]
+        loops.append(Loop(axes, Ref("t0", index), "quant", (Ref("t2", index), 1 / unit, 0.0)))
+        between = [Info(info.shape, "int32")] * 2
     template = Template({"in0": info, "in1": infos[1], "t0": Info(info.shape, dtype)}, outputs=["t0"])
-    step = NetStep("add", (), ("", 0), ("t0",), loops, temps)
-    template.calls.append(TemplateCall(None, None, step.name, ["in0", "in1"], ["t0"], [step]))
+    template.tensors |= {f"t{number}": made for number, made in enumerate(between, 1)}
+    template.calls.append(TemplateCall(None, None, "add", ["in0", "in1"], ["t0"], _steps(node, loops)))
     return template
+
+
+def _steps(node: Node, loops: Sequence[Loop]) -> list[NetStep]:
+    """A step for each loop, whose results are tensors of the net: these take part in the choice of a layout."""
+    return [NetStep(node.op_type.lower(), (), ("", 0), (loop.write.tensor,), [loop]) for loop in loops]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.box import Box, is_empty, shape_of, volume
+from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
@@ -162,10 +163,24 @@ class OpCost:
         self.rooms = scratch_rooms(op, self.engine)
         self.dtypes = {b.name: b.dtype for b in op.buffers}
         self.dtypes |= {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
+        self._check_lanes()
         self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
         """Bytes of an element of the stationary operand."""
         self._shape = graph.tensor[op.output].shape
         self._known: dict[tuple[object, ...], EngineWork] = {}
+
+    def _check_lanes(self) -> None:
+        """Raise :class:`UnsupportedError` if the vector engine has no lanes for what a stage computes."""
+        lanes = self.vector.lanes or {}
+        for number, stage in enumerate(self.op.stages):
+            dtype = self.dtypes[stage.write.tensor]
+            if number == self.contraction or stage.combine is not None or stage.is_movement or dtype in lanes:
+                continue
+            raise UnsupportedError(
+                f"operator {self.op.name}: {stage.func} gives {dtype}, and {self.vector.name} of {self.machine.name} "
+                f"has lanes for {', '.join(lanes)} alone; add {dtype} to its lanes in the machine file, compute in "
+                "another precision, or quantise what the operator reads and what it gives"
+            )
 
     def _only_stationary(self) -> bool:
         reads = [

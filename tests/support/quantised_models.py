@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import onnxruntime
 
 from tests.support.onnx_models import Model
 
@@ -265,3 +266,32 @@ def quantised_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndar
             info = np.iinfo(dtype)
             arrays[value.name] = rng.integers(info.min, info.max + 1, shape).astype(dtype)
     return arrays
+
+
+def of_integers(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A network in QDQ form without its first QuantizeLinears and last DequantizeLinear: of integers at both ends."""
+    types = {w.name: w.data_type for w in model.graph.initializer}
+    inputs = {value.name: value for value in model.graph.input}
+    *nodes, last = model.graph.node
+    renamed: dict[str, str] = {}
+    kept: list[onnx.NodeProto] = []
+    for node in nodes:
+        if node.op_type == "QuantizeLinear" and node.input[0] in inputs:
+            renamed[node.output[0]] = node.input[0]
+            inputs[node.input[0]].type.tensor_type.elem_type = types[node.input[2]]
+        else:
+            kept.append(node)
+            for position, name in enumerate(node.input):
+                node.input[position] = renamed.get(name, name)
+    output = onnx.helper.make_empty_tensor_value_info(last.input[0])
+    graph = onnx.helper.make_graph(kept, "integers", model.graph.input, [output], model.graph.initializer)
+    made = onnx.helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=8)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """The only output, operator by operator, as the file says."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import girih
@@ -13,20 +12,10 @@ from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph
 from tests.support.onnx_models import run_on_host
-from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, quantised_inputs
-
-Arrays = dict[str, np.ndarray]
+from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, expected, quantised_inputs
 
 UNKNOWN_TO_ONNX_RUNTIME = {"qlinearconv", "qlinearmatmul"}
 """Operators of which it has no kernel for activations of int8 and weights of uint8."""
-
-
-def expected(model: onnx.ModelProto, inputs: Arrays) -> np.ndarray:
-    """The only output, operator by operator, as the file says."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)[0]
 
 
 def step(model: onnx.ModelProto) -> float:
