@@ -53,6 +53,7 @@ from ..subproblem.time_budget import (
     LONGEST_SEARCH,
     MOST_DIVERSIONS,
     MOST_ITERATIONS,
+    PATIENT,
     SHORT,
     WALL_CLOCK_FACTOR,
     Iteration,
@@ -175,9 +176,9 @@ class _Search:
         options, builder = self.options, self.subproblem.builder
         if options.strategy != "solver" or "smaller-memories" in options.disabled:
             return
-        if options.timeout < SHORT:
+        if options.timeout < PATIENT:
             if not self.incumbent.is_final:
-                self._unpaid.append(f"plans for less memory, from {SHORT:g} s on")
+                self._unpaid.append(f"plans for less memory, from {PATIENT:g} s on")
             return
 
         def solve(machine: Machine, record: Record) -> Planned:

@@ -18,6 +18,8 @@ SLACK = 2.0
 """Seconds that loading a model may take. Chosen, not measured."""
 SHORT = 5.0
 """Seconds below which a timeout pays for one iteration alone. Chosen, not measured."""
+PATIENT = 15.0
+"""Timeouts from so many seconds on pay for searches under smaller capacities, each as long as the whole; chosen."""
 MOST_ITERATIONS = 6
 """Iterations at most; more of them repeat segmentations that were tried. Chosen, not measured."""
 MOST_DIVERSIONS = 12

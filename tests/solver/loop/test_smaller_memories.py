@@ -57,4 +57,4 @@ def test_the_log_tells_which_memory_the_plan_is_for() -> None:
 
 def test_a_short_timeout_does_not_pay_for_it() -> None:
     found = plan(NETWORKS["residual"], MACHINE, Options(timeout=1.0))
-    assert "plans for less memory, from 5 s on" in found.log.unpaid
+    assert "plans for less memory, from 15 s on" in found.log.unpaid
