@@ -67,6 +67,7 @@ def test_keys_of_a_machine_file_without_effect() -> None:
 def test_lanes_that_are_missing_are_named() -> None:
     engines = tuple(replace(e, lanes={"float16": 64}) if e.lanes else e for e in STCP.engines)
     with pytest.raises(
-        girih.UnsupportedError, match="no lanes for float32; add float32 to lanes of VME in the machine"
+        girih.UnsupportedError,
+        match="max gives float32, and VME of mine has lanes for float16 alone; add float32 to its lanes in the machine",
     ):
-        compiled(replace(STCP, engines=engines), "as-is")
+        compiled(replace(STCP, name="mine", engines=engines), "as-is")

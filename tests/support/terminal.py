@@ -28,10 +28,17 @@ class Screen:
         self.row = self.column = 0
         self.cursor_visible = True
         self.wrapped = False
+        # What is seen between two redraws: how the output was cut into reads says nothing.
+        self.shown: list[str] = []
 
     def write(self, text: str) -> None:
+        """Show a whole output."""
+        written = False
         for match in _CONTROL.finditer(text):
             word, parameter, command = match.group(0), match.group(1), match.group(2)
+            if command == "K" and written and self.text not in self.shown[-1:]:
+                self.shown.append(self.text)
+            written = (written or command is None) and command != "K"
             if command == "A":
                 self.row = max(0, self.row - int(parameter or 1))
             elif command == "K":
@@ -57,7 +64,7 @@ class Screen:
 
 @dataclass(frozen=True)
 class Session:
-    """What was shown, one text for each change of the screen, and how it ended."""
+    """What was shown before each redraw and at the end, and how it ended."""
 
     shown: tuple[str, ...]
     cursor_visible: bool
@@ -76,7 +83,7 @@ def run_on_terminal(
     variables = {**colours, "TERM": "xterm-256color", **(environment or {})}
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=variables)
     os.close(follower)
-    screen, shown, output = Screen(columns), list[str](), b""
+    output = b""
     end = time.monotonic() + 120
     while time.monotonic() < end:
         ready, _, _ = select.select([leader], [], [], 0.1)
@@ -87,12 +94,11 @@ def run_on_terminal(
         if not data and process.poll() is not None:
             break
         output += data
-        screen.write(data.decode(errors="replace"))
-        if data and (not shown or shown[-1] != screen.text):
-            shown.append(screen.text)
-        if interrupt_at is not None and interrupt_at in screen.text:
+        if interrupt_at is not None and interrupt_at.encode() in output:
             process.send_signal(signal.SIGINT)
             interrupt_at = None
     os.close(leader)
     code = process.wait(timeout=60)
-    return Session(tuple(shown), screen.cursor_visible, screen.wrapped, output.decode(errors="replace"), code)
+    screen, text = Screen(columns), output.decode(errors="replace")
+    screen.write(text)
+    return Session((*screen.shown, screen.text), screen.cursor_visible, screen.wrapped, text, code)
