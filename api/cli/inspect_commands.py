@@ -138,8 +138,11 @@ def lower_command(compiled: Path, folder: Path | None, plugins: tuple[Path, ...]
 @click.command("targets", short_help="List, describe or check machines.")
 @click.argument("name", required=False)
 @click.option("--toml", is_flag=True, help="Print the machine file of NAME: what to begin one of your own with.")
+@click.option(
+    "--svg", is_flag=True, help="Print a picture of NAME: its memories, engines and links, and what joins them."
+)
 @JSON_OPTION
-def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
+def targets_command(name: str | None, toml: bool, svg: bool, as_json: bool) -> None:
     """List the built-in machines, or describe NAME (which can be a TOML file: then it is checked as well).
 
     What of a machine has no effect on what is compiled for it is told in warnings.
@@ -149,16 +152,22 @@ def targets_command(name: str | None, toml: bool, as_json: bool) -> None:
       girih targets
       girih targets stcp920
       girih targets stcp920 --toml > my-machine.toml
+      girih targets my-machine.toml --svg > my-machine.svg
       girih targets my-machine.toml --json
     """
+    from ...explain.machine.machine_picture import machine_picture
     from ...ir.checks.machine_effects import without_effect
     from ...ir.codec import to_json
     from ...ir.load_machine import load_machine, machine_names, machine_text
 
-    if toml:
-        if name is None or as_json:
-            raise UsageError("say which machine file, and nothing else: girih targets NAME --toml")
+    for option, chosen in (("--toml", toml), ("--svg", svg)):
+        if chosen and (name is None or toml + svg + as_json > 1):
+            raise UsageError(f"say which machine, and nothing else: girih targets NAME {option}")
+    if toml and name is not None:
         click.echo(with_schema(machine_text(name)), nl=False)
+        return
+    if svg and name is not None:
+        click.echo(machine_picture(load_machine(name)), nl=False)
         return
     if name is not None:
         machine = load_machine(name)

@@ -18,11 +18,14 @@ from runs import with_help, with_outputs
 from tables import comparison, machine_keys
 
 import girih
+from girih.explain.machine.machine_picture import machine_picture
+from girih.ir.load_machine import load_machine
 
 KEYS = "```keys\n```\n"
 ROLE = re.compile(r":(?:class|func|attr|mod|data|meth|exc):(?=<code>)")
-DRAWN = re.compile(r"^```(picture \w+|report|compare) (.+)\n(?:((?:(?!```).*\n)*))```\n", re.MULTILINE)
-"""``picture KIND FILE.girih`` or ``report FILE.girih`` with a caption, or ``compare FILE.girih...``."""
+DRAWN = re.compile(r"^```(picture \w+|report|compare|machine) (.+)\n(?:((?:(?!```).*\n)*))```\n", re.MULTILINE)
+"""``picture KIND FILE.girih`` or ``report FILE.girih`` with a caption, ``compare FILE.girih...``, or ``machine NAME``
+with a caption."""
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
@@ -45,7 +48,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if kind == "compare":
             return comparison(paths)
         stem = paths[0].stem
-        if kind == "report":
+        if kind == "machine":
+            place = publish(f"{compiled}.svg", machine_picture(load_machine(compiled)))
+            shown = f"![The memories, engines and links of {compiled}]({place})\n"
+        elif kind == "report":
             place = publish(f"{stem}.html", girih.load(paths[0]).explain().to_html())
             shown = f'<iframe class="report" src="{place}" title="Report" loading="lazy"></iframe>\n'
             caption = f"{caption} [Open it alone]({place})."

@@ -462,6 +462,8 @@ def test_a_machine_file_to_begin_with(capfd: pytest.CaptureFixture[str], tmp_pat
         assert load_machine.load_machine(tmp_path / "mine.toml") == load_machine.load_machine(name)
     assert girih(capfd, "targets", "--toml")[0] == 2
     assert girih(capfd, "targets", "tiny", "--toml", "--json")[0] == 2
+    assert girih(capfd, "targets", "tiny", "--svg", "--toml")[0] == girih(capfd, "targets", "--svg")[0] == 2
+    assert girih(capfd, "targets", "tiny", "--svg")[1].startswith("<svg ")
 
 
 def test_models(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
