@@ -50,7 +50,7 @@ from girih.solver.switches import SWITCHES, checked
 
 PORTIONS = "portions"
 REFINEMENTS: Mapping[str, str] = {
-    **SWITCHES,
+    **{name: what for name, what in SWITCHES.items() if not name.endswith("-model")},
     PORTIONS: "Loads and stores are cut into copies, so that tiles begin early.",
 }
 MEAN, ANYWHERE = 0.01, 0.03

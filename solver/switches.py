@@ -1,6 +1,7 @@
-"""The refinements beyond the five models: each can be switched off, so that its worth can be measured.
+"""What can be switched off so that its worth can be measured: searches of the models, and refinements beyond them.
 
-A plan stays valid without any of them, and mostly gets slower. ``make bench-ablation`` measures by how much.
+A plan stays valid without any of them, and mostly gets slower. ``make bench-models`` and ``make bench-ablation``
+measure by how much.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ..ir.errors import UsageError
 Switch = Literal[
     "address-reflection",
     "aligned-splits",
+    "banks-model",
     "concat-aliasing",
     "deep-scratch",
     "engine-overlap",
@@ -26,21 +28,29 @@ Switch = Literal[
     "multi-buffering",
     "operator-order",
     "producer-stall",
+    "residency-model",
     "residency-windows",
     "result-parts",
+    "segmentation-model",
     "smaller-memories",
     "stalled-depths",
     "stationary-first",
     "step-orders",
+    "tiling-model",
     "weight-rings",
     "weight-starvation",
 ]
 
 Disabled: TypeAlias = frozenset[Switch]
-"""The refinements that are switched off."""
+"""What is switched off."""
 ALL_ON: Disabled = frozenset()
 
 SWITCHES: Mapping[Switch, str] = {
+    # The models: without its search, the answer of each is its hint.
+    "segmentation-model": "Segments are chosen by CP-SAT, not by shortest paths alone.",
+    "tiling-model": "Tiles are chosen by CP-SAT, not one by one from a table.",
+    "residency-model": "What stays in shared memory is chosen by CP-SAT, not greedily.",
+    "banks-model": "Addresses are chosen by CP-SAT where packing greedily fails or leaves conflicts of banks.",
     # The loop.
     "excluded-segments": "Where a gap and time are left, segmentation does without one segment of the best plan.",
     "learned-costs": "A segment that takes longer than estimated costs what it takes in the iterations that follow.",
@@ -72,7 +82,7 @@ SWITCHES: Mapping[Switch, str] = {
     # Banks.
     "extended-lifetimes": "Local buffers leave room for loads, tiles and stores that could overlap with neighbours.",
 }
-"""What each refinement does."""
+"""What each does."""
 
 
 def checked(names: Iterable[str]) -> Disabled:

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from ortools.sat.python import cp_model
 
-from ..effort import Effort, SearchPoint, thinned
+from ..effort import NO_EFFORT, Effort, SearchPoint, thinned
 
 Var: TypeAlias = cp_model.IntVar
 """An integer variable or a Boolean one (0 or 1); ``~b`` negates a Boolean."""
@@ -54,6 +54,10 @@ class Budget:
     def limit(self) -> float:
         """The limit in deterministic seconds."""
         return self.seconds * DETERMINISTIC_PER_SECOND if self.deterministic is None else self.deterministic
+
+
+NO_SEARCH = Budget(0.0, 0.0)
+"""A budget with which nothing is searched, not even what presolving finds; parts of it are the same."""
 
 
 def total(terms: Iterable[Expr]) -> Expr:
@@ -229,6 +233,8 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
 
 def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = None) -> Solution:
     """Search for the best solution within ``budget``; ``watch`` sees on, and changes nothing."""
+    if budget.seconds <= 0:
+        return Solution("unknown", None, None, NO_EFFORT)
     solver = cp_model.CpSolver()
     p = solver.parameters
     p.num_workers = 1

@@ -221,7 +221,7 @@ class _Search:
         if self.incumbent.best is None:
             # What segments of several operators do not allow, operators by themselves may.
             self._single_operators(budgets[0])
-        more = diversions(self.options.timeout, len(self.graph.ops), self._class_count)
+        more = diversions(self.options.timeout, len(self.graph.ops), self._class_count, self.options.disabled)
         if "excluded-segments" not in self.options.disabled:
             self._diversify(more)
         if self.options.timeout < SHORT and not self.incumbent.is_final:
@@ -280,7 +280,7 @@ class _Search:
     # The iterations.
 
     def _iterations(self) -> tuple[Iteration, ...]:
-        return iterations(self.options.timeout, len(self.graph.ops), self._class_count)
+        return iterations(self.options.timeout, len(self.graph.ops), self._class_count, self.options.disabled)
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""

@@ -18,7 +18,7 @@ from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.tile_caps import SHRINK, least_cap, may_stream
 from ..subproblem.tiling_alternatives import TilingCuts
-from ..subproblem.time_budget import Iteration, budget
+from ..subproblem.time_budget import Iteration
 from ..tiling.solve import Caps
 
 COSTLIER = 1.1
@@ -48,8 +48,9 @@ class Master:
     def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
-            self.graph, self.machine, cuts=cuts.columns, budget=budget(iteration.segmentation),
-            seed=self.seed, candidates=self.candidates, watch=self._watch if self._live else None,
+            self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
+            budget=iteration.budget("segmentation", iteration.segmentation),
+            watch=self._watch if self._live else None,
         )  # fmt: skip
 
     def _watch(self, incumbent: float | None, bound: float | None) -> None:

@@ -21,7 +21,7 @@ from .concat_aliasing import with_inside
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
 from .step_order import segment_by_segment
-from .time_budget import Iteration, budget
+from .time_budget import Iteration
 
 LONGEST_TILING = 5.0
 """Seconds for the tiles of one operator at most; chosen, not measured."""
@@ -131,8 +131,8 @@ class TilingAlternatives:
         if iteration.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, iteration.tiling)
             self._tilers[iteration.tiling] = Tiler(
-                self.graph, self.machine, budget=budget(seconds), seed=self.seed, disabled=self.disabled,
-                live=self._live,
+                self.graph, self.machine, budget=iteration.budget("tiling", seconds), seed=self.seed,
+                disabled=self.disabled, live=self._live,
             )  # fmt: skip
         return self._tilers[iteration.tiling]
 

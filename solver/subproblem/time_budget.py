@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from ...ir.plan import Segment, Step
-from ..cpsat.backend import DETERMINISTIC_PER_SECOND, Budget
+from ..cpsat.backend import DETERMINISTIC_PER_SECOND, NO_SEARCH, Budget
 from ..options import ModelRun
+from ..switches import ALL_ON, Disabled
 from .plan_builder import PlanRequest
 
 SLACK = 2.0
@@ -56,7 +58,8 @@ measured.
 class Iteration:
     """One pass from segmentation to a plan, and the seconds for each model.
 
-    ``number`` counts from 1; what comes before the first is 0.
+    ``number`` counts from 1; what comes before the first is 0. ``disabled``: switches, of which those of models leave
+    them their hints.
     """
 
     number: int
@@ -64,24 +67,33 @@ class Iteration:
     tiling: float
     residency: float
     banks: float
+    disabled: Disabled = ALL_ON
+
+    def budget(self, model: Literal["segmentation", "tiling", "residency", "banks"], seconds: float) -> Budget:
+        """What a search of the model for about so many seconds may take."""
+        return NO_SEARCH if f"{model}-model" in self.disabled else budget(seconds)
 
     def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> PlanRequest:
         """What everything below the tiles is asked in this iteration."""
-        less = budget(self.residency / 4)
-        searches = budget(self.banks), budget(self.residency), less, less
-        return PlanRequest(segments, steps, layerwise, *searches)
+        return PlanRequest(
+            segments, steps, layerwise,
+            local=self.budget("banks", self.banks),
+            residency=self.budget("residency", self.residency),
+            again=self.budget("residency", self.residency / 4),
+            shared=self.budget("banks", self.residency / 4),
+        )  # fmt: skip
 
 
-def iterations(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
+def iterations(timeout: float, ops: int, kinds: int, disabled: Disabled = ALL_ON) -> tuple[Iteration, ...]:
     """The iterations that a timeout pays for in a graph of so many operators of so many kinds.
 
     The estimate, not the clock, decides, so that a busy machine comes to the same plan.
     """
     if timeout < SHORT:
-        return (Iteration(1, 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02),)
+        return (Iteration(1, 0.02 * timeout, 0.02 * timeout, 0.02 * timeout, 0.02, disabled),)
     number = max(1, min(MOST_ITERATIONS, _paid(timeout, ops, kinds)))
     share = search_seconds(timeout)
-    return tuple(Iteration(n + 1, share, share, share, 0.2) for n in range(number))
+    return tuple(Iteration(n + 1, share, share, share, 0.2, disabled) for n in range(number))
 
 
 def search_seconds(timeout: float) -> float:
@@ -89,14 +101,14 @@ def search_seconds(timeout: float) -> float:
     return min(0.1 * timeout, LONGEST_SEARCH)
 
 
-def diversions(timeout: float, ops: int, kinds: int) -> tuple[Iteration, ...]:
+def diversions(timeout: float, ops: int, kinds: int, disabled: Disabled = ALL_ON) -> tuple[Iteration, ...]:
     """The iterations that a timeout pays for after :func:`iterations`; each searches for a quarter of the time."""
     if timeout < SHORT:
         return ()
     first = len(iterations(timeout, ops, kinds))
     number = max(0, min(MOST_DIVERSIONS, _paid(timeout, ops, kinds) - first))
     share = search_seconds(timeout) / 4
-    return tuple(Iteration(first + n + 1, share, share, share, 0.2) for n in range(number))
+    return tuple(Iteration(first + n + 1, share, share, share, 0.2, disabled) for n in range(number))
 
 
 def _paid(timeout: float, ops: int, kinds: int) -> int:
