@@ -88,13 +88,12 @@ def residency(
     memory = machine.role("shared")
     planned = list(planned_buffers(problem, answer.decisions))
     movable, request_of = requests(planned)
-    quarter = Budget(budget.seconds / 4, budget.limit / 4)
 
     def cost(repaired: Sequence[BufferRequest]) -> float:
         moved = [replace(p, live=repaired[r].live) for p, r in zip(planned, request_of, strict=True)]
         return evaluate_decisions(problem, _delayed(answer.decisions, moved)).objective
 
-    repair_answer = repair(movable, memory, cost=cost, budget=quarter, seed=seed)
+    repair_answer = repair(movable, memory, cost=cost, budget=budget, seed=seed)
     repaired, effort = repair_answer.requests, answer.effort + repair_answer.effort
     decisions, placed = answer.decisions, tuple(m.request for m in movable)
     if repaired is not None:

@@ -1,4 +1,4 @@
-"""What the residency model decides, and when slots begin and the link has delivered if so decided."""
+"""What the residency model decides, and when slots begin if so decided."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Timing:
-    """In cycles: ``begin`` of each slot and of what follows the last, when the link has ``done`` what was issued up to
-    each slot, the ``end`` of everything, and the ``traffic`` of the link."""
+    """In cycles: ``begin`` of each slot and of what follows the last, the ``end`` of everything, and the ``traffic`` of
+    the link."""
 
     begin: tuple[int, ...]
-    done: tuple[int, ...]
     end: int
     traffic: int
 

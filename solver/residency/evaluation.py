@@ -1,17 +1,21 @@
-"""What each residency decision costs, and the timing that follows: stated here for evaluation, greedy and the model.
+"""What each residency decision costs, and the timing that follows: the judge of all residency decisions.
 
-Slot s begins at P[s] and computes for c[s] cycles. The link to main memory serves in order; what is issued in slots up
-to s has arrived at D[s]:
+Slot s begins at P[s] and computes for c[s] cycles. The link to main memory serves one transfer after the other: slot by
+slot, those that are issued in a slot after it has begun; first the stores of what the slot before wrote, then fetches
+in the order of their use, at last what passes through circular buffers. Each use waits for its own transfer alone:
 
-    D[s] = max(D[s-1], P[s]) + load[s]        load[s]: fetches issued in s, stores of what slot s - 1 wrote
-    P[s+1] = max(P[s] + c[s], D[f] + remaining, ...)   for each fetch, issued in slot f, of something that slot s uses
+    A[r] = max(A[the transfer before], P[slot of issue of r]) + cycles of r
+    P[s+1] = max(P[s] + c[s], A[r] + remaining, ...)   for each fetch r of something that slot s uses
 
-Each decision has an :class:`Effect` on load, on the bytes held and on these waits. Effects of decisions add up.
+with the cycles of the slot's work that remain to be done when the data has arrived. Each decision has an
+:class:`Effect` on load and on the bytes held; effects of decisions add up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -21,30 +25,52 @@ from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
 from .problem import ResidencyProblem
 
 
-class FetchWait(NamedTuple):
-    """``slot`` ends no earlier than ``remaining`` cycles after what was issued up to slot ``issued`` has arrived."""
-
-    slot: int
-    issued: int
-    remaining: int
-
-
-class Inline(NamedTuple):
-    """A transfer of ``cycles`` at the begin of the ``slot`` that uses it: after it and those before it in the same
-    slot, ``remaining`` cycles of the slot's work are still to be done."""
-
-    slot: int
-    cycles: int
-    remaining: int
-
-
 class Effect(NamedTuple):
     """What one decision adds: (slot, cycles) of ``load``, (first slot, the one after the last, bytes) ``held``."""
 
     load: tuple[tuple[int, int], ...] = ()
     held: tuple[tuple[int, int, int], ...] = ()
-    wait: FetchWait | None = None
-    inline: Inline | None = None
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A transfer of ``cycles`` for use ``k`` of item ``i`` in slot ``use``; it ends ``remaining`` cycles before the
+    slot's end at the latest."""
+
+    use: int
+    i: int
+    k: int
+    cycles: int
+    remaining: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """What is issued in one slot is served in this order."""
+        return self.use, self.i, self.k
+
+
+@dataclass(frozen=True)
+class RingTransfer:
+    """All fetches of a circular buffer: of so many ``cycles``, of which the first ``before`` come before the slot's
+    work, and ``remaining`` cycles of that come after the last."""
+
+    cycles: int
+    before: int
+    remaining: int
+
+
+def fetch_of(problem: ResidencyProblem, i: int, k: int) -> Fetch:
+    """The fetch for use ``k`` of item ``i``."""
+    item = problem.items[i]
+    use = item.uses[k]
+    return Fetch(use.slot, i, k, item.cycles, problem.remaining(item, use))
+
+
+def ring_transfer(problem: ResidencyProblem, operand: tuple[str, int], option: int) -> RingTransfer:
+    """What circular buffer ``option`` of an operand moves in its slot."""
+    buffer, cycles = problem.circular[operand][option], problem.cycles[operand[1]]
+    first = int(buffer.first_phase_bytes / problem.rate)
+    return RingTransfer(problem.circular_cycles(buffer), first, cycles // buffer.ring_positions)
 
 
 def source_effect(problem: ResidencyProblem, i: int, k: int, source: Source) -> Effect:
@@ -55,24 +81,13 @@ def source_effect(problem: ResidencyProblem, i: int, k: int, source: Source) -> 
         return Effect(held=((item.uses[k - 1].slot + 1, use.slot + 1, item.bytes),))
     if isinstance(source, NoFetch):
         return Effect()
-    return Effect(
-        ((source, item.cycles),),
-        ((source, use.slot + 1, item.bytes),),
-        FetchWait(use.slot, source, problem.remaining(item, use)),
-        Inline(use.slot, item.cycles, use.remaining) if source == use.slot else None,
-    )
+    return Effect(((source, item.cycles),), ((source, use.slot + 1, item.bytes),))
 
 
 def circular_effect(problem: ResidencyProblem, operand: tuple[str, int], option: int) -> Effect:
     """A streamed operand passes through a circular buffer in its slot."""
     buffer, slot = problem.circular[operand][option], operand[1]
-    cycles = problem.cycles[slot]
-    return Effect(
-        ((slot, problem.circular_cycles(buffer)),),
-        ((slot, slot + 1, buffer.bytes),),
-        FetchWait(slot, slot, cycles // buffer.ring_positions),
-        Inline(slot, int(buffer.first_phase_bytes / problem.rate), cycles),
-    )
+    return Effect(((slot, problem.circular_cycles(buffer)),), ((slot, slot + 1, buffer.bytes),))
 
 
 def resident_effect(problem: ResidencyProblem, p: int) -> Effect:
@@ -120,33 +135,46 @@ def held_bytes(slots: int, of: Iterable[Effect]) -> NDArray[np.int64]:
     return held
 
 
-def slot_waits(cycles: Sequence[int], of: Iterable[Effect]) -> tuple[list[list[tuple[int, int]]], list[int]]:
-    """By slot: (slot of issue, remaining cycles) of each fetch that it waits for; and the least duration of the slot,
-    with what is transferred inline."""
-    waits: list[list[tuple[int, int]]] = [[] for _ in cycles]
-    moved = [0] * len(cycles)
-    duration = list(cycles)
-    for effect in of:
-        if effect.wait is not None:
-            waits[effect.wait.slot].append((effect.wait.issued, effect.wait.remaining))
-        if effect.inline is not None:
-            slot = effect.inline.slot
-            moved[slot] += effect.inline.cycles
-            duration[slot] = max(duration[slot], moved[slot] + effect.inline.remaining)
-    return waits, duration
+def stored_cycles(problem: ResidencyProblem, resident: Iterable[bool]) -> list[int]:
+    """By slot, cycles of the link for stores of what the slot before wrote; last what follows the last slot."""
+    ways = (resident_effect(problem, p) if stays else spilled_effect(problem, p) for p, stays in enumerate(resident))
+    return link_load(len(problem.cycles), ways).tolist()
+
+
+def ring_transfers(problem: ResidencyProblem, decisions: Decisions) -> list[list[RingTransfer]]:
+    """By slot, what passes through circular buffers."""
+    rings: list[list[RingTransfer]] = [[] for _ in problem.cycles]
+    for operand, option in decisions.circular.items():
+        rings[operand[1]].append(ring_transfer(problem, operand, option))
+    return rings
 
 
 def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timing:
     """What the decisions cost."""
-    added = list(effects(problem, decisions))
-    load: list[int] = link_load(len(problem.cycles), added).tolist()
-    waits, duration = slot_waits(problem.cycles, added)
-    begin, done = [0], list[int]()
-    for s, least in enumerate(duration):
-        done.append(max(done[-1] if done else 0, begin[s]) + load[s])
-        begin.append(max([begin[s] + least, *(done[f] + remaining for f, remaining in waits[s])]))
-    end = max(done[-1] if done else 0, begin[-1]) + load[-1]
-    return Timing(tuple(begin), tuple(done), end, sum(load))
+    stores, rings = stored_cycles(problem, decisions.resident), ring_transfers(problem, decisions)
+    issued: list[list[Fetch]] = [[] for _ in problem.cycles]
+    for i, row in enumerate(decisions.source):
+        for k, source in enumerate(row):
+            if not isinstance(source, NoFetch):
+                issued[source].append(fetch_of(problem, i, k))
+    begin = [0]
+    link = traffic = 0
+    least = [0] * len(problem.cycles)
+    """By slot, when it ends at the earliest, by what it has to wait for."""
+    for s, cycles in enumerate(problem.cycles):
+        link = max(link, begin[s]) + stores[s]
+        traffic += stores[s]
+        for fetch in sorted(issued[s], key=attrgetter("order")):
+            link += fetch.cycles
+            traffic += fetch.cycles
+            least[fetch.use] = max(least[fetch.use], link + fetch.remaining)
+        for ring in rings[s]:
+            least[s] = max(least[s], link + ring.before + cycles, link + ring.cycles + ring.remaining)
+            link += ring.cycles
+            traffic += ring.cycles
+        begin.append(max(begin[s] + cycles, least[s]))
+    end = max(link, begin[-1]) + stores[-1]
+    return Timing(tuple(begin), end, traffic + stores[-1])
 
 
 def lower_bound(problem: ResidencyProblem) -> int:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .candidates import FetchCandidates
 from .decisions import Decisions, NoFetch, Source
-from .evaluation import Effect, effects, held_bytes, link_load, resident_effect, source_effect, spilled_effect
+from .evaluation import Effect, effects, held_bytes, resident_effect, source_effect, spilled_effect
 from .problem import ResidencyProblem
 
 
@@ -22,38 +21,11 @@ class SlotOverflow:
     tensors: tuple[str, ...]
 
 
-class _Link:
-    """When the link has delivered what is issued up to each slot, if slots begin at ``starts``; loads may change.
-
-    Only what follows a change is computed again, and only when it is read.
-    """
-
-    def __init__(self, starts: NDArray[np.int64], load: NDArray[np.int64]) -> None:
-        self._starts = starts
-        self._load = load
-        self._done = np.zeros_like(load)
-        self._valid = 0
-        """Slots of ``_done`` that are up to date."""
-
-    def change(self, slot: int, by: int) -> None:
-        """``by`` cycles more are issued in a slot."""
-        self._load[slot] += by
-        self._valid = min(self._valid, slot)
-
-    def delivered(self, last: int) -> NDArray[np.int64]:
-        """By slot, right up to ``last``."""
-        if self._valid <= last:
-            part = slice(self._valid, last + 1)
-            load = self._load[part]
-            moved = np.cumsum(load)
-            before = self._done[self._valid - 1] if self._valid else 0
-            self._done[part] = moved + np.maximum(np.maximum.accumulate(self._starts[part] - moved + load), before)
-            self._valid = last + 1
-        return self._done
-
-
 class Greedy:
-    """Builds decisions that fit into ``room`` (bytes by slot): spill everything, then retain, then prefetch."""
+    """Builds decisions that fit into ``room`` (bytes by slot): spill everything, then retain.
+
+    Everything is fetched in the slot of its use; :mod:`.fetch_slots` moves that ahead.
+    """
 
     def __init__(self, problem: ResidencyProblem, room: NDArray[np.int64]) -> None:
         self.problem = problem
@@ -138,37 +110,6 @@ class Greedy:
         if self._fetched(i, k) and (self.room[between] >= item.bytes).all():
             self.room[between] -= item.bytes
             self.source[i][k] = NoFetch.RETAINED
-
-    def prefetch(self, candidates: FetchCandidates, early: bool) -> None:
-        """Fetch ahead, in the order of use: as ``early`` as may be, or just early enough not to be waited for."""
-        starts = np.concatenate([[0], np.cumsum(self.problem.cycles)])[:-1]
-        link = _Link(starts, self._link_load())
-        uses = sorted(
-            ((use.slot, i, k) for i, item in enumerate(self.problem.items) for k, use in enumerate(item.uses)),
-            key=lambda use: (use[0], use[1]),
-        )
-        for slot, i, k in uses:
-            if self.source[i][k] != slot:
-                continue
-            item = self.problem.items[i]
-            choice = candidates(i, k)
-            free = slot
-            while free > choice[0] and self.room[free - 1] >= item.bytes:
-                free -= 1
-            fitting = [f for f in choice if f >= free]
-            issued = fitting[0]
-            if not early:
-                link.change(slot, -item.cycles)
-                done = link.delivered(slot)
-                in_time = [f for f in fitting if done[f] + item.cycles <= starts[slot]]
-                issued = in_time[-1] if in_time else min(fitting, key=lambda f: (done[f], -f))
-                link.change(issued, item.cycles)
-            self.source[i][k] = issued
-            self.room[issued:slot] -= item.bytes
-
-    def _link_load(self) -> NDArray[np.int64]:
-        """Cycles of the link for what is issued in each slot, as decided so far."""
-        return link_load(len(self.problem.cycles), effects(self.problem, self.decisions()))[:-1]
 
     def _fetched(self, i: int, k: int) -> bool:
         return not isinstance(self.source[i][k], NoFetch)

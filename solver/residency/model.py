@@ -1,308 +1,317 @@
-"""Model 2: what lives in the shared memory when, and when it is fetched.
+"""Model 2: what lives in the shared memory when: what stays, what is retained, what passes through circular buffers.
+
+When fetches are issued follows from that (:mod:`.fetch_slots`), and is relaxed here to a flow of bytes that may be
+divided at will. What is proven for the flow holds for the exact timing of :mod:`.evaluation`.
 
 Sets and data: slots s with c_s cycles of computation; the shared memory's room R_s (bytes; reservations make it
-smaller). Items i with b_i bytes and t_i cycles on the link to main memory, used in slots u_i1 < u_i2 < ..., fetched
-not before slot r_i; intermediates p with b_p bytes that could be resident while they live; circular buffers o for
-streamed weights (d, u), with b_o bytes for their two regions (see :mod:`girih.solver.residency.problem` and
-:mod:`girih.solver.residency.weight_chunks`). What each decision adds to link, memory and waits, the coefficients below,
-is an :class:`~girih.solver.residency.evaluation.Effect`.
+smaller). Items i with b_i bytes and t_i cycles on the link to main memory, used in slots u_i1 < u_i2 < ..., use k with
+w_ik cycles of its slot's work left when it needs the data, fetched not before slot e_ik; intermediates p with b_p bytes
+that could be resident while they live; circular buffers o for streamed weights (d, u), with b_o bytes for their two
+regions, t_o cycles on the link, g_o of them before the slot's work, and w_o cycles of work after them (see
+:mod:`girih.solver.residency.problem` and :mod:`girih.solver.residency.weight_chunks`). The flow is counted in cycles of
+the link at its best rate B, the most bytes a cycle of all items: v_i = floor(b_i / B) <= t_i.
 
-Variables: x_ikf, use k of item i is served by a fetch issued in slot f (out of a few that begin early enough); y_ik,
-by what is retained since use k - 1; z_duo, by circular buffer o; h_p, intermediate p is resident (then the items that
-would read it need nothing); P_s, slot s begins; D_s, the link has done all that was issued up to s.
+Variables: x_ik, use k of item i is fetched; y_ik, it is served by what is retained since use k - 1; z_duo, by circular
+buffer o; h_p, intermediate p is resident (then the items that would read it need nothing); E_s, what slot s takes; C_s,
+what has been fetched up to the end of slot s; O_s, what is stored in slot s.
+U_s, what slots up to s have used, is the sum of x_ik v_i over their uses.
 
 Constraints:
- (1) each use is served once: sum_f x_ikf + y_ik + sum_o z_duo + h_p(i) = 1.
+ (1) each use is served once: x_ik + y_ik + sum_o z_duo + h_p(i) = 1.
  (2) what is retained was there: y_ik + sum_o z_do at use k - 1 <= 1.
- (3) room: what is fetched or retained for a use is there from the fetch (or the use before) up to the use; a resident
-     intermediate is there for its life, a spilled one in the slots that write it: sum of bytes <= R_s.
- (4) link: D_s >= D_(s-1) + l_s and D_s >= P_s + l_s, with l_s the cycles of fetches issued in s, and of stores of what
-     slot s - 1 wrote.
- (5) computation: P_(s+1) >= P_s + c_s, and x_ikf => P_(s+1) >= D_f + w for s = u_ik, where w is the part of c_s that is
-     left when the last chunk of the operand is needed.
- (6) fetches in the slot of their use: x_iks => P_(s+1) >= P_s + (t of this and of those before it) + w_ik.
+ (3) room: what is fetched or retained for a use is there in its slot (and from the use before); a resident intermediate
+     is there for its life, a spilled one in the slots that write it: sum of bytes H_s <= R_s.
+ (4) room for what is fetched ahead: H_s / B + C_s - U_s <= R_s / B.
+ (5) link: C_s - C_(s-1) + O_s + sum_o z (t_o + w_o) <= E_s; the link is idle after the last chunk of a circular buffer.
+ (6) what is used was fetched: U_s <= C_s; of uses k with e_ik = e > 0: sum of x_ik v_i <= C_s - C_(e-1).
+ (7) computation: E_s >= c_s; E_s >= U_(s-1) - C_(s-1) + sum of x_jl v_j over the uses of slot s with w_jl >= w_ik, plus
+     w_ik x_ik; without U - C over those with e_jl = s.
+ (8) circular buffers: E_s >= z_duo max(g_o + c_s, t_o + w_o).
+ (9) stores: sum of O up to s <= what slots before s wrote.
+(10) end >= sum of E + what is not stored by then; end >= traffic.
 
-Objective: minimise 16 * end + traffic, both in cycles; end is the larger of the last P and D.
+Objective: minimise 16 * end + traffic, both in cycles.
 
-Of a window only the open decisions are variables; slots before it keep their times, and those after it follow it at
-fixed distances.
+Of a window only the open decisions are variables: uses in its slots, intermediates that live in them, and what reads
+those.
 
-Relaxations: computation of a slot is an estimate, and slots do not overlap; one link for both directions. The hint is
+Relaxations: fetches are divided at will, and what a fetch takes beyond its bytes counts for traffic alone; (6) where it
+is near; computation of a slot is an estimate, and slots do not overlap; one link for both directions. The hint is
 :mod:`girih.solver.residency.greedy`; where it meets the sum of all work, the solver does not run.
 Reference: Checkmate (Jain et al., MLSys 2020) for keep-or-not over a fixed order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from math import ceil, floor
 
-from ..cpsat.backend import Model, Solution, Var
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cpsat.backend import Expr, Model, Solution, Var, total
 from ..cpsat.expressions import Sum
-from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
-from .evaluation import Effect, FetchWait, circular_effect, resident_effect, source_effect, spilled_effect
-from .window_problem import Window
+from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source
+from .evaluation import circular_effect, resident_effect, ring_transfer, spilled_effect
+from .problem import ResidencyProblem
 
-
-@dataclass(frozen=True)
-class Variables:
-    """By the letters of the formulation: h, x, y, z, P, D and the end; what is decided already has no variable."""
-
-    resident: list[Var | None]
-    fetch: list[list[dict[int, Var]]]
-    retained: list[list[Var | None]]
-    circular: dict[tuple[str, int], list[Var]]
-    begin: list[Var]
-    done: list[Var]
-    end: Var
+NEAR = 12
+"""Slots between the first in which a fetch can be issued and its use, up to which (6) is stated. Chosen."""
 
 
 class ResidencyModel:
-    """The constraint model of a window; ``horizon``: no slot begins later."""
+    """The constraint model of a window of slots; everything else stays as ``decided``. ``horizon``: no end is later."""
 
-    def __init__(self, window: Window, horizon: int) -> None:
+    def __init__(
+        self, problem: ResidencyProblem, room: NDArray[np.int64], decided: Decisions, window: range, horizon: int
+    ) -> None:
+        self.problem = problem
+        self.decided = decided
         self.window = window
-        self.problem = window.problem
         self.model = Model("residency")
-        self.variables = self._variables(horizon)
-        self.choices = [*self._sources(), *self._circular_buffers()]
-        """The effects of all ways to serve uses, and the literals that they follow from (``None``: decided)."""
-        self.load = [Sum() for _ in range(len(self.problem.cycles) + 1)]
-        self.held = [Sum() for _ in self.problem.cycles]
-        for effect, literal in self.choices:
-            self._count(effect, literal)
-        self._count_intermediates()
-        self.waits: list[tuple[Var, list[Var]]] = []
-        """Literals that are implied by any of others."""
+        slots = len(problem.cycles)
+        self.best_rate = max((item.bytes / item.cycles for item in problem.items), default=1.0)
+        self._room = room
+        self._horizon = horizon
+        self._flow = [int(item.bytes / self.best_rate) for item in problem.items]
+        self._resident = self._open_intermediates()
+        self._circular = self._open_circular()
+        self._fetched: list[list[Var | bool]] = []
+        self._retained: list[list[Var | bool]] = []
+        self._held = [Sum() for _ in range(slots)]
+        self._moved = [Sum() for _ in range(slots)]
+        """By slot: cycles of the link for circular buffers, and those after which it is idle."""
+        self._stored = [Sum() for _ in range(slots + 1)]
+        self._traffic = Sum()
+        self._uses: list[list[tuple[int, int, int, int]]] = [[] for _ in range(slots)]
+        """By slot: (w, first slot of its fetch, item, use) of what may be fetched."""
+        m = self.model
+        self._duration = [m.int(cycles, horizon, f"duration[{s}]") for s, cycles in self._slots()]
+        self._done = [m.int(0, horizon, f"fetched[{s}]") for s, _ in self._slots()]
+        self._used = [m.int(0, horizon, f"used[{s}]") for s, _ in self._slots()]
+        self._end = m.int(0, horizon, "end")
         constraints: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("served", self._served),  # (1), (2)
-            ("room", self._room),  # (3)
-            ("link", self._link),  # (4)
-            ("tail", self._tail),
-            ("computation", self._computation),  # (5)
-            ("inline fetches", self._inline),  # (6)
+            ("served", self._serve),  # (1), (2)
+            ("intermediates", self._intermediates),
+            ("circular buffers", self._circular_buffers),  # (8)
+            ("room", self._rooms),  # (3), (4)
+            ("used", self._use),  # (6)
+            ("computation", self._computation),  # (7)
+            ("link", self._link),  # (5), (9), (10)
         )
         for name, constrain in constraints:
-            with self.model.group(name):
+            with m.group(name):
                 constrain()
-        self._minimise()
+        m.minimize(STALL_WEIGHT * self._end + self._traffic.expr)
 
-    # Variables and what they add up to.
+    def _slots(self) -> enumerate[int]:
+        return enumerate(self.problem.cycles)
 
-    def _variables(self, horizon: int) -> Variables:
-        m, w = self.model, self.window
-        tensors = zip(self.problem.intermediates, w.intermediates, strict=True)
-        resident = [m.bool(f"resident[{t.block.tensor}]") if is_open else None for t, is_open in tensors]
-        fetch: list[list[dict[int, Var]]] = []
-        retained: list[list[Var | None]] = []
-        for i, item in enumerate(self.problem.items):
-            fetch.append([])
-            retained.append([])
-            for k, use in enumerate(item.uses):
-                name = f"{item.blocks[0].tensor}#{i}, {use.slot}"
-                fetch[i].append({f: m.bool(f"fetch[{name}, {f}]") for f in w.issue[i][k]})
-                keeps = w.open_use(i, k) and w.may_be_retained(i, k)
-                retained[i].append(m.bool(f"retained[{name}]") if keeps else None)
-        circular = {
-            operand: [m.bool(f"circular[{operand[0]}, {operand[1]}, {o}]") for o in range(len(buffers))]
-            for operand, buffers in self.problem.circular.items()
-            if operand[1] in w.slots
-        }
-        begin: list[Var] = []
-        done: list[Var] = []
-        for s in range(w.stop + 1):
-            begin.append(m.constant(w.timing.begin[s]) if s <= w.first else m.int(0, horizon, f"begin[{s}]"))
-            done.append(m.constant(w.timing.done[s]) if s < w.first else m.int(0, horizon, f"done[{s}]"))
-        return Variables(resident, fetch, retained, circular, begin, done, m.int(0, horizon, "end"))
+    # What is open.
 
-    def _sources(self) -> Iterator[tuple[Effect, Var | None]]:
-        for i, item in enumerate(self.problem.items):
-            for k in range(len(item.uses)):
-                if not self.window.open_use(i, k):
-                    yield source_effect(self.problem, i, k, self.window.decided.source[i][k]), None
-                for f, literal in self.variables.fetch[i][k].items():
-                    yield source_effect(self.problem, i, k, f), literal
-                retained = self.variables.retained[i][k]
-                if retained is not None:
-                    yield source_effect(self.problem, i, k, NoFetch.RETAINED), retained
+    def _lives(self, p: int) -> bool:
+        live = self.problem.intermediates[p].live
+        return live[0] < self.window.stop and self.window.start < live[1]
 
-    def _circular_buffers(self) -> Iterator[tuple[Effect, Var | None]]:
-        for operand in self.problem.circular:
-            if operand in self.variables.circular:
-                for option, literal in enumerate(self.variables.circular[operand]):
-                    yield circular_effect(self.problem, operand, option), literal
-            elif operand in self.window.decided.circular:
-                yield circular_effect(self.problem, operand, self.window.decided.circular[operand]), None
+    def _open_intermediates(self) -> list[Var | bool]:
+        return [
+            self.model.bool(f"resident[{tensor.block.tensor}]") if tensor.may_be_resident and self._lives(p) else stays
+            for p, (tensor, stays) in enumerate(
+                zip(self.problem.intermediates, self.decided.resident, strict=True)
+            )
+        ]  # fmt: skip
 
-    def _count(self, effect: Effect, literal: Var | None, sign: int = 1) -> None:
-        for slot, cycles in effect.load:
-            self.load[slot].plus(sign * cycles, literal)
-        for first, stop, size in effect.held:
-            for s in range(first, stop):
-                self.held[s].plus(sign * size, literal)
-
-    def _count_intermediates(self) -> None:
-        for p, literal in enumerate(self.variables.resident):
-            resident, spilled = resident_effect(self.problem, p), spilled_effect(self.problem, p)
-            if literal is None:
-                self._count(resident if self.window.decided.resident[p] else spilled, None)
+    def _open_circular(self) -> dict[tuple[str, int], list[Var | bool]]:
+        """By operand and slot: for each circular buffer on offer, whether it is used."""
+        chosen: dict[tuple[str, int], list[Var | bool]] = {}
+        for operand, buffers in self.problem.circular.items():
+            if operand[1] in self.window:
+                chosen[operand] = [
+                    self.model.bool(f"circular[{operand[0]}, {operand[1]}, {o}]") for o in range(len(buffers))
+                ]
             else:
-                self._count(spilled, None)
-                self._count(spilled, literal, -1)
-                self._count(resident, literal)
+                chosen[operand] = [self.decided.circular.get(operand) == o for o in range(len(buffers))]
+        return chosen
+
+    def _open_use(self, i: int, k: int) -> bool:
+        """Whether it is open how a use is served."""
+        item = self.problem.items[i]
+        return item.uses[k].slot in self.window or (item.intermediate is not None and self._lives(item.intermediate))
+
+    def _buffers(self, i: int, k: int) -> Sequence[Var | bool]:
+        """The circular buffers that can serve a use."""
+        item = self.problem.items[i]
+        return self._circular.get((item.streamed, item.uses[k].slot), ()) if item.streamed is not None else ()
 
     # Constraints.
 
-    def _served(self) -> None:
-        m, v, w = self.model, self.variables, self.window
-        for i, item in enumerate(self.problem.items):
-            resident = None if item.intermediate is None else v.resident[item.intermediate]
+    def _serve(self) -> None:
+        m = self.model
+        for i, (item, row) in enumerate(zip(self.problem.items, self.decided.source, strict=True)):
+            resident = () if item.intermediate is None else (self._resident[item.intermediate],)
+            fetched: list[Var | bool] = []
+            retained: list[Var | bool] = []
             for k, use in enumerate(item.uses):
-                buffers = v.circular.get((item.streamed, use.slot), []) if item.streamed is not None else []
-                if w.open_use(i, k):
-                    m.exactly_one(
-                        [
-                            *v.fetch[i][k].values(),
-                            *buffers,
-                            *(way for way in (v.retained[i][k], resident) if way is not None),
-                        ]
-                    )
-                if buffers and k + 1 < len(item.uses):
-                    later = v.retained[i][k + 1]
-                    if later is not None:
-                        m.at_most_one([later, *buffers])
-                    elif not w.open_use(i, k + 1) and w.decided.source[i][k + 1] is NoFetch.RETAINED:
-                        m.at_most_one([m.constant(1), *buffers])
+                name = f"{item.blocks[0].tensor}#{i}, {use.slot}"
+                if self._open_use(i, k):
+                    fetched.append(m.bool(f"fetched[{name}]"))
+                    retained.append(m.bool(f"retained[{name}]") if k else False)
+                    ways = (fetched[k], retained[k], *self._buffers(i, k), *resident)
+                    m.exactly_one([self._literal(way) for way in ways if way is not False])
+                else:
+                    fetched.append(not isinstance(row[k], NoFetch))
+                    retained.append(row[k] is NoFetch.RETAINED)
+                before = [b for b in self._buffers(i, k - 1) if b is not False] if k else []
+                if before and retained[k] is not False:
+                    m.at_most_one([self._literal(way) for way in (retained[k], *before)])
+                if fetched[k] is not False:
+                    self._uses[use.slot].append((self.problem.remaining(item, use), item.earliest(k), i, k))
+                    _plus(self._held[use.slot], item.bytes, fetched[k])
+                    _plus(self._traffic, item.cycles, fetched[k])
+                for s in range(item.uses[k - 1].slot + 1, use.slot + 1) if retained[k] is not False else ():
+                    _plus(self._held[s], item.bytes, retained[k])
+            self._fetched.append(fetched)
+            self._retained.append(retained)
 
-    def _room(self) -> None:
-        """Where it can be violated at all."""
-        for s, held in enumerate(self.held):
-            if held.terms and held.most > self.window.room[s]:
-                self.model.add(held.expr <= int(self.window.room[s]))
+    def _intermediates(self) -> None:
+        for p, stays in enumerate(self._resident):
+            for effect, sign in ((spilled_effect(self.problem, p), -1), (resident_effect(self.problem, p), 1)):
+                for slot, cycles in effect.load:
+                    for target in (self._stored[slot], self._traffic):
+                        target.constant += cycles if sign < 0 else 0
+                        _plus(target, sign * cycles, stays)
+                for first, stop, size in effect.held:
+                    for held in self._held[first:stop]:
+                        held.constant += size if sign < 0 else 0
+                        _plus(held, sign * size, stays)
 
-    def _link(self) -> None:
-        """The last entry is what the last slot stores."""
-        begin, done = self.variables.begin, self.variables.done
-        for s in range(self.window.first, self.window.stop + 1):
-            load = self.load[s].expr
-            self.model.add(done[s] >= begin[s] + load)
-            if s:
-                self.model.add(done[s] >= done[s - 1] + load)
+    def _circular_buffers(self) -> None:
+        for operand, chosen in self._circular.items():
+            slot = operand[1]
+            others = any(other != operand and other[1] == slot for other in self._circular)
+            for option, literal in enumerate(chosen):
+                effect, ring = (
+                    circular_effect(self.problem, operand, option),
+                    ring_transfer(self.problem, operand, option),
+                )
+                _plus(self._held[slot], effect.held[0][2], literal)
+                _plus(self._traffic, ring.cycles, literal)
+                _plus(self._moved[slot], ring.cycles + (0 if others else ring.remaining), literal)
+                least = max(ring.before + self.problem.cycles[slot], ring.cycles + ring.remaining)
+                if literal is not False:
+                    self.model.add(self._duration[slot] >= least * self._literal(literal))
 
-    def _tail(self) -> None:
-        v, stop, tail = self.variables, self.window.stop, self.window.tail
-        self.model.add(v.end >= v.begin[stop] + tail.from_begin)
-        self.model.add(v.end >= v.done[stop] + tail.from_done[stop])
-        for done, cycles in zip(v.done[:stop], tail.from_done[:stop], strict=True):
-            if cycles:
-                self.model.add(v.end >= done + cycles)
+    def _rooms(self) -> None:
+        for s, (held, room) in enumerate(zip(self._held, self._room.tolist(), strict=True)):
+            if held.terms and held.most > room:
+                self.model.add(held.expr <= room)
+            in_cycles = Sum(held.terms, [floor(weight / self.best_rate) for weight in held.weights])
+            left = ceil((room - held.constant) / self.best_rate)
+            self.model.add(in_cycles.expr + self._done[s] - self._used[s] <= left)
+
+    def _use(self) -> None:
+        m = self.model
+        for s, uses in enumerate(self._uses):
+            here = self._flow_of(uses)
+            m.add(self._used[s] == (self._used[s - 1] if s else 0) + here)
+            m.add(self._done[s] >= self._used[s])
+            m.add(self._done[s] >= (self._done[s - 1] if s else 0))
+            for first in sorted({first for _, first, _, _ in uses if first > 0 and s - first < NEAR}):
+                late = self._flow_of([use for use in uses if use[1] >= first])
+                m.add(self._done[s] - self._done[first - 1] >= late)
 
     def _computation(self) -> None:
-        m, begin, done = self.model, self.variables.begin, self.variables.done
-        changing = range(self.window.first, self.window.stop)
-        any_of: dict[FetchWait, list[Var]] = {}
-        always: set[FetchWait] = set()
-        for effect, literal in self.choices:
-            if effect.wait is not None and literal is None:
-                always.add(effect.wait)
-            elif effect.wait is not None and literal is not None:
-                any_of.setdefault(effect.wait, []).append(literal)
-        for s in changing:
-            m.add(begin[s + 1] >= begin[s] + self.problem.cycles[s])
-        for s, issued, remaining in sorted(always):
-            if s in changing:
-                m.add(begin[s + 1] >= done[issued] + remaining)
-        for wait, literals in any_of.items():
-            if wait in always:
-                continue
-            s, issued, remaining = wait
-            waits = literals[0]
-            if len(literals) > 1:
-                waits = m.bool(f"wait[{s}, {issued}, {remaining}]")
-                self.waits.append((waits, literals))
-                for literal in literals:
-                    m.implication(literal, waits)
-            m.add(begin[s + 1] >= done[issued] + remaining, when=waits)
+        for s, uses in enumerate(self._uses):
+            ahead = self._used[s - 1] - self._done[s - 1] if s else 0
+            in_slot = [use for use in uses if use[1] == s > 0]
+            for waiting, known in ((uses, ahead), (in_slot, 0)):
+                for w in dict.fromkeys(use[0] for use in waiting):
+                    before = self._flow_of([use for use in waiting if use[0] >= w])
+                    for _, _, i, k in (use for use in waiting if use[0] == w):
+                        fetched = self._literal(self._fetched[i][k])
+                        self.model.add(self._duration[s] >= known + before + w * fetched)
 
-    def _inline(self) -> None:
-        moved = [Sum() for _ in self.problem.cycles]
-        for effect, literal in self.choices:
-            if effect.inline is not None:
-                s, cycles, remaining = effect.inline
-                moved[s].plus(cycles, literal)
-                if self.window.first <= s < self.window.stop:
-                    begin = self.variables.begin
-                    self.model.add(begin[s + 1] >= begin[s] + moved[s].expr + remaining, when=literal)
+    def _link(self) -> None:
+        m = self.model
+        stored, written = Sum(), Sum()
+        for s, duration in enumerate(self._duration):
+            _extend(written, self._stored[s])
+            before = self._done[s - 1] if s else 0
+            link = self._done[s] - before + self._moved[s].expr
+            if written.terms or written.constant:
+                stores = m.int(0, self._horizon, f"stored[{s}]")
+                stored.add(1, stores)
+                m.add(stored.expr <= written.expr)
+                link = link + stores
+            m.add(duration >= link)
+        _extend(written, self._stored[-1])
+        m.add(self._end >= total(self._duration) + written.expr - stored.expr)
+        m.add(self._end >= self._traffic.expr)
 
-    def _minimise(self) -> None:
-        traffic = Sum()
-        for load in self.load:
-            traffic.terms += load.terms
-            traffic.weights += load.weights
-            traffic.constant += load.constant
-        self.model.minimize(STALL_WEIGHT * self.variables.end + traffic.expr)
+    def _flow_of(self, uses: Sequence[tuple[int, int, int, int]]) -> Expr:
+        """What is fetched for some uses."""
+        flow = Sum()
+        for _, _, i, k in uses:
+            _plus(flow, self._flow[i], self._fetched[i][k])
+        return flow.expr
+
+    def _literal(self, way: Var | bool) -> Var:
+        return self.model.constant(int(way)) if isinstance(way, bool) else way
 
     # Hint and answer.
 
-    def hint(self, decisions: Decisions, timing: Timing) -> None:
-        """Start the solver from known decisions."""
-        m, v = self.model, self.variables
-        true: set[int] = set()
-        for var, resident in zip(v.resident, decisions.resident, strict=True):
-            if var is not None:
-                m.hint(var, int(resident))
-        for i, row in enumerate(decisions.source):
-            for k, source in enumerate(row):
-                for f, x in v.fetch[i][k].items():
-                    m.hint(x, int(f == source))
-                    if f == source:
-                        true.add(x.index)
-                retained = v.retained[i][k]
-                if retained is not None:
-                    m.hint(retained, int(source is NoFetch.RETAINED))
-        for operand, literals in v.circular.items():
+    def hint(self, decisions: Decisions) -> None:
+        """Start the solver from known decisions; their times follow."""
+        for stays, resident in zip(self._resident, decisions.resident, strict=True):
+            self._hint(stays, resident)
+        for fetched, retained, row in zip(self._fetched, self._retained, decisions.source, strict=True):
+            for x, y, source in zip(fetched, retained, row, strict=True):
+                self._hint(x, not isinstance(source, NoFetch))
+                self._hint(y, source is NoFetch.RETAINED)
+        for operand, literals in self._circular.items():
             for option, z in enumerate(literals):
-                m.hint(z, int(decisions.circular.get(operand) == option))
-                if decisions.circular.get(operand) == option:
-                    true.add(z.index)
-        for wait, literals in self.waits:
-            m.hint(wait, int(any(x.index in true for x in literals)))
-        changing = range(self.window.first, self.window.stop + 1)
-        for s in changing:
-            m.hint(v.begin[s], timing.begin[s])
-        for s in changing:
-            m.hint(v.done[s], timing.done[s] if s < len(timing.done) else timing.end)
-        m.hint(v.end, timing.end)
+                self._hint(z, decisions.circular.get(operand) == option)
+
+    def _hint(self, way: Var | bool, value: bool) -> None:
+        if not isinstance(way, bool):
+            self.model.hint(way, int(value))
 
     def decisions(self, solution: Solution) -> Decisions:
-        """The solver's answer."""
-        decided = self.window.decided
-        resident = tuple(
-            solution.true(var) if var is not None else known
-            for var, known in zip(self.variables.resident, decided.resident, strict=True)
-        )
-        circular = {key: option for key, option in decided.circular.items() if key not in self.variables.circular}
-        for operand, literals in self.variables.circular.items():
-            for option, literal in enumerate(literals):
-                if solution.true(literal):
-                    circular[operand] = option
-        source = tuple(
-            tuple(
-                self._source(solution, i, k, resident, circular) if self.window.open_use(i, k) else known
-                for k, known in enumerate(row)
-            )
-            for i, row in enumerate(decided.source)
-        )
-        return Decisions(resident, source, circular)
+        """The solver's answer, with each fetch in the slot of its use."""
 
-    def _source(
-        self, solution: Solution, i: int, k: int, resident: tuple[bool, ...], circular: dict[tuple[str, int], int]
-    ) -> Source:
-        item, retained = self.problem.items[i], self.variables.retained[i][k]
-        if item.intermediate is not None and resident[item.intermediate]:
-            return NoFetch.RESIDENT
-        if item.streamed is not None and (item.streamed, item.uses[k].slot) in circular:
-            return NoFetch.CIRCULAR
-        if retained is not None and solution.true(retained):
-            return NoFetch.RETAINED
-        return next(f for f, x in self.variables.fetch[i][k].items() if solution.true(x))
+        def true(way: Var | bool) -> bool:
+            return way if isinstance(way, bool) else solution.true(way)
+
+        circular = {
+            operand: option
+            for operand, literals in self._circular.items()
+            for option, z in enumerate(literals)
+            if true(z)
+        }
+
+        def source(i: int, k: int) -> Source:
+            item = self.problem.items[i]
+            if true(self._fetched[i][k]):
+                return item.uses[k].slot
+            if true(self._retained[i][k]):
+                return NoFetch.RETAINED
+            return NoFetch.CIRCULAR if (item.streamed, item.uses[k].slot) in circular else NoFetch.RESIDENT
+
+        return Decisions(
+            tuple(true(stays) for stays in self._resident),
+            tuple(tuple(source(i, k) for k in range(len(row))) for i, row in enumerate(self._fetched)),
+            circular,
+        )
+
+
+def _plus(to: Sum, weight: int, way: Var | bool) -> None:
+    if isinstance(way, bool):
+        to.constant += weight * way
+    else:
+        to.add(weight, way)
+
+
+def _extend(to: Sum, other: Sum) -> None:
+    to.terms += other.terms
+    to.weights += other.weights
+    to.constant += other.constant

@@ -1,8 +1,8 @@
 """Large-neighbourhood search for residency: the whole model for its bound, then windows of slots that are decided anew.
 
-One worker has no neighbourhood search of its own, and on a whole network it hardly improves the greedy answer. A window
-of some hundred uses is small enough to be decided well; windows go over the slots in which the computation waits, again
-and again, until none helps or the budget is used.
+The model relaxes when fetches are issued; each of its answers gets fetch slots (:mod:`.fetch_slots`) and replaces the
+incumbent if its timing is better. Windows go over the slots in which the computation waits, again and again, until none
+helps or the budget is used.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from numpy.typing import NDArray
 from ..cpsat.backend import Budget, Solution, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint, later, thinned
 from ..switches import ALL_ON, Disabled
-from .candidates import affordable
 from .decisions import Decisions, Timing
 from .evaluation import evaluate_decisions, lower_bound
+from .fetch_slots import PASSED_OVER, with_fetch_slots
 from .model import ResidencyModel
 from .problem import ResidencyProblem
-from .window_problem import window
 
 WINDOW_USES = 100
 """Uses in a window at first, mostly solved within :data:`WINDOW_LIMIT`; each round over the slots takes half as many
 more. Chosen, not measured."""
 SINGLE_WINDOW_USES = 150
 """Up to this many uses (the second size of windows) the whole is one window."""
-WHOLE_USES = 400
+WHOLE_USES = 1500
 """Up to this many uses the whole is solved first, for its bound; beyond, building it takes longer than it is worth.
 Chosen, not measured."""
-WHOLE_SHARE = 0.1
+WHOLE_SHARE = 0.5
 """Of the budget, for the model of the whole, where windows follow. Chosen, not measured."""
 WINDOW_LIMIT = 0.1
 """Deterministic seconds for one window of :data:`WINDOW_USES` at most. Chosen, not measured."""
@@ -93,6 +92,8 @@ class _Search:
         self.began = time.perf_counter()
         self.spent = 0.0
         self.stopped = self.timed_out = self.limited = False
+        self.exhausted = False
+        """Whether the model of the whole was solved to optimality."""
         self.searches = 0
         self.size = (0, 0)
         self.points = [self._point()]
@@ -112,14 +113,21 @@ class _Search:
         if self._exhausted(seconds, limit):
             return
         before = self.points[-1]
-        solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit), self.watch)
+        watch = None if self.watch is None else self._bounds
+        solution = self._solve(range(len(self.problem.cycles)), Budget(seconds * share, limit), watch)
         self.limited = self.limited or solution.effort.limited
+        self.exhausted = solution.status == "optimal"
         self.bound = max(self.bound, solution.bound or 0.0)
-        # Of the whole, the model's own incumbents and bounds hold; those of a window hold for the window.
+        # Incumbents of the model are relaxed, bounds hold.
         for point in later(solution.effort.points, before.work):
-            incumbents = [i for i in (before.incumbent, point.incumbent) if i is not None]
-            self.points.append(SearchPoint(point.work, min(incumbents), max(before.bound or 0.0, point.bound or 0.0)))
+            bound = max(before.bound or 0.0, point.bound or 0.0)
+            self.points.append(SearchPoint(point.work, before.incumbent, bound))
         self.points.append(self._point())
+
+    def _bounds(self, incumbent: float | None, bound: float | None) -> None:
+        """Of the model of the whole, only bounds are told: its incumbents are relaxed."""
+        if self.watch is not None:
+            self.watch(float(self.timing.objective), max(self.bound, bound or 0.0))
 
     def solve_window(self, slots: range, limit: float) -> None:
         """Decide a window anew, within ``limit`` deterministic seconds."""
@@ -146,9 +154,8 @@ class _Search:
 
     def _solve(self, slots: range, budget: Budget, watch: Watch | None = None) -> Solution:
         """Solve a window; a better answer becomes the incumbent."""
-        data = window(self.problem, self.room, affordable(self.problem), self.best, self.timing, slots)
-        model = ResidencyModel(data, self.timing.end)
-        model.hint(self.best, self.timing)
+        model = ResidencyModel(self.problem, self.room, self.best, slots, self.timing.end)
+        model.hint(self.best)
         solution = solve(model.model, budget=budget, seed=self.seed, watch=watch)
         self.spent += solution.effort.deterministic_seconds + BUILDING
         self.timed_out = self.timed_out or solution.effort.timed_out
@@ -158,16 +165,18 @@ class _Search:
         if solution.status == "infeasible":
             raise RuntimeError("residency: the incumbent fits, but the model says that nothing does")
         if solution.found:
-            decisions = model.decisions(solution)
-            timing = evaluate_decisions(self.problem, decisions)
-            if timing.objective < self.timing.objective:
-                self.best, self.timing = decisions, timing
+            decided = model.decisions(solution)
+            for passed_over in PASSED_OVER:
+                decisions = with_fetch_slots(self.problem, self.room, decided, passed_over)
+                timing = evaluate_decisions(self.problem, decisions)
+                if timing.objective < self.timing.objective:
+                    self.best, self.timing = decisions, timing
         return solution
 
     def rounds(self) -> None:
         """Windows over the slots that wait."""
         uses = WINDOW_USES
-        while not self.stopped and not self.closed:
+        while not (self.stopped or self.closed or self.exhausted):
             before = self.timing.objective
             for slots in self._windows(uses):
                 if self.stopped or self.closed:

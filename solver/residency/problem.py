@@ -95,6 +95,10 @@ class FetchItem:
     def cycles(self) -> int:
         return sum(block.cycles for block in self.blocks)
 
+    def earliest(self, k: int) -> int:
+        """The first slot in which a fetch for use ``k`` may be issued: before, the use before it has the data."""
+        return max(self.ready, self.uses[k - 1].slot + 1 if k else 0)
+
 
 @dataclass(frozen=True)
 class Intermediate:

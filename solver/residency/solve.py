@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,28 +14,24 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget, Watch
+from ..effort import NO_EFFORT
 from ..switches import ALL_ON, Disabled
 from .buffers import Residency, residency
-from .candidates import fetch_candidates
 from .decisions import Decisions
 from .evaluation import evaluate_decisions
+from .fetch_slots import PASSED_OVER, with_fetch_slots
 from .greedy import Greedy, SlotOverflow
 from .neighbourhood import ResidencyIncumbent, improve
 from .problem import ResidencyProblem, residency_problem
 
 __all__ = ["Reservation", "Residency", "SharedOverflow", "decide_residency"]
 
-FILL = 0.95
-"""The share of the memory that is given away where there is a choice: a full one can seldom be packed. Chosen, not
-measured."""
+FILLS = (1.0, 0.95, 0.9)
+"""Shares of the memory that are given away where there is a choice, in this order until one can be packed: a full one
+can seldom be. Chosen."""
 FAVOURS = (1, 3)
 """How much more the greedy answers count a cycle saved on intermediates than one on other data. Chosen, not
 measured."""
-HORIZONS = (1, 2, 8)
-"""The longest prefetch distances of the greedy answers: those within the model's (see :mod:`.candidates`)."""
-STEPS = 16
-"""Prefetch distances of a greedy answer: so many equal steps up to the longest. A step of the shortest is half of the
-model's finest."""
 
 
 @dataclass(frozen=True)
@@ -100,34 +95,38 @@ def decide_residency(
     excess = spilled.spill_all()
     if excess is not None:
         return _shared_overflow(excess, segments, steps, int(room[excess.slot]))
-    room = np.maximum(room - spilled.room, (room * FILL).astype(np.int64))
-    start = _greedy(problem, room, everything_in_main, disabled)
+    least = room - spilled.room
     if everything_in_main:
+        start = spilled.decisions()
         timing = evaluate_decisions(problem, start)
-        answer = ResidencyIncumbent(start, timing, "fixed", float(timing.objective))
-    else:
-        answer = improve(problem, room, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
-    return residency(graph, machine, problem, answer, budget=budget, seed=seed)
+        fixed = ResidencyIncumbent(start, timing, "fixed", float(timing.objective))
+        return residency(graph, machine, problem, fixed, budget=budget, seed=seed)
+    best: Residency | None = None
+    effort, bound = NO_EFFORT, 0.0
+    for fill in FILLS:
+        given = np.maximum(least, (room * fill).astype(np.int64))
+        start = _greedy(problem, given, disabled)
+        answer = improve(problem, given, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
+        # What is proven for the whole memory holds for a part of it.
+        bound = bound or answer.bound
+        packed = residency(graph, machine, problem, replace(answer, bound=bound), budget=budget, seed=seed)
+        effort += packed.effort
+        if best is None or packed.timing.objective < best.timing.objective:
+            best = packed
+        if packed.timing.objective <= answer.timing.objective:
+            break
+    assert best is not None
+    return replace(best, effort=effort)
 
 
-def _greedy(
-    problem: ResidencyProblem, room: NDArray[np.int64], everything_in_main: bool, disabled: Disabled
-) -> Decisions:
+def _greedy(problem: ResidencyProblem, room: NDArray[np.int64], disabled: Disabled) -> Decisions:
     """The best of several greedy answers."""
-    spilled = Greedy(problem, room)
-    spilled.spill_all()
-    if everything_in_main:
-        return spilled.decisions()
-    retained = {favour: spilled.copy() for favour in FAVOURS}
-    for favour, greedy in retained.items():
-        greedy.retain(favour)
-    candidates = {h: fetch_candidates(problem, [h * n / STEPS for n in range(STEPS + 1)]) for h in HORIZONS}
     starts: list[Decisions] = []
-    variants = list(product(candidates, (True, False), retained))
-    for horizon, early, favour in variants[:1] if "greedy-variants" in disabled else variants:
-        greedy = retained[favour].copy()
-        greedy.prefetch(candidates[horizon], early)
-        starts.append(greedy.decisions())
+    for favour in FAVOURS[:1] if "greedy-variants" in disabled else FAVOURS:
+        greedy = Greedy(problem, room)
+        greedy.spill_all()
+        greedy.retain(favour)
+        starts += [with_fetch_slots(problem, room, greedy.decisions(), n) for n in PASSED_OVER]
     return min(starts, key=lambda decisions: evaluate_decisions(problem, decisions).objective)
 
 

@@ -1,4 +1,4 @@
-"""Residency: the model against enumeration, windows and hand against the model, buffers against the checker."""
+"""Residency: the judge by hand, the model against enumeration, windows, buffers against the checker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from girih.ir.box import Span, full
+from girih.ir.box import Span, full, volume
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Tensor
@@ -20,9 +20,9 @@ from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
-from girih.solver.residency.candidates import FetchCandidates
 from girih.solver.residency.decisions import Decisions, NoFetch, Source
 from girih.solver.residency.evaluation import effects, evaluate_decisions, held_bytes, link_load, lower_bound
+from girih.solver.residency.fetch_slots import PASSED_OVER, with_fetch_slots
 from girih.solver.residency.greedy import Greedy
 from girih.solver.residency.model import ResidencyModel
 from girih.solver.residency.neighbourhood import improve
@@ -46,7 +46,6 @@ from girih.solver.residency.weight_chunks import (
     split_at,
     weight_chunks,
 )
-from girih.solver.residency.window_problem import Window, window
 from tests.support.cpsat import first_objective
 from tests.support.graphs import attention, chain, residual, with_host
 from tests.support.plans.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
@@ -54,16 +53,6 @@ from tests.support.plans.rough_plans import by_instance, in_order, rough_cycles,
 STCP = load_machine("stcp920")
 TINY = load_machine("tiny")
 BUDGET = Budget(20.0)
-
-
-def anywhere(d: ResidencyProblem) -> FetchCandidates:
-    """All slots in which a fetch can be issued."""
-
-    def choose(i: int, k: int) -> list[int]:
-        item = d.items[i]
-        return list(range(max(item.ready, item.uses[k - 1].slot + 1 if k else 0), item.uses[k].slot + 1))
-
-    return choose
 
 
 def block(name: str, size: int, cycles: int) -> TensorBlock:
@@ -145,12 +134,6 @@ def usage(d: ResidencyProblem, decided: Decisions) -> np.ndarray:
     return held
 
 
-def everything(d: ResidencyProblem, room: np.ndarray) -> Window:
-    """The window of all slots, from the decisions that spill everything, whether they fit or not."""
-    start = Greedy(d, room).decisions()
-    return window(d, room, anywhere(d), start, evaluate_decisions(d, start), range(len(d.cycles)))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_effects_add_up_to_what_is_held_and_moved(seed: int) -> None:
     d, room = some(random.Random(seed))
@@ -159,44 +142,87 @@ def test_effects_add_up_to_what_is_held_and_moved(seed: int) -> None:
         assert link_load(len(room), effects(d, decided)).sum() == evaluate_decisions(d, decided).traffic
 
 
+def whole(d: ResidencyProblem, room: np.ndarray, horizon: int = 10_000) -> ResidencyModel:
+    """The model of all slots."""
+    return ResidencyModel(d, room, Greedy(d, room).decisions(), range(len(d.cycles)), horizon)
+
+
+def test_each_use_waits_for_its_own_transfer() -> None:
+    """a, for slot 1, comes before b, for slot 2, though both are issued in slot 0; then the store of what slot 1 wrote."""
+    items = (
+        FetchItem((block("b", 4, 30),), (Use(2, 5),)),
+        FetchItem((block("a", 4, 20),), (Use(1, 4),)),
+    )
+    spilled = Intermediate(block("p", 4, 7), (1, 3), ((1, block("p", 4, 7)),), stored=True, may_be_resident=False)
+    d = ResidencyProblem((10, 10, 10), 20, items, (spilled,), {}, 1.0, ())
+    timing = evaluate_decisions(d, Decisions((False,), ((0,), (0,)), {}))
+    # a arrives at 20, and 4 cycles of slot 1 follow; b at 50, and 5 of slot 2; the store ends at 57.
+    assert timing.begin == (0, 10, 24, 55)
+    assert (timing.end, timing.traffic) == (57, 57)
+
+
+def test_a_circular_buffer_follows_what_was_issued_before_it() -> None:
+    items = (
+        FetchItem((block("a", 4, 20),), (Use(1, 10),)),
+        FetchItem((block("w", 6, 6),), (Use(0, 10),), streamed="w"),
+    )
+    chunks = tuple(ChunkFetch(p, 0, (Span(0, 2),), 2) for p in range(3))
+    d = ResidencyProblem((12, 10), 20, items, (), {("w", 0): (CircularBuffer(chunks, 4),)}, 1.0, ())
+    timing = evaluate_decisions(d, Decisions((), ((0,), (NoFetch.CIRCULAR,)), {("w", 0): 0}))
+    # The first chunk is there at 22, for 12 cycles of work; the last at 26, for a third of them.
+    assert timing.begin == (0, 34, 44)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_model_relaxes_every_decision(seed: int) -> None:
+    """Without open decisions, the optimum is at most what the judge says of the decisions."""
+    d, room = some(random.Random(seed))
+    fitting = [x for x in every_decision(d) if (usage(d, x) <= room).all()]
+    for decided in random.Random(seed).sample(fitting, min(40, len(fitting))):
+        exact = evaluate_decisions(d, decided)
+        answer = solve(ResidencyModel(d, room, decided, range(0), exact.end).model, budget=BUDGET)
+        assert answer.status == "optimal" and answer.objective is not None
+        assert answer.objective <= exact.objective
+
+
 @pytest.mark.parametrize("seed", range(12))
-def test_optimum_is_that_of_enumeration(seed: int) -> None:
+def test_bound_and_answer_enclose_the_optimum_of_enumeration(seed: int) -> None:
     d, room = some(random.Random(seed))
     fitting = [x for x in every_decision(d) if (usage(d, x) <= room).all()]
     best = min((evaluate_decisions(d, x).objective for x in fitting), default=None)
-    built = ResidencyModel(everything(d, room), 10_000)
+    built = whole(d, room)
     answer = solve(built.model, budget=BUDGET)
     if best is None:
         assert answer.status == "infeasible"
         assert Greedy(d, room).spill_all() is not None
         return
-    assert answer.status == "optimal" and answer.objective == best
-    found = built.decisions(answer)
-    assert evaluate_decisions(d, found).objective == best and (usage(d, found) <= room).all()
-    assert lower_bound(d) <= best
+    assert answer.status == "optimal" and answer.objective is not None
+    assert lower_bound(d) <= answer.objective + 16 and 0.6 * best <= answer.objective <= best
+    found = [with_fetch_slots(d, room, built.decisions(answer), n) for n in PASSED_OVER]
+    assert all((usage(d, x) <= room).all() for x in found)
+    assert best <= min(evaluate_decisions(d, x).objective for x in found) <= 1.15 * best
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_greedy_fits_and_is_a_valid_hint(seed: int) -> None:
     d, room = some(random.Random(seed))
-    for early in (True, False):
-        hand = Greedy(d, room)
-        excess = hand.spill_all()
+    for passed_over in PASSED_OVER:
+        greedy = Greedy(d, room)
+        excess = greedy.spill_all()
         if excess is not None:
             assert excess.bytes > 0
             continue
-        hand.retain()
-        hand.prefetch(anywhere(d), early)
-        start = hand.decisions()
+        greedy.retain()
+        assert (room - usage(d, greedy.decisions()) == greedy.room).all()
+        start = with_fetch_slots(d, room, greedy.decisions(), passed_over)
         assert (usage(d, start) <= room).all()
-        assert (room - usage(d, start) == hand.room).all()
-        built = ResidencyModel(everything(d, room), evaluate_decisions(d, start).end)
-        built.hint(start, evaluate_decisions(d, start))
-        answer = solve(built.model, budget=BUDGET)
-        assert answer.found and first_objective(built.model) <= evaluate_decisions(d, start).objective
+        assert start in every_decision(d), "nothing is fetched too early"
+        assert evaluate_decisions(d, start).objective <= evaluate_decisions(d, greedy.decisions()).objective
+        built = whole(d, room, evaluate_decisions(d, start).end)
+        built.hint(start)
+        assert first_objective(built.model) <= evaluate_decisions(d, start).objective
         better = improve(d, room, start, budget=BUDGET, seed=0)
-        assert answer.objective is not None
-        assert answer.objective <= better.timing.objective <= evaluate_decisions(d, start).objective
+        assert better.bound <= better.timing.objective <= evaluate_decisions(d, start).objective
 
 
 def test_windows_only_improve() -> None:
@@ -259,10 +285,14 @@ def test_reservation_leaves_room() -> None:
     assert isinstance(free, Residency)
     tight = ask(Reservation((0, len(cycles)), capacity - 76_000))
     assert isinstance(tight, Residency)
-    load = np.zeros(len(cycles), dtype=np.int64)
-    for request in tight.requests:
-        load[request.live[0] : request.live[1]] += request.bytes
-    assert load.max() <= 76_000 and tight.timing.objective > free.timing.objective
+
+    def most(answer: Residency) -> int:
+        held = np.zeros(len(cycles), dtype=np.int64)
+        for request in answer.requests:
+            held[request.live[0] : request.live[1]] += request.bytes
+        return int(held.max())
+
+    assert most(tight) <= 76_000 < most(free) and tight.timing.objective >= free.timing.objective
     short = ask(Reservation((2, 3), capacity - 1000))
     assert isinstance(short, SharedOverflow) and (short.slot, short.op) == (2, "b0")
     assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
@@ -277,7 +307,7 @@ def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None
     chunks = [b for b in plan.shared if b.tensor == "fc.w" and b.memory == "LLB"]
     assert max(b.ring_position for b in chunks) >= 2
     assert len({b.address for b in chunks}) < len(chunks), "positions take turns"
-    assert sum(b.box[1].size for b in chunks) == 512, "each column once"
+    assert sum(volume(b.box) for b in chunks) == volume(full(graph.tensor["fc.w"].shape)), "each element once"
 
 
 def test_circular_buffer_needs_the_loop_over_chunks_outside() -> None:
@@ -383,6 +413,6 @@ def test_greedy_prefetches_around_the_store_of_a_resident_output() -> None:
     assert greedy.spill_all() is None
     greedy.retain()
     assert greedy.resident == [True]
-    greedy.prefetch(anywhere(d), early=False)
-    assert greedy.source[1] == [0]
-    assert evaluate_decisions(d, greedy.decisions()).end == sum(d.cycles)
+    ahead = with_fetch_slots(d, np.full(4, 8, dtype=np.int64), greedy.decisions(), 0)
+    assert ahead.source[1] == (0,)
+    assert evaluate_decisions(d, ahead).end == sum(d.cycles)
