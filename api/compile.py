@@ -30,7 +30,7 @@ from ..solver.options import Listener, Progress, Strategy
 from . import container
 from .arguments import names, path, whole, wrong_type
 from .cache import Cache, open_cache
-from .options import DEFAULT_TARGET, CompileOptions, Precision
+from .options import DEFAULT_TARGET, CompileOptions, Precision, number_of_jobs
 from .plugins.compiled_with import with_places
 from .plugins.load_plugin import load_installed
 from .provenance import provenance
@@ -192,13 +192,15 @@ def compile(
     minimise: str = "cycles",
     cache: str | os.PathLike[str] | bool = True,
     progress: Listener | None = None,
+    jobs: int | None = None,
 ) -> Compiled:
     """Compile an ONNX network for a machine (a built-in name, a TOML file, or a :class:`Machine`).
 
     See :class:`CompileOptions` for what the options mean. ``cache`` is the folder where plans and programs are kept, so
     that a repeated compilation neither solves nor lowers: ``True`` is the user's own or what ``GIRIH_CACHE`` says,
-    ``False`` is none. ``progress`` is called for every stage and model. Ctrl-C while the solver works keeps the best
-    plan so far and goes on; a second one raises ``KeyboardInterrupt``.
+    ``False`` is none. ``jobs``: how many processes solve what is independent, by default one for each core; the result
+    is the same with any number. ``progress`` is called for every stage and model. Ctrl-C while the solver works keeps
+    the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
@@ -208,7 +210,7 @@ def compile(
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)
-    return compile_for(model, machine, options, progress or _silent, open_cache(cache))
+    return compile_for(model, machine, options, progress or _silent, open_cache(cache), number_of_jobs(jobs))
 
 
 COLLECTION_THRESHOLDS = (100_000, 20, 100)
@@ -233,6 +235,7 @@ def compile_for(
     options: CompileOptions,
     progress: Listener,
     cache: Cache,
+    jobs: int = 1,
 ) -> Compiled:
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     # Imported here because TVM and OR-Tools take seconds to load.
@@ -266,7 +269,7 @@ def compile_for(
                 graph,
                 machine,
                 options.for_solver,
-                lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine)),
+                lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine), jobs),
             )
         except InfeasibleError as error:
             raise with_places(error, graph, model) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Literal
@@ -68,3 +69,12 @@ class CompileOptions:
     def for_solver(self) -> Options:
         """The options of the solver among them."""
         return Options(self.solver_timeout, self.strategy, self.seed, minimise=self.minimise)
+
+
+def number_of_jobs(jobs: int | None) -> int:
+    """The processes that may work at one time, by default one for each core; :class:`UsageError` for fewer than one."""
+    if jobs is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if whole("jobs", jobs) < 1:
+        raise UsageError(f"jobs {jobs} makes no sense; give 1 or more")
+    return whole("jobs", jobs)

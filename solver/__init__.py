@@ -11,13 +11,16 @@ from .options import Judge, Listener, Options, Planned
 
 
 def plan(
-    graph: Graph, machine: Machine, options: Options, progress: Listener | None = None, judge: Judge | None = None
-) -> Planned:
+    graph: Graph, machine: Machine, options: Options, progress: Listener | None = None, judge: Judge | None = None,
+    jobs: int = 1,
+) -> Planned:  # fmt: skip
     """The best plan found within ``options.timeout``; ``progress`` hears of each model.
 
     ``judge`` is asked a few times at most: about a plan that is predicted to take no longer than the lower bound, about
     one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction. Without
     a judge, predictions are believed.
+
+    ``jobs``: how many processes solve what is independent; the plan is the same with any number of them.
 
     What is minimised is the options' to say: cycles, or bytes of a memory.
 
@@ -31,7 +34,7 @@ def plan(
     goal, _, memory = options.minimise.partition(":")
     if goal == "peak":
         return plan_for_least_memory(graph, machine, memory, options, progress, judge)
-    return solve_plan(graph, machine, options, progress, judge)
+    return solve_plan(graph, machine, options, progress, judge, jobs)
 
 
 __all__ = ["plan"]

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from ...explain.units import plural
 from ...ir.errors import UsageError
 from ..check import nan_counts
-from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
+from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision, number_of_jobs
 from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
     help="What the plan has least of; peak:LLB: bytes of LLB, and cycles after that.",
 )  # fmt: skip
 @click.option(
+    "--jobs",
+    type=int,
+    metavar="N",
+    help="Processes that solve what is independent; by default one for each core. The result is the same with any.",
+)
+@click.option(
     "--cache", type=click.Path(path_type=Path), metavar="DIR",
     help="Where plans and programs are kept; see `girih cache`.",
 )  # fmt: skip
@@ -87,6 +93,7 @@ def compile_command(
     dims: tuple[str, ...],
     seed: int,
     minimise: str,
+    jobs: int | None,
     cache: Path | None,
     plugins: tuple[Path, ...],
     no_cache: bool,
@@ -145,7 +152,7 @@ def compile_command(
     with reserved_stdout(as_json), loaded(plugins), live_progress(solver_timeout) as progress:
         from ..compile import compile_for
 
-        compiled = compile_for(model, machine, options, progress, store)
+        compiled = compile_for(model, machine, options, progress, store, number_of_jobs(jobs))
         saving = time.perf_counter()
         compiled.save(output)
     seconds = {**compiled.seconds, "save": time.perf_counter() - saving, "total": time.perf_counter() - started}

@@ -32,6 +32,8 @@ Interval: TypeAlias = cp_model.IntervalVar
 Linear: TypeAlias = "cp_model.BoundedLinearExpression | bool"
 Watch: TypeAlias = "Callable[[float | None, float | None], None]"
 """Hears incumbent and bound of a search while it runs; ``None`` while there is none."""
+WORK_DIGITS = 9
+"""Decimals of deterministic seconds: the solver adds them up in an order that changes the last bits of a sum."""
 WATCH_SECONDS = 0.25
 """Between two calls of a watch."""
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
@@ -224,7 +226,12 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
     def on_solution_callback(self) -> None:
         propagations = self.num_binary_propagations + self.num_integer_propagations
         self.improvements.append(
-            _Improvement(self.deterministic_time, propagations, self.objective_value, self.best_objective_bound)
+            _Improvement(
+                round(self.deterministic_time, WORK_DIGITS),
+                propagations,
+                self.objective_value,
+                self.best_objective_bound,
+            )
         )
         self.latest = self.objective_value, self.best_objective_bound
         if self.stop_requested:
@@ -259,7 +266,7 @@ def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = 
     status = _status(solver, closed)
     found = status in ("optimal", "feasible")
     valued = found and closed.has_objective()
-    spent = solver.response_proto.deterministic_time
+    spent = round(solver.response_proto.deterministic_time, WORK_DIGITS)
     unproven = status in ("feasible", "unknown") and not interrupted
     timed_out = unproven and spent < budget.limit
     objective = solver.objective_value if valued else None
@@ -288,7 +295,8 @@ def _points(
     points: list[SearchPoint] = []
     for known in improvements:
         share = min(1.0, known.propagations / propagations)
-        points.append(SearchPoint(known.counted + share * (last.work - known.counted), known.objective, known.bound))
+        work = round(known.counted + share * (last.work - known.counted), WORK_DIGITS)
+        points.append(SearchPoint(work, known.objective, known.bound))
     return thinned((*points, last))
 
 

@@ -27,7 +27,7 @@ Reference: Hooker and Ottosson, "Logic-based Benders decomposition", Mathematica
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from ...ir.bounds.lower_bound import lower_bound
@@ -41,6 +41,7 @@ from ..baselines.layerwise import layerwise_segments
 from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
 from ..options import Ending, Judge, Listener, Options, Planned
+from ..parallel.workers import Workers
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -79,12 +80,13 @@ STEP_OF_ROOM = 16
 
 
 def solve_plan(
-    graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None
-) -> Planned:
+    graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None,
+    jobs: int = 1,
+) -> Planned:  # fmt: skip
     """See :func:`girih.solver.plan`."""
     record = Record(longest_seconds(graph, options.timeout), progress)
-    with record.interrupts.watch():
-        return search_plan(graph, machine, options, record, judge)
+    with record.interrupts.watch(), closing(Workers(graph, jobs)) as workers:
+        return search_plan(graph, machine, options, record, judge, workers=workers)
 
 
 def longest_seconds(graph: Graph, timeout: float) -> float:
@@ -94,7 +96,7 @@ def longest_seconds(graph: Graph, timeout: float) -> float:
 
 def search_plan(
     graph: Graph, machine: Machine, options: Options, record: Record, judge: Judge | None = None, *,
-    with_less_memory: bool = True, any_plan: bool = False,
+    with_less_memory: bool = True, any_plan: bool = False, workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
     """The best plan of a search that ``record`` keeps, and ends.
 
@@ -103,7 +105,7 @@ def search_plan(
     check_smallest(graph, machine)
     referee = Referee(graph, options.timeout, judge)
     incumbent = Incumbent(record, lower_bound(graph, machine), referee, any_plan=any_plan)
-    search = _Search(graph, machine, options, incumbent)
+    search = _Search(graph, machine, options, incumbent, workers)
     infeasible: InfeasibleError | None = None
     try:
         try:
@@ -146,7 +148,9 @@ class _Attempt:
 class _Search:
     """The one owner of what changes while a plan is looked for: the cuts, and through ``incumbent`` the best plan."""
 
-    def __init__(self, graph: Graph, machine: Machine, options: Options, incumbent: Incumbent) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, options: Options, incumbent: Incumbent, workers: Workers | None
+    ) -> None:
         self.graph = graph
         self.machine = machine
         self.options = options
@@ -154,8 +158,10 @@ class _Search:
         self.record = incumbent.record
         self.cuts = Cuts()
         live = self.record.watch
-        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live)
-        self.master = Master(graph, machine, Candidates(graph, machine, disabled=options.disabled), options.seed, live)
+        self.workers = workers
+        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live, workers)
+        candidates = Candidates(graph, machine, disabled=options.disabled)
+        self.master = Master(graph, machine, candidates, options.seed, live, workers)
         self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
@@ -182,7 +188,9 @@ class _Search:
             return
 
         def solve(machine: Machine, record: Record) -> Planned:
-            return search_plan(self.graph, machine, options, record, judge, with_less_memory=False)
+            return search_plan(
+                self.graph, machine, options, record, judge, with_less_memory=False, workers=self.workers
+            )
 
         def timed(plan: Plan) -> Plan:
             return builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))

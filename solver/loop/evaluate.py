@@ -43,10 +43,10 @@ def evaluate_tiled(
     solved = subproblem.tiling(tiled)
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None
-    for request in subproblem.requests(tiled, iteration):
+    for draft in subproblem.drafts(subproblem.requests(tiled, iteration)):
         if best is not None and incumbent.is_over:
             break
-        answer = subproblem.build(request, *above, solved)
+        answer = subproblem.build(draft, *above, solved)
         if isinstance(answer, Infeasibility):
             infeasibility = infeasibility or answer
             continue

@@ -13,6 +13,8 @@ from ...ir.plan import Segment
 from ..cost.operator import contraction_engine
 from ..cost.smallest_tile import middle_element, smallest_tile_bytes
 from ..options import LiveListener
+from ..parallel.questions import price_columns
+from ..parallel.workers import Workers
 from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
@@ -37,16 +39,20 @@ class Master:
     """Segmentation of one graph on one machine; columns are made once."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, candidates: Candidates, seed: int, live: LiveListener | None = None
-    ) -> None:
+        self, graph: Graph, machine: Machine, candidates: Candidates, seed: int, live: LiveListener | None = None,
+        workers: Workers | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.candidates = candidates
         self.seed = seed
         self._live = live
+        self._workers = workers
 
     def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
+        if self._workers is not None:
+            price_columns(self.candidates, self._workers)
         return segment(
             self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
             budget=iteration.budget("segmentation", iteration.segmentation),

@@ -78,7 +78,7 @@ class Candidates:
         first = self.earliest(last)
         key = self._context(first, last)
         if key not in self._known_columns:
-            self._known_columns[key] = last, self._priced(first, last)
+            self._known_columns[key] = last, self.priced(first, last)
         priced_for, columns = self._known_columns[key]
         if priced_for == last:
             return columns
@@ -156,7 +156,20 @@ class Candidates:
             for c in columns
         ]
 
-    def _priced(self, first: int, last: int) -> list[Column]:
+    def unpriced(self) -> list[tuple[int, int]]:
+        """First operator and root of what :meth:`columns` is going to price."""
+        ends: dict[object, tuple[int, int]] = {}
+        for last, op in enumerate(self.graph.ops):
+            if op.host is None:
+                first = self.earliest(last)
+                ends.setdefault(self._context(first, last), (first, last))
+        return [pair for key, pair in ends.items() if key not in self._known_columns]
+
+    def learn(self, first: int, last: int, columns: list[Column]) -> None:
+        """These are what :meth:`priced` answers."""
+        self._known_columns.setdefault(self._context(first, last), (last, columns))
+
+    def priced(self, first: int, last: int) -> list[Column]:
         """The columns with the root ``last``, under as few instances as fit."""
         most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
         shape = self._root_shape(last)

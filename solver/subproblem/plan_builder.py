@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from ...ir.box import full
@@ -24,9 +25,11 @@ from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun
+from ..parallel.questions import Residence, ask_residence
+from ..parallel.workers import Workers
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
 from ..residency.buffers import homes_in_main
-from ..residency.problem import residency_problem
+from ..residency.problem import ResidencyProblem, residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
 from ..timeline.predict import predict
@@ -76,12 +79,26 @@ class PlanRequest:
     shared: Budget
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A ``plan`` without shared memory, what was ``solved`` for it, and the estimated computation of each slot.
+
+    ``residency``: what a worker is going to answer; ``None`` if none was asked.
+    """
+
+    plan: Plan
+    solved: tuple[Solved, ...]
+    request: PlanRequest
+    slot_cycles: tuple[int, ...]
+    residency: Future[Residency | SharedOverflow | None] | None
+
+
 class PlanBuilder:
     """Everything that plans of one graph on one machine have in common, remembered from one to the next."""
 
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None],
-        disabled: Disabled = ALL_ON, live: LiveListener | None = None,
+        disabled: Disabled = ALL_ON, live: LiveListener | None = None, workers: Workers | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -93,23 +110,42 @@ class PlanBuilder:
         self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note
         self._live = live
+        self._workers = workers
         self._sha256 = graph.digest
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
 
-    def build(self, request: PlanRequest) -> EvaluatedPlan | Infeasibility:
-        """The plan for these segments, or the first reason why there is none."""
-        drafted = self._draft(request)
-        if isinstance(drafted, Infeasibility):
-            return drafted
-        draft, solved = drafted
-        cycles = self.slot_cycles(draft)
-        shared = self._shared(draft, request, cycles)
+    def drafts(self, requests: Sequence[PlanRequest]) -> list[Draft | Infeasibility]:
+        """What is to be built for each request; with workers, residency of all is under way."""
+        drafts: list[Draft | Infeasibility] = []
+        for request in requests:
+            drafted = self._draft(request)
+            if not isinstance(drafted, Infeasibility):
+                plan, solved = drafted
+                drafted = Draft(plan, tuple(solved), request, tuple(self.slot_cycles(plan)), None)
+            drafts.append(drafted)
+        return [draft if isinstance(draft, Infeasibility) else self._asked(draft, len(drafts)) for draft in drafts]
+
+    def _asked(self, draft: Draft, drafts: int) -> Draft:
+        """The draft, of so many at one time, with residency under way if that is worth a worker."""
+        request, plan = draft.request, draft.plan
+        if self._workers is None or request.layerwise or not self.machine.has_shared:
+            return draft
+        question = Residence(
+            self.machine, self.disabled, plan.segments, plan.steps, draft.slot_cycles, request.residency, self.seed
+        )
+        return replace(draft, residency=ask_residence(self._workers, question, drafts))
+
+    def build(self, draft: Draft | Infeasibility) -> EvaluatedPlan | Infeasibility:
+        """The plan, or the first reason why there is none."""
+        if isinstance(draft, Infeasibility):
+            return draft
+        shared = self._shared(draft)
         if isinstance(shared, Infeasibility):
             return shared
         buffers, answers = shared
-        plan = self.timed(replace(draft, shared=buffers, solved=(*solved, *answers)))
-        return EvaluatedPlan(plan, _by_segment(plan, cycles))
+        plan = self.timed(replace(draft.plan, shared=buffers, solved=(*draft.solved, *answers)))
+        return EvaluatedPlan(plan, _by_segment(plan, draft.slot_cycles))
 
     def timed(self, plan: Plan) -> Plan:
         """A whole plan with what is predicted for it, checked."""
@@ -202,28 +238,31 @@ class PlanBuilder:
             f"at once, which has {overflow.capacity:,}; {_ways_out(memory)}",
         )  # fmt: skip
 
-    def _shared(
-        self, draft: Plan, request: PlanRequest, cycles: list[int]
-    ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
+    def _shared(self, drafted: Draft) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """What lives in the shared memory when, and where."""
+        draft, request, cycles = drafted.plan, drafted.request, drafted.slot_cycles
         if not self.machine.has_shared:
             solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
             self._run(solved, NO_EFFORT, "the cores load from main memory")
             return homes_in_main(self.graph, self.machine, draft.segments, len(draft.slots)), (solved,)
         memory = self.machine.role("shared")
-        problem = residency_problem(
-            self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled
-        )
+        problem: ResidencyProblem | None = None
         reservations: list[Reservation] = []
+        # Of a worker that was killed there is no answer.
+        answer = drafted.residency.result() if drafted.residency is not None else None
         while True:
             try:
-                answer = decide_residency(
-                    self.graph, self.cells, self.machine, draft.segments, draft.steps,
-                    slot_cycles=cycles, reservations=reservations,
-                    budget=request.again if reservations else request.residency, seed=self.seed,
-                    everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
-                    watch=self._watch if self._live else None,
-                )  # fmt: skip
+                if answer is None:
+                    problem = problem or residency_problem(
+                        self.graph, self.cells, self.machine, draft.segments, draft.steps, cycles, self.disabled
+                    )
+                    answer = decide_residency(
+                        self.graph, self.cells, self.machine, draft.segments, draft.steps,
+                        slot_cycles=cycles, reservations=reservations,
+                        budget=request.again if reservations else request.residency, seed=self.seed,
+                        everything_in_main=request.layerwise, problem=problem, disabled=self.disabled,
+                        watch=self._watch if self._live else None,
+                    )  # fmt: skip
             except InfeasibleSearchError as error:
                 self.discard("residency", (error.effort,))
                 raise
@@ -239,6 +278,7 @@ class PlanBuilder:
                 return self._unplaced(draft, answer, placed)
             spare = max(memory.capacity // 64, placed.excess)
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
+            answer = None
 
     def _shared_overflow(self, draft: Plan, overflow: SharedOverflow) -> Infeasibility:
         segment = draft.steps[overflow.step].segment

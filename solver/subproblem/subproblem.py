@@ -7,7 +7,7 @@ remembers answers, so that equal questions are answered once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...ir.graph import Graph
@@ -16,8 +16,9 @@ from ...ir.plan import Segment, Solved
 from ...ir.semantics.cell import Cells
 from ..effort import Effort, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun, Options
+from ..parallel.workers import Workers
 from ..tiling.solve import together
-from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
+from .plan_builder import Draft, EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .step_order import orders
 from .tiling_alternatives import TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
@@ -28,18 +29,18 @@ class Subproblem:
 
     def __init__(
         self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None],
-        live: LiveListener | None = None,
+        live: LiveListener | None = None, workers: Workers | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.options = options
         self.note = note
         self.cells = Cells(graph)
-        self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled, live)
+        self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled, live, workers)
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
             graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
-            layerwise=self.is_layerwise,
+            layerwise=self.is_layerwise, workers=workers,
         )  # fmt: skip
 
     def tiles(
@@ -69,9 +70,13 @@ class Subproblem:
         tried = step_orders[:1] if self.is_layerwise else step_orders
         return [iteration.request(segments, steps, layerwise=self.is_layerwise) for steps in tried]
 
-    def build(self, request: PlanRequest, *above: Solved) -> EvaluatedPlan | Infeasibility:
+    def drafts(self, requests: Sequence[PlanRequest]) -> list[Draft | Infeasibility]:
+        """What is to be built for each order; with workers, residency of all is under way."""
+        return self.builder.drafts(requests)
+
+    def build(self, draft: Draft | Infeasibility, *above: Solved) -> EvaluatedPlan | Infeasibility:
         """The plan for one order; it also carries what the models ``above`` answered."""
-        answer = self.builder.build(request)
+        answer = self.builder.build(draft)
         if isinstance(answer, Infeasibility):
             return answer
         return replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))

@@ -15,6 +15,8 @@ from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
 from ..options import LiveListener
+from ..parallel.questions import TilesAhead
+from ..parallel.workers import Workers
 from ..switches import ALL_ON, Disabled
 from ..tiling.solve import Caps, Choice, TileOverflow, Tiler
 from .concat_aliasing import with_inside
@@ -65,6 +67,7 @@ class TilingAlternatives:
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, builder: PlanBuilder, seed: int,
         disabled: Disabled = ALL_ON, live: LiveListener | None = None, *, layerwise: bool = False,
+        workers: Workers | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -75,6 +78,7 @@ class TilingAlternatives:
         self.layerwise = layerwise
         self._live = live
         self._tilers: dict[float, Tiler] = {}
+        self._ahead = TilesAhead(workers) if workers is not None else None
 
     def best(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
@@ -113,6 +117,8 @@ class TilingAlternatives:
         ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
         """
         tiler = self._tiler(iteration)
+        if self._ahead is not None:
+            self._ahead.learn(tiler, segments, cuts.cap, leads=stalls)
         tiled_segments: list[TiledSegment] = []
         for index, segment in enumerate(segments):
             answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TypeAlias
 
 import numpy as np
 
@@ -91,6 +92,10 @@ class TileOverflow:
         )
 
 
+TilerAnswers: TypeAlias = "dict[tuple[object, ...], Choice | TileOverflow]"
+"""What a tiler remembers."""
+
+
 class Tiler:
     """Tiles of one graph's operators on one machine; equal operators with equal boxes are solved once."""
 
@@ -107,7 +112,8 @@ class Tiler:
         self.disabled = disabled
         self._live = live
         self._costs: dict[int, OpCost] = {}
-        self._known: dict[tuple[object, ...], Choice | TileOverflow] = {}
+        self.answers: TilerAnswers = {}
+        """By everything that they depend on."""
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
 
     def segment(
@@ -148,15 +154,19 @@ class Tiler:
     ) -> Choice | TileOverflow:
         """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
         structure = self.structures.class_of[op.name]
-        key = (structure, tuple(sorted(boxes)), weights, caps, beside)
-        if key not in self._known:
-            self._known[key] = self._fitting(
+        key = (structure, tuple(boxes), weights, caps, beside)
+        if key not in self.answers:
+            self.answers[key] = self._fitting(
                 self.structures.representatives[structure], list(boxes), weights, caps, beside
             )
-        choice = self._known[key]
+        choice = self.answers[key]
         if isinstance(choice, TileOverflow):
             return replace(choice, op=op.name)
         return replace(choice, tile=replace(choice.tile, op=op.name))
+
+    def learn(self, answers: TilerAnswers) -> None:
+        """What another tiler of the same kind has answered, this one answers too."""
+        self.answers = {**answers, **self.answers}
 
     def cost(self, op: Op) -> OpCost:
         number = self.structures.class_of[op.name]

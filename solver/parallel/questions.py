@@ -1,0 +1,142 @@
+"""The questions that workers are asked: columns of a root, tiles of a segment, residency of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.graph import Graph
+from ...ir.machine import Machine
+from ...ir.plan import Segment, Step
+from ...ir.semantics.cell import Cells
+from ..cpsat.backend import Budget
+from ..residency.solve import Residency, SharedOverflow, decide_residency
+from ..segmentation.candidates import Candidates
+from ..segmentation.column_cost import Column
+from ..switches import Disabled
+from ..tiling.solve import Caps, Tiler, TilerAnswers
+from .workers import Workers
+
+FEWEST_ROOTS = 12
+"""With fewer roots to price, no workers are started for them: that takes about a second. Chosen."""
+
+
+@dataclass(frozen=True)
+class PriceRoot:
+    """The columns of one root."""
+
+    machine: Machine
+    disabled: Disabled
+    first: int
+    last: int
+
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> list[Column]:
+        key = "columns", repr(self.machine), self.disabled
+        if key not in kept:
+            kept[key] = Candidates(graph, self.machine, disabled=self.disabled)
+        candidates: Candidates = kept[key]
+        return candidates.priced(self.first, self.last)
+
+
+def price_columns(candidates: Candidates, workers: Workers) -> None:
+    """Price all columns that are not priced yet, if they are worth workers."""
+    if workers.idle:
+        return
+    roots = candidates.unpriced()
+    if len(roots) < FEWEST_ROOTS:
+        return
+    # The longest first, so that no worker is left with one at the end.
+    roots.sort(key=lambda ends: ends[0] - ends[1])
+    questions = [PriceRoot(candidates.machine, candidates.disabled, *ends) for ends in roots]
+    for (first, last), columns in zip(roots, workers.answers(questions), strict=True):
+        if columns is not None:
+            candidates.learn(first, last, columns)
+
+
+@dataclass(frozen=True)
+class TileSegment:
+    """What a tiler finds out as it tiles a segment."""
+
+    machine: Machine
+    budget: Budget
+    seed: int
+    disabled: Disabled
+    segment: Segment
+    caps: tuple[tuple[str, Caps], ...]
+    leads: bool
+
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> TilerAnswers:
+        key = "tiles", repr(self.machine), self.budget, self.seed, self.disabled
+        if key not in kept:
+            tiler = Tiler(graph, self.machine, budget=self.budget, seed=self.seed, disabled=self.disabled)
+            kept[key] = tiler, Cells(graph)
+        tiler, cells = kept[key]
+        before = len(tiler.answers)
+        tiler.segment(self.segment, cells, dict(self.caps), leads=self.leads)
+        return dict(list(tiler.answers.items())[before:])
+
+
+class TilesAhead:
+    """Tiles segments by workers before a tiler is asked for them; of equal segments one."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._asked: set[Hashable] = set()
+
+    def learn(self, tiler: Tiler, segments: Iterable[Segment], caps: Mapping[str, Caps], *, leads: bool) -> None:
+        """Tell the tiler what it would find out about these segments."""
+        if self._workers.idle:
+            return
+        questions: list[TileSegment] = []
+        for segment in segments:
+            own = tuple((name, caps[name]) for name in segment.ops if name in caps)
+            classes = tuple(tiler.structures.class_of[name] for name in segment.ops)
+            key = (tiler.budget, classes, segment.instances, segment.cores, tuple(cap for _, cap in own), leads)
+            if key not in self._asked and tiler.graph.op[segment.ops[0]].host is None:
+                self._asked.add(key)
+                questions.append(
+                    TileSegment(tiler.machine, tiler.budget, tiler.seed, tiler.disabled, segment.bare, own, leads)
+                )
+        if len(questions) < FEWEST_SEGMENTS:
+            return
+        for known in self._workers.answers(questions):
+            tiler.learn(known or {})
+
+
+FEWEST_SEGMENTS = 4
+"""With fewer segments to tile, workers are not asked. Chosen."""
+
+
+@dataclass(frozen=True)
+class Residence:
+    """What lives in shared memory when, of one schedule."""
+
+    machine: Machine
+    disabled: Disabled
+    segments: tuple[Segment, ...]
+    steps: tuple[Step, ...]
+    slot_cycles: tuple[int, ...]
+    budget: Budget
+    seed: int
+
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> Residency | SharedOverflow:
+        cells = kept.setdefault("cells", Cells(graph))
+        return decide_residency(
+            graph, cells, self.machine, self.segments, self.steps, slot_cycles=self.slot_cycles, budget=self.budget,
+            seed=self.seed, disabled=self.disabled,
+        )  # fmt: skip
+
+
+FEWEST_SLOTS = 40
+"""With fewer slots, workers are not asked about residency. Chosen."""
+
+
+def ask_residence(
+    workers: Workers, question: Residence, schedules: int
+) -> Future[Residency | SharedOverflow | None] | None:
+    """The answer to come, if there are several ``schedules`` at one time, and they are worth workers."""
+    if workers.idle or schedules < 2 or len(question.slot_cycles) < FEWEST_SLOTS:
+        return None
+    return workers.ask(question)

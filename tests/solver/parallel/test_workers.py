@@ -1,0 +1,134 @@
+"""Workers: the same plans with any number of them, whatever becomes of them; none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from girih.api.options import number_of_jobs
+from girih.frontend import import_onnx
+from girih.ir.errors import UsageError
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.models import build
+from girih.solver import plan
+from girih.solver.options import Options, Planned
+from girih.solver.parallel import questions
+from girih.solver.parallel.workers import Workers
+from tests.support.cpsat import unhurried
+
+GRAPH = import_onnx(build("tiny-cnn"), batch=4)
+
+
+@dataclass(frozen=True)
+class Echo:
+    """Answers with its number, after so many seconds."""
+
+    number: int
+    seconds: float = 0.0
+
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> tuple[int, int]:
+        time.sleep(self.seconds)
+        print("what is printed is no answer")
+        return self.number, len(graph.ops)
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Dies, or raises an error."""
+
+    dies: bool
+
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> int:
+        if self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ValueError
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def planned(jobs: int) -> Planned:
+    with unhurried():
+        return plan(GRAPH, load_machine("tiny"), Options(4.0), jobs=jobs)
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    with closing(Workers(GRAPH, 2)) as workers:
+        answers = workers.answers([Echo(n, 0.01 * (5 - n)) for n in range(6)])
+        assert answers == [(n, len(GRAPH.ops)) for n in range(6)]
+
+
+def test_who_dies_has_no_answer_and_the_others_go_on() -> None:
+    with closing(Workers(GRAPH, 2)) as workers:
+        assert workers.answers([Fail(False)]) == [None]
+        assert workers.answers([Fail(True)]) == [None]
+        assert not workers.idle and workers.answers([Echo(1)]) == [(1, len(GRAPH.ops))]
+        assert workers.answers([Fail(True), *(Echo(n) for n in range(3))]) == [None] * 4
+        assert workers.idle and workers.answers([Echo(1)]) == [None]
+
+
+def test_an_interrupt_is_the_business_of_who_asks_and_the_end_is_that_of_all() -> None:
+    workers = Workers(GRAPH, 2)
+    workers.answers([Echo(0), Echo(1)])
+    pids = [process.pid for process in workers._processes]
+    for pid in pids:
+        os.kill(pid, signal.SIGINT)
+    assert workers.answers([Echo(2)]) == [(2, len(GRAPH.ops))]
+    pending = [workers.ask(Echo(n, 60.0)) for n in range(4)]
+    workers.close()
+    assert all(is_gone(pid) for pid in pids)
+    assert [future.result(5.0) for future in pending] == [None] * 4
+
+
+def test_a_graph_that_cannot_be_sent_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers(GRAPH, 2)
+    monkeypatch.setattr(workers, "_graph", lambda: None)
+    assert workers.answers([Echo(1)]) == [None] and workers.idle
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are asked about everything."""
+    for name in ("FEWEST_ROOTS", "FEWEST_SEGMENTS", "FEWEST_SLOTS"):
+        monkeypatch.setattr(questions, name, 0)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("survivors", [0, 1, 2])
+def test_plans_are_the_same_with_any_number_of_workers(monkeypatch: pytest.MonkeyPatch, survivors: int) -> None:
+    """With two that live, and with those that are killed at the third question and at the fifth."""
+    asked: list[str] = []
+    ask = Workers.ask
+
+    def killing(self: Workers, question: Any) -> Future[Any]:
+        asked.append(type(question).__name__)
+        future = ask(self, question)
+        if len(asked) in (3, 5)[: 2 - survivors]:
+            self._processes[len(asked) == 5].kill()
+        return future
+
+    alone = planned(1)
+    monkeypatch.setattr(Workers, "ask", killing)
+    together = planned(2)
+    assert {"PriceRoot", "TileSegment"} <= set(asked) if survivors else len(asked) >= 5
+    assert together.plan == alone.plan
+    assert together.log.without_clock == alone.log.without_clock
+
+
+def test_the_number_of_jobs_is_checked() -> None:
+    assert number_of_jobs(None) >= 1 and number_of_jobs(3) == 3
+    with pytest.raises(UsageError, match="jobs 0 makes no sense"):
+        number_of_jobs(0)
