@@ -149,7 +149,12 @@ class _Search:
     """The one owner of what changes while a plan is looked for: the cuts, and through ``incumbent`` the best plan."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, options: Options, incumbent: Incumbent, workers: Workers | None
+        self,
+        graph: Graph,
+        machine: Machine,
+        options: Options,
+        incumbent: Incumbent,
+        workers: Workers | None = None,
     ) -> None:
         self.graph = graph
         self.machine = machine
