@@ -38,6 +38,7 @@ Switch = Literal[
     "step-orders",
     "tiling-model",
     "weight-rings",
+    "weight-separation",
     "weight-starvation",
 ]
 
@@ -57,6 +58,7 @@ SWITCHES: Mapping[Switch, str] = {
     "aligned-splits": "A segment whose result is spilled is split as the segment that reads it.",
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
+    "weight-separation": "Weights of operators that follow one another lie apart, so that they can be loaded earlier.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

@@ -1,7 +1,8 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
-In turn: other splits for its segments and fewer instances (:mod:`.resegment`), and local memories upside down
-(:mod:`..banks.address_reflection`). Each is kept if the prediction says that it is better.
+In turn: other splits for its segments and fewer instances (:mod:`.resegment`), local memories upside down
+(:mod:`..banks.address_reflection`), and other addresses of weights (:mod:`..banks.weight_separation`). Each is kept if
+the prediction says that it is better.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ...ir.plan import Plan
 from ..banks.address_reflection import reflected
+from ..banks.weight_separation import with_separated_weights
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Infeasibility
 from ..subproblem.subproblem import Subproblem
@@ -40,6 +43,7 @@ def improve(incumbent: Incumbent, around: Neighbourhood) -> None:
     steps: tuple[tuple[Switch, bool, Callable[[Incumbent, Neighbourhood], None]], ...] = (
         ("fewer-instances", long, coarsen),
         ("address-reflection", long, mirror),
+        ("weight-separation", long, separate),
     )
     for switch, affordable, step in steps:
         if affordable and switch not in options.disabled and not incumbent.is_final:
@@ -79,9 +83,25 @@ def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
     best = _best(incumbent)
     plan = reflected(around.subproblem.graph, around.subproblem.machine, best.plan)
     if plan.local != best.plan.local:
-        # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
-        unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
-        incumbent.offer(around.iteration.number, around.subproblem.builder.timed(unbounded))
+        _offer(incumbent, around, plan)
+
+
+def separate(incumbent: Incumbent, around: Neighbourhood) -> None:
+    """The best plan with other addresses in weight memory."""
+    subproblem, budget = around.subproblem, around.iteration.budget("banks", around.iteration.banks)
+    answer = with_separated_weights(
+        subproblem.graph, subproblem.machine, _best(incumbent).plan, budget, subproblem.options.seed
+    )
+    if answer is not None:
+        plan, run = answer
+        incumbent.note(run)
+        _offer(incumbent, around, plan)
+
+
+def _offer(incumbent: Incumbent, around: Neighbourhood, plan: Plan) -> None:
+    # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
+    unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
+    incumbent.offer(around.iteration.number, around.subproblem.builder.timed(unbounded))
 
 
 def _best(incumbent: Incumbent) -> Best:
