@@ -23,7 +23,7 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteract
 # Set where tests of pages have to run, and not to be skipped.
 BROWSER_REQUIRED := $(filter required,$(GIRIH_BROWSER_TESTS))
 
-.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-computes bench-fit bench-hostile bench-models bench-published bench-mutations bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-computes bench-fit bench-hostile bench-models bench-published bench-mutations bench-prediction bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -126,6 +126,10 @@ bench-published: $(VENV)/.installed-dev | $(BUILD) ## measure the ten published 
 bench-mutations: JSON ?= $(BUILD)/mutations.json
 bench-mutations: $(VENV)/.installed-dev | $(BUILD) ## make 2,000 small mistakes in right programs and see which are found
 	$(PY) -m benchmarks.mutations --json $(JSON) $(ARGS)
+
+bench-prediction: JSON ?= $(BUILD)/prediction.json
+bench-prediction: $(VENV)/.installed-dev | $(BUILD) ## compare predicted with simulated cycles, small networks on all machines; figures go to JSON=FILE
+	$(PY) -m benchmarks.prediction --json $(JSON) $(ARGS)
 
 bench-scaling: JSON ?= $(BUILD)/scaling.json
 bench-scaling: $(VENV)/.installed | $(BUILD) ## compile a transformer of 12 to 96 equal layers; seconds of each stage go to JSON=FILE

@@ -45,7 +45,8 @@ class TileTiming:
     """Busy cycles for one tile: vector stages before the contraction, each reduce tile, vector stages after it.
 
     Those after it fall into ``drain``, up to the last that reads the contraction's result, and ``finish``. Without a
-    matrix engine all is ``finish``. ``products`` and ``stages`` are what the engines do for it.
+    matrix engine all is ``finish``. ``products`` and ``stages`` are what the engines do for it; of the stages, those
+    up to ``parts[0]`` are before the contraction, and those up to ``parts[1]`` drain it.
     """
 
     before: int
@@ -54,6 +55,7 @@ class TileTiming:
     finish: int
     products: tuple[Work, ...]
     stages: tuple[Work, ...]
+    parts: tuple[int, int]
 
     @property
     def vector(self) -> int:
@@ -212,7 +214,7 @@ class TileWalks:
         parts = {name: boxes.box(index) for name, boxes in tensors.items() if boxes.present[index]}
         layout = self._layout(op, cell, parts)
         vector = self.machine.engine_for("vector")
-        before = drain = finish = 0
+        before = drain = finish = first = drained = 0
         result = op.stages[op.contraction].write.tensor if tile is not None and op.contraction is not None else ""
         matrix: list[EngineTime] = []
         stages: list[Work] = []
@@ -227,12 +229,15 @@ class TileWalks:
             stages.append(Work.of(run, op))
             if tile is not None and not matrix:
                 before += run.busy
+                first = drained = len(stages)
                 continue
             finish += run.busy
             if any(read.tensor == result for read in stage.reads):
                 drain, finish = drain + finish, 0
+                drained = len(stages)
         products = tuple(Work.of(run, op) for run in matrix)
-        return TileTiming(before, tuple(r.busy for r in matrix), drain, finish, products, tuple(stages))
+        busy = tuple(r.busy for r in matrix)
+        return TileTiming(before, busy, drain, finish, products, tuple(stages), (first, drained))
 
     def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""

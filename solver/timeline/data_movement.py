@@ -12,16 +12,25 @@ from itertools import accumulate
 
 from ...ir.box import Box, contains, hull, overlap, spread, volume
 from ...ir.graph import Graph
-from ...ir.machine import Machine
+from ...ir.machine import Engine, Machine, Role
 from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import BroadcastTurns
 from ..cost.instructions import CopyTime
 from ..cost.transfers import Copies, SharedLoad
-from .link_sharing import Area, Links, Queue, Space
+from .link_sharing import Area, Horizon, Links, Queue, Space
 
 MOST_DELAYED = 64
 """Fetches ahead of the cores that can be delayed by them at most; chosen, not measured."""
+
+
+Written = tuple[Box, float, str | None]
+"""What was written, when that is visible, and the engine that wrote it."""
+
+
+def _seen(stop: float, by: str | None, engine: str | None) -> float:
+    """When an engine sees what another, or itself, has written."""
+    return 0.0 if engine is not None and by == engine else stop
 
 
 @dataclass
@@ -30,18 +39,18 @@ class Shared:
 
     buffer: SharedBuffer
     area: Area
-    written: list[tuple[Box, float]] = field(default_factory=list[tuple[Box, float]])
+    written: list[Written] = field(default_factory=list["Written"])
 
-    def ready(self, box: Box) -> float:
-        """When ``box`` can be read."""
+    def ready(self, box: Box, engine: str | None) -> float:
+        """When an engine can read ``box``."""
         # What was stored last arrived last.
-        late = (stop for part, stop in reversed(self.written) if overlap(part, box))
-        return max(next(late, 0.0), self.area.ready)
+        late = (_seen(stop, by, engine) for part, stop, by in reversed(self.written) if overlap(part, box))
+        return max(next(late, 0.0), self.area.ready.seen_by(engine))
 
-    def write(self, box: Box, stop: float) -> None:
+    def write(self, box: Box, stop: float, engine: str | None) -> None:
         """Take note that ``box`` has been stored at ``stop``."""
-        self.area.use(stop)
-        self.written.append((box, stop))
+        self.area.use(stop, engine)
+        self.written.append((box, stop, engine))
 
 
 class Movement:
@@ -54,9 +63,9 @@ class Movement:
         self.transfers = copies.transfers
         self.links = Links(machine, self._delay)
         self.spaces = {m.name: Space() for m in machine.memories}
-        self.copy_in = [0.0] * machine.cores
-        self.copy_out = self.dma_in = self.dma_out = 0.0
-        self.end = 0.0
+        self.queues = {e.name: [0.0] * (machine.cores if e.scope == "core" else 1) for e in machine.engines}
+        """Of each engine, until when it is occupied; one that a core has, on each core."""
+        self.ends = Horizon()
         """When everything so far is done."""
         self._plan = plan
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
@@ -66,7 +75,7 @@ class Movement:
         self._live: dict[str, list[Shared]] = {}
         self._ending: dict[int, list[str]] = {}
         """By the last slot of a lifetime, so that a slot looks at what ends with it and not at all that lives."""
-        self._stored: dict[str, list[tuple[Box, float]]] = {}
+        self._stored: dict[str, list[Written]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
         main, shared = machine.role("main").name, machine.role("shared").name
@@ -88,14 +97,23 @@ class Movement:
 
     def barrier(self) -> None:
         """Nothing that comes begins before the end of all that was."""
-        self.dma_in = self.dma_out = self.copy_out = self.end
-        self.copy_in = [self.end] * self.machine.cores
+        for name, times in self.queues.items():
+            end = self.ends.seen_by(self.alone(self.machine.engine[name]))
+            times[:] = [max(time, end) for time in times]
 
-    def over(self, stop: float) -> float:
+    @property
+    def end(self) -> float:
+        """When everything so far is done."""
+        return self.ends.last
+
+    def over(self, stop: float, engine: Engine) -> float:
         """Take note of the end of something."""
-        if stop > self.end:
-            self.end = stop
+        self.ends.note(stop, self.alone(engine))
         return stop
+
+    def alone(self, engine: Engine) -> str | None:
+        """The name of an engine that a cluster has but once: only then is it known to see its own results at once."""
+        return engine.name if engine.scope != "core" or self.machine.cores == 1 else None
 
     # Between main and shared memory.
 
@@ -122,48 +140,58 @@ class Movement:
         dtype = self.graph.tensor[buffer.tensor].dtype
         boxes = (self._homes[buffer.tensor], buffer.box)
         move = self.transfers.transfer(("main", "shared"), buffer.box, boxes, dtype)
-        start = max(self.dma_in, shared.area.floor, self.stored(buffer.tensor, buffer.box))
-        self.dma_in = self.links.body(start + move.issue, move, queue="dma in")
-        shared.area.ready = self.over(self.dma_in + move.latency)
-        shared.area.use(shared.area.ready)
+        engine = self.engine("dma", "main", "shared")
+        queue = self.queues[engine.name]
+        start = max(queue[0], shared.area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
+        queue[0] = self.links.body(start + move.issue, move, queue="dma in")
+        arrived = self.over(queue[0] + move.latency, engine)
+        shared.area.ready.note(arrived, engine.name)
+        shared.area.use(arrived, engine.name)
         self._fetched.append(shared.area)
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
+        engine = self.engine("dma", *(("main", "shared") if queue == "dma in" else ("shared", "main")))
+        times = self.queues[engine.name]
+        times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
-            self.dma_out += cycles if self.dma_out > since else 0.0
             return
-        self.dma_in += cycles if self.dma_in > since else 0.0
         for area in reversed(self._fetched):
-            if area.ready <= since:
+            if area.ready.last <= since:
                 break
-            area.ready = self.over(area.ready + cycles)
-            area.use(area.ready)
+            arrived = self.over(area.ready.last + cycles, engine)
+            area.ready.note(arrived, engine.name)
+            area.use(arrived, engine.name)
 
-    def stored(self, tensor: str, box: Box) -> float:
-        """When main memory has ``box``."""
-        return max((stop for part, stop in self._stored.get(tensor, ()) if overlap(part, box)), default=0.0)
+    def stored(self, tensor: str, box: Box, engine: Engine) -> float:
+        """When main memory has ``box`` for an engine that reads it."""
+        name = self.alone(engine)
+        written = self._stored.get(tensor, ())
+        return max((_seen(stop, by, name) for part, stop, by in written if overlap(part, box)), default=0.0)
 
     def home(self, tensor: str) -> Box:
         """What main memory holds of a tensor: all of it."""
         return self._homes[tensor]
 
-    def written_by_kernel(self, tensor: str, stop: float) -> None:
-        self._stored.setdefault(tensor, []).append((self._homes[tensor], stop))
+    def written_by_kernel(self, tensor: str, stop: float, engine: Engine) -> None:
+        """Take note that a kernel's result is there."""
+        self._stored.setdefault(tensor, []).append((self._homes[tensor], stop, engine.name))
         if not self.machine.has_shared:
             for shared in self._live.get(tensor, ()):
-                shared.write(self._homes[tensor], stop)
+                shared.write(self._homes[tensor], stop, engine.name)
 
     def _save(self, shared: Shared, ready: float) -> None:
         """Copy a buffer to its home in main memory."""
         buffer = shared.buffer
         boxes = (buffer.box, self._homes[buffer.tensor])
         move = self.transfers.transfer(("shared", "main"), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype)
-        start = max(self.dma_out, ready)
-        self.dma_out = self.links.body(start + move.issue, move, queue="dma out")
-        stop = self.over(self.dma_out + move.latency)
-        shared.area.use(stop)
-        self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop))
+        engine = self.engine("dma", "shared", "main")
+        queue = self.queues[engine.name]
+        start = max(queue[0], ready)
+        queue[0] = self.links.body(start + move.issue, move, queue="dma out")
+        stop = self.over(queue[0] + move.latency, engine)
+        shared.area.use(stop, engine.name)
+        self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop, engine.name))
 
     # Between shared memory and the cores.
 
@@ -187,12 +215,28 @@ class Movement:
                 return next((s for s in self._live[tensor] if overlap(s.buffer.box, box)), self._live[tensor][-1])
             self._open(waiting.pop(0))
 
-    def copy(self, cores: Sequence[int], ready: float, move: CopyTime, turns: BroadcastTurns) -> float:
-        """One copy into core memories (a broadcast if several ``cores`` receive it); when it has arrived."""
+    def engine(self, kind: str, source: Role, target: Role) -> Engine:
+        """The engine that moves data from one memory to another."""
+        return self.machine.mover(kind, self.machine.role(source).name, self.machine.role(target).name)
+
+    def copy(
+        self, cores: Sequence[int], source: Shared, box: Box, target: Role, free: Callable[[str | None], float],
+        move: CopyTime, turns: BroadcastTurns,
+    ) -> tuple[float, str | None]:  # fmt: skip
+        """Copy ``box`` to core memories, in a broadcast if several ``cores`` receive it.
+
+        ``free``: when an engine can write there. Returns when it has arrived, and the engine: none of a broadcast, as
+        all cores but one receive it from another.
+        """
+        engine = self.engine("broadcast" if len(cores) > 1 else "copy", "shared", target)
+        own = engine.name if len(cores) == 1 else None
+        queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
-        start = max(self.copy_in[issuer], ready)
-        self.copy_in[issuer] = self.links.body(start + move.issue, move)
-        return self.over(self.copy_in[issuer] + move.latency)
+        start = max(queue[issuer], source.ready(box, self.alone(engine)), free(own))
+        queue[issuer] = self.links.body(start + move.issue, move)
+        stop = self.over(queue[issuer] + move.latency, engine)
+        source.area.use(stop, self.alone(engine))
+        return stop, own
 
     def load(self, segment: int, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
         """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.
@@ -220,10 +264,10 @@ class Movement:
         for shared, part in self.holding(name, portion):
             boxes = (shared.buffer.box, group.box)
             move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
-            arrived = self.copy(group.cores, max(shared.ready(part), area.floor), move, self.turns(transfer))
-            area.ready = max(area.ready, arrived)
-            area.use(arrived)
-            shared.area.use(arrived)
+            turns = self.turns(transfer)
+            arrived, engine = self.copy(group.cores, shared, part, "local", area.floor.seen_by, move, turns)
+            area.ready.note(arrived, engine)
+            area.use(arrived, engine)
         return arrived
 
     def store(
@@ -234,39 +278,46 @@ class Movement:
 
         ``ready``: when a portion of a cell's share is there; ``together``: how many cores are that far at one time.
         """
-        owners = [c for c in cells if name in c.owned]
+        owners = [(core, cell) for core, cell in enumerate(cells) if name in cell.owned]
         if not owners or name not in self._live:
             return
         extents = self._plan.transfer[segment, name].portion
-        shares = [(cell, self.copies.portions(cell.owned[name], extents)) for cell in owners]
-        largest, _ = max(shares, key=lambda share: volume(share[0].owned[name]))
+        shares = [(core, cell, self.copies.portions(cell.owned[name], extents)) for core, cell in owners]
+        _, largest, _ = max(shares, key=lambda share: volume(share[1].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
-        for turn in range(max(len(parts) for _, parts in shares)):
+        engine = self.engine("copy", "local", "shared")
+        alone = self.alone(engine)
+        for turn in range(max(len(parts) for _, _, parts in shares)):
             # All owners store their portions side by side; one stands for them.
-            stored = [(cell, parts[turn]) for cell, parts in shares if turn < len(parts)]
-            writer, portion = next((pair for pair in stored if pair[0] is largest), stored[0])
-            targets = [held for _, part in stored for held in self.holding(name, part)]
-            begin = max(ready(writer, portion), *(shared.area.floor for shared, _ in targets))
-            stop = self._write(name, writer.allocated(name), portion, begin, len(stored), together)
-            area.use(stop)
+            stored = [(core, cell, parts[turn]) for core, cell, parts in shares if turn < len(parts)]
+            _, writer, portion = next((entry for entry in stored if entry[1] is largest), stored[0])
+            targets = [held for _, _, part in stored for held in self.holding(name, part)]
+            begin = max(ready(writer, portion), *(shared.area.floor.seen_by(alone) for shared, _ in targets))
+            stop = self._write(name, writer.allocated(name), portion, begin, [core for core, _, _ in stored], together)
+            area.use(stop, engine.name)
             for shared, box in _by_buffer(targets):
-                shared.write(box, stop)
+                shared.write(box, stop, alone)
                 used[id(shared)] = shared, stop
         for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)
             elif not self.machine.has_shared:
-                self._stored.setdefault(name, []).append((shared.buffer.box, stop))
+                self._stored.setdefault(name, []).append((shared.buffer.box, stop, alone))
 
-    def _write(self, name: str, room: Box, portion: Box, begin: float, copies: int, together: int) -> float:
-        """Copy a portion out of ``room`` in local memory, as ``copies`` cores do at once; when it has arrived."""
+    def _write(self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int) -> float:
+        """Copy a portion out of ``room`` in local memory, as all these cores do at once; when it has arrived."""
         stop = begin
+        engine = self.engine("copy", "local", "shared")
+        queue = self.queues[engine.name]
         for shared, part in self.holding(name, portion):
             boxes = (room, shared.buffer.box)
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
-            start = max(self.copy_out, begin)
-            self.copy_out = self.links.body(start + move.issue, move, copies, min(copies, together))
-            stop = self.over(self.copy_out + move.latency)
+            # The last one to begin stands for all.
+            start = max(begin, *(queue[core] for core in cores))
+            done = self.links.body(start + move.issue, move, len(cores), min(len(cores), together))
+            for core in cores:
+                queue[core] = max(queue[core], begin) + done - start
+            stop = self.over(done + move.latency, engine)
         return stop
 
 

@@ -38,11 +38,13 @@ class _Load:
         self.held: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
         self.asked: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
 
-    def carry(self, start: float, size: float, limit: float, share: float, queue: Queue | None) -> _Carried:
+    def carry(
+        self, start: float, size: float, limit: float, share: float, kept: float, queue: Queue | None
+    ) -> _Carried:
         """Take up to ``limit`` bytes a cycle from ``start`` on, until ``size`` bytes are through.
 
-        This is what is left; where that is less than ``share``, DMA yields the rest, so far as it holds it. What a core
-        holds is not taken back, but does not keep DMA from its share either.
+        This is what is left; where that is less than ``share``, DMA yields the rest, so far as it holds more than
+        ``kept``. What a core holds is not taken back, but does not keep DMA from its share either.
         """
         times, left = self.times, self.left
         if len(times) > REMEMBERED:
@@ -57,7 +59,8 @@ class _Load:
         while True:
             speed = min(limit, left[i])
             if speed < share:
-                speed = share if queue else min(share, speed + sum(self.held[other][i] for other in others))
+                yielded = sum(max(0.0, self.held[other][i] - kept) for other in others)
+                speed = share if queue else min(share, speed + yielded)
             if speed > _LEAST * min(limit, self.rate):
                 stop = time + size / speed
                 ends = i + 1 == len(times) or stop <= times[i + 1]
@@ -67,7 +70,7 @@ class _Load:
                     missing = speed - left[i]
                     left[i] = max(0.0, -missing)
                     for other in others:
-                        cut = min(missing, self.held[other][i])
+                        cut = min(missing, max(0.0, self.held[other][i] - kept))
                         if cut > 0.0:
                             self.held[other][i] -= cut
                             missing -= cut
@@ -130,7 +133,8 @@ class Links:
         for name, size in transfer.links:
             crossing = size * copies
             share = self._rate[name] * (together / (together + 1) if together else 1 / self._users[name])
-            end, taken = self._loads[name].carry(start, crossing, crossing / body, share, queue)
+            kept = self._rate[name] / (together + 1 if together else self._users[name])
+            end, taken = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
             stop = max(stop, end)
             for other, since, lost in taken:
                 self._delay(other, since, lost)
@@ -138,18 +142,53 @@ class Links:
 
 
 @dataclass
+class Horizon:
+    """When all of several results are visible. Those of one's own queue are seen at once, and it issues in order.
+
+    ``engine``: whose result is the last; ``others``: when those of all other engines are visible. ``None`` is an engine
+    of several, of which each waits for the others.
+    """
+
+    last: float = 0.0
+    engine: str | None = None
+    others: float = 0.0
+
+    def note(self, stop: float, engine: str | None) -> None:
+        """One more result, visible at ``stop``."""
+        if engine == self.engine:
+            self.last = max(self.last, stop)
+        elif stop > self.last:
+            self.last, self.engine, self.others = stop, engine, self.last
+        else:
+            self.others = max(self.others, stop)
+
+    def merge(self, other: Horizon) -> None:
+        """All results of another one; it is forgotten who made the earlier ones."""
+        self.note(other.last, other.engine)
+        self.note(other.others, None)
+
+    def seen_by(self, engine: str | None) -> float:
+        """When an instruction that needs all results can be issued, if the queue of its engine has come to it."""
+        return self.others if engine is not None and engine == self.engine else self.last
+
+
+@dataclass
 class Area:
-    """Bytes of a memory during one lifetime: free from ``floor``, used until ``last``, readable from ``ready`` on."""
+    """Bytes of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``."""
 
     low: int
     high: int
-    floor: float
-    last: float = 0.0
-    ready: float = 0.0
+    floor: Horizon = field(default_factory=Horizon)
+    uses: Horizon = field(default_factory=Horizon)
+    ready: Horizon = field(default_factory=Horizon)
 
-    def use(self, stop: float) -> None:
-        if stop > self.last:
-            self.last = stop
+    def use(self, stop: float, engine: str | None) -> None:
+        """Something of this engine that reads or writes here is over, and visible, at ``stop``."""
+        self.uses.note(stop, engine)
+
+    def free(self, engine: str | None) -> float:
+        """When the engine can write here, whatever used it before."""
+        return max(self.floor.seen_by(engine), self.uses.seen_by(engine))
 
 
 @dataclass
@@ -163,21 +202,21 @@ class Space:
     def open(self, low: int, size: int) -> Area:
         """A new lifetime of these bytes, which waits for everything that used them."""
         high = low + size
+        new = Area(low, high)
         if low >= self.top:
             self.top = high
-            self.areas.append(Area(low, high, 0.0))
-            return self.areas[-1]
+            self.areas.append(new)
+            return new
         self.top = max(self.top, high)
-        floor = 0.0
         left: list[Area] = []
         for old in self.areas:
             if old.low >= high or low >= old.high:
                 left.append(old)
                 continue
-            floor = max(floor, old.floor, old.last)
+            new.floor.merge(old.floor)
+            new.floor.merge(old.uses)
             if not (low <= old.low and old.high <= high):
                 left.append(old)
-        new = Area(low, high, floor)
         left.append(new)
         self.areas = left
         return new

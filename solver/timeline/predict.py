@@ -1,8 +1,8 @@
 """Predicts when everything happens: the plan's program on one core, with in-order queues, hazards and shared links.
 
-A list simulation over tile tasks, in program order. Each queue of a core (matrix, vector, copy in, copy out) and of the
-cluster (DMA in, DMA out, host, scalar engine) issues in order; a task starts when its queue is free, its inputs are
-there and its target is free:
+A list simulation over tile tasks, in program order. Each engine of a core (matrix, vector, copies) and of the cluster
+(DMA, host, scalar engine) has a queue, in which it issues in order; a task starts when its queue is free, its inputs
+are there and its target is free. An engine sees its own results at once, others when they are visible:
 
 - inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
 - targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
@@ -38,6 +38,7 @@ from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .bank_conflicts import BankConflicts, BankDemand, OperatorBanks, Place
 from .data_movement import Movement
 from .link_sharing import Area
+from .vector_stages import VectorStages
 from .weight_buffer import Arrivals, WeightBuffer
 
 
@@ -128,19 +129,25 @@ class _Simulation:
 
     def _barrier(self) -> None:
         self.movement.barrier()
-        self.matrix = self.vector = self.movement.end
-        self._kernels = dict.fromkeys(self._kernels, self.movement.end)
+        ends, alone = self.movement.ends, self.movement.alone
+        self.matrix = max(self.matrix, ends.seen_by(alone(self.machine.engine_for("matrix"))))
+        self.vector = max(self.vector, ends.seen_by(alone(self.machine.engine_for("vector"))))
+        for kind in self._kernels:
+            engine = self.machine.host if kind == "host" else self.machine.scalar
+            if engine is not None:
+                self._kernels[kind] = max(self._kernels[kind], ends.seen_by(alone(engine)))
 
     def _kernel(self, op: Op) -> tuple[float, float]:
         """Of an operator whose kernel the host or the scalar engine runs; links that it shares are not predicted."""
         kind, _, cost = kernel_engine(self.graph, op, self.machine)
+        engine = self.machine.engine_for(kind)
         start = self._kernels[kind]
         for name in op.inputs:
-            start = max(start, self.movement.stored(name, self.movement.home(name)))
+            start = max(start, self.movement.stored(name, self.movement.home(name), engine))
         self._kernels[kind] = start + cost.busy
-        stop = self.movement.over(self._kernels[kind] + cost.latency)
+        stop = self.movement.over(self._kernels[kind] + cost.latency, engine)
         for name in op.outputs:
-            self.movement.written_by_kernel(name, stop)
+            self.movement.written_by_kernel(name, stop, engine)
         return start, stop
 
     def _slot(self, step: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
@@ -223,28 +230,33 @@ class _Simulation:
         idle = any(not k.matrix and not k.vector for k in walk.timings)
         sources = self._producers(step, walk, op.inputs) if idle else []
         matrix_ready = self._arrivals(step, walk, early)
-        vector_ready = self._arrivals(step, walk, late)
-        target = step.local[op.output].floor if op.output in step.local else 0.0
-        free = [max((versions[v % len(versions)].floor for versions in scratch), default=0.0) for v in range(depth)]
-        matrix_latency = self.machine.engine_for("matrix").latency
-        vector_latency = self.machine.engine_for("vector").latency
+        stages = VectorStages(op, walk, {name: self._arrivals(step, walk, (name,)) for name in late})
+        matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
+        matrix_latency, vector_latency = matrix_engine.latency, vector_engine.latency
+        target = step.local[op.output].floor.seen_by(vector_engine.name) if op.output in step.local else 0.0
+        floors = [[versions[v % len(versions)].floor for versions in scratch] for v in range(depth)]
+        # What the matrix engine has to wait for, and the vector engine.
+        free = [max((floor.seen_by(matrix_engine.name) for floor in own), default=0.0) for own in floors]
+        vector_free = [max((floor.seen_by(vector_engine.name) for floor in own), default=0.0) for own in floors]
         matrix, vector = self.matrix, self.vector
         banks = self._operator_banks(step, op, walk)
         versions_of_banks = len(banks.slower)
         done: list[float] = []
         first: float | None = None
+        multiplied = 0.0
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
             own = index % versions_of_banks
             matrix_slower, vector_slower = banks.slower[own][number]
             result = 0.0
+            demand = banks.vector[own]
             if kind.before:
-                vector = max(vector, vector_ready[index], target, free[version])
-                first = vector if first is None else first
-                begun = vector
-                vector += kind.before * (1.0 + vector_slower)
-                vector, matrix = self._on_vector(begun, vector, matrix, banks.vector[own])
+                vector = max(vector, vector_free[version])
+                for ready, busy in stages.part(number, index, 0, target):
+                    begun = max(vector, ready)
+                    first = begun if first is None else first
+                    vector, matrix = self._on_vector(begun, begun + busy * (1.0 + vector_slower), matrix, demand)
                 result = vector + vector_latency
             if weights is not None and kind.matrix:
                 ready = max(result, matrix_ready[index], free[version])
@@ -259,27 +271,31 @@ class _Simulation:
                     matrix = weights.multiply(matrix, busy * (1.0 + matrix_slower))
                     matrix, vector = self._on_matrix(begun, matrix, vector, banks.matrix[own])
                     weights.release(matrix + matrix_latency)
-                result = matrix + matrix_latency
-                free[version] = result
+                result = multiplied = vector_free[version] = matrix + matrix_latency
             if kind.drain or kind.finish:
-                vector = max(vector, vector_ready[index], target, result)
-                first = vector if first is None else first
-                begun = vector
-                vector += kind.drain * (1.0 + vector_slower)
-                if kind.drain:
-                    free[version] = vector + vector_latency
-                vector += kind.finish * (1.0 + vector_slower)
-                vector, matrix = self._on_vector(begun, vector, matrix, banks.vector[own])
+                vector = max(vector, result)
+                for part in (1, 2):
+                    for ready, busy in stages.part(number, index, part, target):
+                        begun = max(vector, ready)
+                        first = begun if first is None else first
+                        vector, matrix = self._on_vector(begun, begun + busy * (1.0 + vector_slower), matrix, demand)
+                    if part == 1 and kind.drain:
+                        # What the matrix engine reads and writes there itself is in order.
+                        free[version] = vector + vector_latency
                 result = vector + vector_latency
             if not kind.matrix and not kind.vector:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
             done.append(result if not done else max(result, done[-1]))
         self.matrix, self.vector = matrix, vector
-        stop = self.movement.over(done[-1] if done else 0.0)
+        self.movement.over(multiplied, matrix_engine)
+        self.movement.over(vector + vector_latency, vector_engine)
         step.computed[op.output] = (walk, done or [0.0])
-        used = [step.local[name] for name in (*op.inputs, op.output) if name in step.local]
-        for area in (*used, *(area for versions in scratch for area in versions)):
-            area.use(stop)
+        own = [area for versions in scratch for area in versions]
+        users = ((multiplied, matrix_engine, early), (vector + vector_latency, vector_engine, (*late, op.output)))
+        for visible, engine, names in users:
+            for area in (*(step.local[name] for name in names if name in step.local), *own):
+                area.use(visible, engine.name)
+        stop = done[-1] if done else 0.0
         return stop if first is None else first, stop
 
     def _on_matrix(self, start: float, stop: float, vector: float, demand: BankDemand) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir.box import Span, intersect, is_empty
 from ...ir.graph import DTYPES, Op
@@ -13,7 +13,7 @@ from ...ir.semantics.portions import receivers
 from ..cost.instructions import CopyTime, route
 from ..cost.tile_walk import TileWalk
 from .data_movement import Movement
-from .link_sharing import Area
+from .link_sharing import Area, Horizon
 
 Arrivals = tuple[TileWalk, list[float]]
 """Of a tensor computed in the running step: the walk of its producer, and when each tile can be read."""
@@ -41,6 +41,7 @@ class WeightBuffer:
         self._turns = movement.turns(stream)
         self._versions = versions
         self._used = sorted(set(stream.versions))
+        self._matrix = movement.machine.engine_for("matrix").name
         self._held: list[int | None] = [None] * len(versions)
         self._next = 0
         self._claimed: Area | None = None
@@ -68,18 +69,15 @@ class WeightBuffer:
         key = self._walk.weights[index][part]
         if key in self._held:
             self._claimed = self._versions[self._held.index(key)]
-            return self._claimed.ready
+            return self._claimed.ready.last
         version = self._stream.versions[self._next % len(self._stream.versions)]
         self._next += 1
         self._held[version] = key
         area = self._claimed = self._versions[version]
         if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [self._versions[v] for v in self._used]):
             self._delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
-        free = max(area.floor, area.last)
         move = self._walk.loads[key]
-        area.ready = self._broadcast(key, free, move) if self._local is None else self._move(self._local, free, move)
-        area.use(area.ready)
-        return area.ready
+        return self._broadcast(key, area, move) if self._local is None else self._move(self._local, area, move)
 
     def multiply(self, start: float, busy: float) -> float:
         """When the matrix engine, ``busy`` for so long alone, is done with what was claimed last."""
@@ -90,31 +88,42 @@ class WeightBuffer:
     def release(self, stop: float) -> None:
         """The matrix engine is done with the version claimed last."""
         assert self._claimed is not None
-        self._claimed.use(stop)
+        self._claimed.use(stop, self._matrix)
 
-    def _broadcast(self, key: int, free: float, move: CopyTime) -> float:
-        arrived = 0.0
+    def _broadcast(self, key: int, area: Area, move: CopyTime) -> float:
+        arrivals: list[tuple[float, str | None]] = []
         for cores, corner, wanted in self._groups:
             tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
             box = intersect(tile, wanted)
             if is_empty(box):
                 continue
             shared = self._movement.weights_buffer(self._name, self._slot, box)
-            stop = self._movement.copy(cores, max(free, shared.ready(box)), move, self._turns)
-            shared.area.use(stop)
-            arrived = max(arrived, stop)
-        return arrived
+            stop, engine = self._movement.copy(cores, shared, box, "weights", area.free, move, self._turns)
+            arrivals.append((stop, engine))
+        return _arrive(area, arrivals)
 
-    def _move(self, local: Area, free: float, move: CopyTime) -> float:
-        ready = max(free, local.ready, self._arrivals[1][-1] if self._arrivals else 0.0)
-        queues = self._movement.copy_in
-        start = max(ready, *(queues[c] for cores, _, _ in self._groups for c in cores))
+    def _move(self, local: Area, area: Area, move: CopyTime) -> float:
+        engine = self._movement.engine("copy", "local", "weights")
+        queue = self._movement.queues[engine.name]
+        computed = self._arrivals[1][-1] if self._arrivals else 0.0
+        ready = max(area.free(engine.name), local.ready.seen_by(engine.name), computed)
+        start = max(ready, *(queue[c] for cores, _, _ in self._groups for c in cores))
         stop = start + move.busy(self._movement.machine)
         for cores, _, _ in self._groups:
             for core in cores:
-                queues[core] = stop
-        local.use(stop + move.latency)
-        return self._movement.over(stop + move.latency)
+                queue[core] = stop
+        arrived = self._movement.over(stop + move.latency, engine)
+        local.use(arrived, engine.name)
+        return _arrive(area, [(arrived, engine.name)])
+
+
+def _arrive(area: Area, arrivals: Iterable[tuple[float, str | None]]) -> float:
+    """Something new has come to a version, in so many copies; when all of it is there."""
+    area.ready = Horizon()
+    for stop, engine in arrivals:
+        area.ready.note(stop, engine)
+        area.use(stop, engine)
+    return area.ready.last
 
 
 def conflict_cycles(machine: Machine) -> float:

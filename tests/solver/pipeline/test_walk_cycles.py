@@ -27,7 +27,8 @@ def drawn(rng: Random) -> tuple[TileWalk, dict[int, int], PrecedingWork]:
         return rng.choice((0, rng.randint(1, 60)))
 
     timings = tuple(
-        TileTiming(busy(), tuple(rng.randint(1, 60) for _ in range(parts)), busy(), busy(), (), ()) for _ in range(2)
+        TileTiming(busy(), tuple(rng.randint(1, 60) for _ in range(parts)), busy(), busy(), (), (), (0, 0))
+        for _ in range(2)
     )
     walk = TileWalk(
         (Span(0, tiles),),

@@ -8,7 +8,7 @@ import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.solver.cost.instructions import CopyTime
-from girih.solver.timeline.link_sharing import Links, Queue
+from girih.solver.timeline.link_sharing import Horizon, Links, Queue
 
 TINY = load_machine("tiny")
 
@@ -57,9 +57,29 @@ def test_stores_of_cores_do_not_keep_dma_from_its_share() -> None:
     assert delays == []
 
 
+def test_dma_keeps_its_share_while_cores_load_for_themselves() -> None:
+    # Two cores load 80 bytes each at up to 8 a cycle, beside a fetch of 2 a cycle, which is less than a third of 8.
+    delays: list[tuple[Queue, float, float]] = []
+    shared = links(8.0, delays)
+    assert shared.body(0.0, transfer(2, 200, "llb-read"), queue="dma out") == 100.0
+    assert shared.body(0.0, transfer(8, 60, "llb-read")) == 10.0
+    assert shared.body(0.0, transfer(8, 60, "llb-read")) == 20.0
+    assert delays == []
+
+
 def test_fetches_and_spills_share_main_memory() -> None:
     delays: list[tuple[Queue, float, float]] = []
     shared = links(8.0, delays)
     assert shared.body(0.0, transfer(8, 800), queue="dma in") == 100.0
     assert shared.body(20.0, transfer(8, 80), queue="dma out") == 40.0
     assert delays == [("dma in", 20.0, 10.0)]
+
+
+def test_an_engine_sees_its_own_results_at_once() -> None:
+    horizon = Horizon()
+    horizon.note(10.0, "A")
+    horizon.note(30.0, "B")
+    horizon.note(20.0, "A")
+    assert [horizon.seen_by(engine) for engine in ("A", "B", "C", None)] == [30.0, 20.0, 30.0, 30.0]
+    horizon.note(40.0, None)
+    assert [horizon.seen_by(engine) for engine in ("A", "B", None)] == [40.0, 40.0, 40.0]

@@ -12,7 +12,7 @@ from girih.ir.box import Span, full, overlap, shape_of
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
-from girih.ir.machine import Machine
+from girih.ir.machine import Engine, Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split, Tile
 from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.portions import portions
@@ -25,6 +25,7 @@ from girih.solver.subproblem.operand_movement import portion_extents
 from girih.solver.timeline.predict import PredictedTimeline, predict
 from girih.solver.timeline.weight_buffer import conflict_cycles
 from tests.support import graphs
+from tests.support.machines import with_engines
 from tests.support.plans.plain_plans import plain_plan
 
 DTYPE = {"tiny": "float32", "stcp920": "float16"}
@@ -45,6 +46,36 @@ def test_predicted_cycles_are_near_the_simulated_ones(target: str, name: str, ba
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.1 * simulated, (predicted, simulated)
+
+
+def one_queue_for_both_directions(machine: Machine) -> Machine:
+    """A core loads and stores with one engine, and DMA does both with one."""
+    other = {"MTI": "MTO", "DMR": "DMW"}
+
+    def change(engine: Engine) -> Engine | None:
+        if engine.name not in other:
+            return None if engine.name in other.values() else engine
+        back = machine.engine[other[engine.name]]
+        both = (tuple(dict.fromkeys((*a, *b))) for a, b in ((engine.reads, back.reads), (engine.writes, back.writes)))
+        reads, writes = both
+        return replace(engine, reads=reads, writes=writes)
+
+    return with_engines(machine, change)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("barrier", [True, False])
+def test_directions_that_share_an_engine_take_turns_and_see_their_own_results_at_once(name: str, barrier: bool) -> None:
+    # Links of the main memory take as long as ten small transfers: whether they are waited for is what counts.
+    tiny = load_machine("tiny")
+    machine = one_queue_for_both_directions(
+        replace(tiny, links=tuple(replace(li, latency=500) if li.memory == "DDR" else li for li in tiny.links))
+    )
+    graph = GRAPHS[name](dtype="float32")
+    plan = plain_plan(graph, machine, depth=1 if barrier else 2, barrier=barrier)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.03 * simulated, (predicted, simulated)
 
 
 @pytest.mark.parametrize("role", ["weights", "accumulator", "local"])

@@ -1,0 +1,52 @@
+"""The vector stages of one operator in the predicted timeline: what each of them waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...ir.equivalence import tensor_names
+from ...ir.graph import Op
+from ..cost.tile_walk import TileWalk
+
+
+class VectorStages:
+    """The vector stages of an operator's tiles: each waits for what it reads itself, and for the place it writes.
+
+    ``arrivals``: by input, for each tile, when what it reads of it has arrived, if it was loaded.
+    """
+
+    def __init__(self, op: Op, walk: TileWalk, arrivals: Mapping[str, list[float]]) -> None:
+        numbers = {name: number for number, name in enumerate(tensor_names(op))}
+        self._arrivals = {numbers[name]: times for name, times in arrivals.items() if any(times)}
+        self._output = numbers[op.output]
+        self._walk = walk
+        self._known: dict[tuple[int, int], list[tuple[int, list[list[float]], bool]]] = {}
+
+    def part(self, timing: int, tile: int, part: int, target: float) -> Iterator[tuple[float, int]]:
+        """(ready, busy cycles) of stages in their order: of those before the contraction (0), its drain, or the rest.
+
+        ``target``: when the place of the result is free.
+        """
+        key = timing, part
+        if key not in self._known:
+            self._known[key] = self._runs(timing, part)
+        for busy, awaited, writes in self._known[key]:
+            yield max([target if writes else 0.0, *(times[tile] for times in awaited)]), busy
+
+    def _runs(self, timing: int, part: int) -> list[tuple[int, list[list[float]], bool]]:
+        """Stages that begin to wait for something new, each with those behind it that do not."""
+        kind = self._walk.timings[timing]
+        first, last = ((0, *kind.parts)[part], (*kind.parts, len(kind.stages))[part])
+        runs: list[tuple[int, list[list[float]], bool]] = []
+        met: set[int] = set()
+        for work in kind.stages[first:last]:
+            operands = {operand for operand, _ in work.traffic if operand == self._output or operand in self._arrivals}
+            new = sorted(operands - met)
+            met |= operands
+            if new or not runs:
+                awaited = [self._arrivals[operand] for operand in new if operand in self._arrivals]
+                runs.append((work.busy, awaited, self._output in new))
+            else:
+                busy, awaited, writes = runs[-1]
+                runs[-1] = busy + work.busy, awaited, writes
+        return runs
