@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import NamedTuple
 
-from ...ir.box import Box, full, is_empty, shape_of, volume
+from ...ir.box import Box, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
 from ...ir.isa.matrix_selection import matrix_form
@@ -269,8 +269,8 @@ def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) ->
 class CopyTime:
     """A copy when it has every link to itself.
 
-    ``issue`` cycles in all, then ``payload`` bytes at ``rate`` a cycle, that of the engine or of banks in a core;
-    ``links``: (name, bytes that cross it).
+    ``issue`` cycles in all, then ``payload`` bytes at ``rate`` a cycle, that of the engine or of banks; ``links``:
+    (name, bytes that cross it); ``memories``: the same of memories whose banks copies share (:func:`slow_memories`).
     """
 
     instructions: int
@@ -279,6 +279,7 @@ class CopyTime:
     rate: float
     links: tuple[tuple[str, int], ...]
     latency: int
+    memories: tuple[tuple[str, int], ...] = ()
 
     def busy(self, machine: Machine, shares: Mapping[str, float] | None = None) -> int:
         """Cycles of the engine if each link gives only the share (0 to 1) of its bandwidth that ``shares`` says."""
@@ -288,6 +289,17 @@ class CopyTime:
             if crossing:
                 slowest = max(slowest, crossing / (link.bytes_per_cycle * (shares or {}).get(link.name, 1.0)))
         return self.issue + ceil(slowest)
+
+
+def slow_memories(machine: Machine) -> dict[str, float]:
+    """The memories of the cluster whose banks together serve less than their links carry, and their bytes a cycle."""
+    slow: dict[str, float] = {}
+    for memory in machine.memories:
+        links = [link.bytes_per_cycle for link in machine.links if link.memory == memory.name]
+        served = float(memory.banks * memory.bytes_per_cycle)
+        if memory.scope != "core" and (not links or served < sum(links)):
+            slow[memory.name] = served
+    return slow
 
 
 def route(machine: Machine, source: Role, target: Role) -> Engine:
@@ -301,6 +313,7 @@ class Transfers:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._slow = slow_memories(machine)
         self._known: dict[tuple[object, ...], CopyTime] = {}
 
     def transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
@@ -332,9 +345,15 @@ class Transfers:
                 latency += link.latency
         payload = times * prod(extents) * item
         rate = float(engine.bytes_per_cycle)
-        for role, box in zip(way, boxes, strict=True):
-            # The links are what limits the memories that all cores share.
+        shared: list[tuple[str, int]] = []
+        for role, walk in zip(way, (source, target), strict=True):
             memory = self.machine.role(role)
-            if memory.scope == "core" and payload:
-                rate = min(rate, payload / bank_cycles([(memory, payload, volume(box) * item)]))
-        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency)
+            if not payload:
+                break
+            covered = 1 + sum(
+                (extent - 1) * step for extent, step in zip(extents, (walk[a] for a in inner), strict=True)
+            )
+            rate = min(rate, payload / bank_cycles([(memory, payload, covered * item)]))
+            if memory.name in self._slow:
+                shared.append((memory.name, payload))
+        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared))

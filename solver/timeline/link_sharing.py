@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir.machine import Link, Machine
-from ..cost.instructions import CopyTime
+from ..cost.instructions import CopyTime, slow_memories
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
@@ -120,6 +120,11 @@ class Links:
             link.name: 2 if link.memory == main and machine.has_shared else cores + 1 for link in machine.links
         }
         self._rate = {link.name: link.bytes_per_cycle for link in machine.links}
+        for memory, served in slow_memories(machine).items():
+            # Its banks are one more link, of both directions.
+            self._loads[memory] = _Load(served, ("dma in", "dma out"))
+            self._users[memory] = 2 if memory == main and machine.has_shared else cores + 1
+            self._rate[memory] = served
 
     def body(
         self, start: float, transfer: CopyTime, copies: int = 1, together: int | None = None, queue: Queue | None = None
@@ -128,9 +133,10 @@ class Links:
 
         So many of them start ``together``; else it is not known how many others run.
         """
-        body = max([transfer.payload / transfer.rate, *(size * copies / self._rate[n] for n, size in transfer.links)])
+        crossed = (*transfer.links, *transfer.memories)
+        body = max([transfer.payload / transfer.rate, *(size * copies / self._rate[name] for name, size in crossed)])
         stop = start + body
-        for name, size in transfer.links:
+        for name, size in crossed:
             crossing = size * copies
             share = self._rate[name] * (together / (together + 1) if together else 1 / self._users[name])
             kept = self._rate[name] / (together + 1 if together else self._users[name])

@@ -17,8 +17,7 @@ it reads weights from. Other conflicts with copies are not predicted.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -35,7 +34,8 @@ from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
-from .bank_conflicts import BankConflicts, BankDemand, OperatorBanks, Place
+from .bank_conflicts import BankConflicts, OperatorBanks, Place
+from .core_engines import CoreEngines, Lane, last_lane
 from .data_movement import Movement
 from .link_sharing import Area
 from .vector_stages import VectorStages
@@ -53,12 +53,6 @@ class PredictedTimeline:
 def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
     return _Simulation(graph, cells, machine, plan, walks).run()
-
-
-_EngineWork = tuple[float, float, BankDemand]
-"""A span of an engine's work: since when, until when, and what it asked of banks."""
-MOST_MEETINGS = 16
-"""Spans of work of one engine that the other can meet; chosen, not measured."""
 
 
 def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
@@ -95,15 +89,13 @@ class _Simulation:
         self.plan = plan
         self.walks = walks
         self.movement = Movement(graph, machine, plan, walks.copies)
-        self.matrix = self.vector = 0.0
         self._kernels = {"host": 0.0, "scalar": 0.0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
         self.conflicts = BankConflicts(machine)
-        self._matrix_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
-        self._vector_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
+        self.engines = CoreEngines(self.conflicts)
         self._places = _places(machine, plan)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
@@ -130,8 +122,9 @@ class _Simulation:
     def _barrier(self) -> None:
         self.movement.barrier()
         ends, alone = self.movement.ends, self.movement.alone
-        self.matrix = max(self.matrix, ends.seen_by(alone(self.machine.engine_for("matrix"))))
-        self.vector = max(self.vector, ends.seen_by(alone(self.machine.engine_for("vector"))))
+        engines = self.engines
+        engines.matrix = max(engines.matrix, ends.seen_by(alone(self.machine.engine_for("matrix"))))
+        engines.vector = max(engines.vector, ends.seen_by(alone(self.machine.engine_for("vector"))))
         for kind in self._kernels:
             engine = self.machine.host if kind == "host" else self.machine.scalar
             if engine is not None:
@@ -167,9 +160,9 @@ class _Simulation:
         results = {self.graph.op[n].output for n in segment.ops}
         loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in results}
         step.arrived |= self.movement.load(step.segment, step.cells, loaded)
-        start = stop = max(self.matrix, self.vector)
+        start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
-            scratch = [versions[b.name] for b in op.buffers if b.name in versions]
+            scratch = {b.name: versions[b.name] for b in op.buffers if b.name in versions}
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
@@ -221,7 +214,13 @@ class _Simulation:
         return self._insides[number]
 
     def _tiles(
-        self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, scratch: list[list[Area]], depth: int
+        self,
+        step: _Step,
+        op: Op,
+        walk: TileWalk,
+        weights: WeightBuffer | None,
+        scratch: dict[str, list[Area]],
+        depth: int,
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
         early, late = _reads(op, op.contraction if weights is not None else None)
@@ -234,92 +233,75 @@ class _Simulation:
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         matrix_latency, vector_latency = matrix_engine.latency, vector_engine.latency
         target = step.local[op.output].floor.seen_by(vector_engine.name) if op.output in step.local else 0.0
-        floors = [[versions[v % len(versions)].floor for versions in scratch] for v in range(depth)]
+        floors = [[versions[v % len(versions)].floor for versions in scratch.values()] for v in range(depth)]
         # What the matrix engine has to wait for, and the vector engine.
         free = [max((floor.seen_by(matrix_engine.name) for floor in own), default=0.0) for own in floors]
         vector_free = [max((floor.seen_by(vector_engine.name) for floor in own), default=0.0) for own in floors]
-        matrix, vector = self.matrix, self.vector
+        lanes = [
+            Lane(self.engines.copy(), list(free), list(vector_free))
+            for _ in range(weights.lanes if weights is not None else 1)
+        ]
         banks = self._operator_banks(step, op, walk)
         versions_of_banks = len(banks.slower)
         done: list[float] = []
-        first: float | None = None
-        multiplied = 0.0
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
             own = index % versions_of_banks
             matrix_slower, vector_slower = banks.slower[own][number]
-            result = 0.0
             demand = banks.vector[own]
-            if kind.before:
-                vector = max(vector, vector_free[version])
-                for ready, busy in stages.part(number, index, 0, target):
-                    begun = max(vector, ready)
-                    first = begun if first is None else first
-                    vector, matrix = self._on_vector(begun, begun + busy * (1.0 + vector_slower), matrix, demand)
-                result = vector + vector_latency
+            for lane in lanes:
+                engines = lane.engines
+                lane.result = 0.0
+                if kind.before:
+                    engines.vector = max(engines.vector, lane.vector_free[version])
+                    lane.run_stages(stages.part(number, index, 0, target), vector_slower, demand)
+                    lane.result = engines.vector + vector_latency
+                lane.prepared = engines.vector
             if weights is not None and kind.matrix:
-                ready = max(result, matrix_ready[index], free[version])
-                for reach, times in producers:
-                    last = reach[index]
-                    if last >= 0 and times[last] > ready:
-                        ready = times[last]
+                arrived = max(
+                    [matrix_ready[index], *(times[reach[index]] for reach, times in producers if reach[index] >= 0)]
+                )
+                for lane in lanes:
+                    lane.ready = max(lane.result, arrived, lane.free[version])
                 for part, busy in enumerate(kind.matrix):
-                    matrix = max(matrix, ready, weights.claim(index, part))
-                    first = matrix if first is None else first
-                    begun = matrix
-                    matrix = weights.multiply(matrix, busy * (1.0 + matrix_slower))
-                    matrix, vector = self._on_matrix(begun, matrix, vector, banks.matrix[own])
-                    weights.release(matrix + matrix_latency)
-                result = multiplied = vector_free[version] = matrix + matrix_latency
+                    for turn, lane in enumerate(lanes):
+                        ready = weights.claim(turn, index, part)
+                        lane.multiply(ready, busy * (1.0 + matrix_slower) + weights.slowed(turn), banks.matrix[own])
+                        weights.release(turn, lane.engines.matrix + matrix_latency)
+                for lane in lanes:
+                    lane.result = lane.multiplied = lane.vector_free[version] = lane.engines.matrix + matrix_latency
             if kind.drain or kind.finish:
-                vector = max(vector, result)
-                for part in (1, 2):
-                    for ready, busy in stages.part(number, index, part, target):
-                        begun = max(vector, ready)
-                        first = begun if first is None else first
-                        vector, matrix = self._on_vector(begun, begun + busy * (1.0 + vector_slower), matrix, demand)
-                    if part == 1 and kind.drain:
+                for lane in lanes:
+                    engines = lane.engines
+                    engines.vector = max(engines.vector, lane.result)
+                    lane.run_stages(stages.part(number, index, 1, target), vector_slower, demand)
+                    if kind.drain:
                         # What the matrix engine reads and writes there itself is in order.
-                        free[version] = vector + vector_latency
-                result = vector + vector_latency
+                        lane.free[version] = engines.vector + vector_latency
+                    lane.run_stages(stages.part(number, index, 2, target), vector_slower, demand)
+                    lane.result = engines.vector + vector_latency
+            result = max(lane.result for lane in lanes)
             if not kind.matrix and not kind.vector:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
             done.append(result if not done else max(result, done[-1]))
-        self.matrix, self.vector = matrix, vector
-        self.movement.over(multiplied, matrix_engine)
+        if weights is not None:
+            weights.close()
+        last = last_lane(lanes)
+        self.engines = last.engines
+        vector = last.engines.vector
+        self.movement.over(last.multiplied, matrix_engine)
         self.movement.over(vector + vector_latency, vector_engine)
         step.computed[op.output] = (walk, done or [0.0])
-        own = [area for versions in scratch for area in versions]
-        users = ((multiplied, matrix_engine, early), (vector + vector_latency, vector_engine, (*late, op.output)))
-        for visible, engine, names in users:
-            for area in (*(step.local[name] for name in names if name in step.local), *own):
-                area.use(visible, engine.name)
+        areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
+        for name in (*early, *scratch):
+            for area in areas.get(name, ()):
+                area.use(last.multiplied, matrix_engine.name)
+        for name, visible in stages.last_uses(walk.timing[-1], last.prepared, vector).items() if done else ():
+            for area in areas.get(name, ()):
+                area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0
-        return stop if first is None else first, stop
-
-    def _on_matrix(self, start: float, stop: float, vector: float, demand: BankDemand) -> tuple[float, float]:
-        """The ends of both engines if the matrix engine works in this time."""
-        lost = self._lost(start, stop, demand, reversed(self._vector_work))
-        self._matrix_work.append((start, stop + lost, demand))
-        return stop + lost, vector + lost
-
-    def _on_vector(self, start: float, stop: float, matrix: float, demand: BankDemand) -> tuple[float, float]:
-        """The ends of both engines if the vector engine works in this time."""
-        lost = self._lost(start, stop, demand, reversed(self._matrix_work))
-        self._vector_work.append((start, stop + lost, demand))
-        return stop + lost, matrix + lost
-
-    def _lost(self, start: float, stop: float, demand: BankDemand, others: Iterable[_EngineWork]) -> float:
-        """Cycles that each of two engines loses while both work, since they meet on banks."""
-        lost = 0.0
-        for begun, ended, asked in others:
-            if ended <= start:
-                break
-            both = min(stop, ended) - max(start, begun)
-            if both > 0.0:
-                lost += both * self.conflicts.lost(demand, asked)
-        return lost
+        return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
 
     def _operator_banks(self, step: _Step, op: Op, walk: TileWalk) -> OperatorBanks:
         key = (step.segment, op.name, id(walk))

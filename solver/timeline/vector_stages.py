@@ -16,7 +16,8 @@ class VectorStages:
     """
 
     def __init__(self, op: Op, walk: TileWalk, arrivals: Mapping[str, list[float]]) -> None:
-        numbers = {name: number for number, name in enumerate(tensor_names(op))}
+        self._names = tensor_names(op)
+        numbers = {name: number for number, name in enumerate(self._names)}
         self._arrivals = {numbers[name]: times for name, times in arrivals.items() if any(times)}
         self._output = numbers[op.output]
         self._walk = walk
@@ -32,6 +33,23 @@ class VectorStages:
             self._known[key] = self._runs(timing, part)
         for busy, awaited, writes in self._known[key]:
             yield max([target if writes else 0.0, *(times[tile] for times in awaited)]), busy
+
+    def last_uses(self, timing: int, prepared: float, end: float) -> dict[str, float]:
+        """Of each operand, when the last tile is done with it, which has this timing.
+
+        Its stages before the contraction are over at ``prepared``, the others at ``end``.
+        """
+        kind = self._walk.timings[timing]
+        touched = {operand for other in self._walk.timings for work in other.stages for operand, _ in work.traffic}
+        uses = dict.fromkeys(sorted(touched), end)
+        left: dict[int, float] = {}
+        for position, work in reversed(list(enumerate(kind.stages))):
+            if position + 1 == kind.parts[0]:
+                end = prepared
+            for operand, _ in work.traffic:
+                left.setdefault(operand, end)
+            end -= work.busy
+        return {self._names[operand]: time for operand, time in (uses | left).items()}
 
     def _runs(self, timing: int, part: int) -> list[tuple[int, list[list[float]], bool]]:
         """Stages that begin to wait for something new, each with those behind it that do not."""

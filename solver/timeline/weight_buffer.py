@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...ir.box import Span, intersect, is_empty
 from ...ir.graph import DTYPES, Op
@@ -15,6 +16,22 @@ from ..cost.tile_walk import TileWalk
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
 
+
+@dataclass
+class _LaneVersions:
+    """The versions of one lane, the weight tile that each holds, and the cycles that the matrix engine has lost."""
+
+    areas: list[Area]
+    held: list[int | None]
+    next: int = 0
+    claimed: Area | None = None
+    delay: float = 0.0
+
+    @staticmethod
+    def of(versions: Sequence[Area]) -> _LaneVersions:
+        return _LaneVersions([Area(v.low, v.high, v.floor) for v in versions], [None] * len(versions))
+
+
 Arrivals = tuple[TileWalk, list[float]]
 """Of a tensor computed in the running step: the walk of its producer, and when each tile can be read."""
 
@@ -24,8 +41,8 @@ class WeightBuffer:
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
-    computes it. ``cells`` are those of all cores: each waits for what it multiplies with, and one timeline stands for
-    all of them, so that a tile is there when the last core has its own.
+    computes it. ``cells`` are those of all cores. Those that wait for the same go one *lane*; of several lanes, each
+    has its own versions and brings its own tiles to them, in turn. Cores that read their own memory go one lane.
     """
 
     def __init__(
@@ -42,16 +59,20 @@ class WeightBuffer:
         self._versions = versions
         self._used = sorted(set(stream.versions))
         self._matrix = movement.machine.engine_for("matrix").name
-        self._held: list[int | None] = [None] * len(versions)
-        self._next = 0
-        self._claimed: Area | None = None
-        self._delay = 0.0
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
         broadcast = movement.machine.moves("broadcast", "shared", "weights")
         copied = receivers(wanted, broadcast)
         self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in copied]
+        self._lanes = [_LaneVersions.of(versions) for _ in (self._groups if self._local is None else (None,))]
+        if not self._lanes:
+            self._lanes = [_LaneVersions.of(versions)]
+
+    @property
+    def lanes(self) -> int:
+        """How many groups of cores wait for tiles of their own."""
+        return len(self._lanes)
 
     @property
     def together(self) -> int:
@@ -62,45 +83,51 @@ class WeightBuffer:
     def prefetch(self) -> None:
         """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
         for part in range(min(self._stream.prefetch, len(self._walk.weights[0]))):
-            self.claim(0, part)
+            for lane in range(self.lanes):
+                self.claim(lane, 0, part)
 
-    def claim(self, index: int, part: int) -> float:
-        """When the weights of a reduce tile are there; they are copied in if no version holds them."""
-        key = self._walk.weights[index][part]
-        if key in self._held:
-            self._claimed = self._versions[self._held.index(key)]
-            return self._claimed.ready.last
-        version = self._stream.versions[self._next % len(self._stream.versions)]
-        self._next += 1
-        self._held[version] = key
-        area = self._claimed = self._versions[version]
-        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [self._versions[v] for v in self._used]):
-            self._delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
+    def claim(self, lane: int, index: int, part: int) -> float:
+        """When the weights of a reduce tile are there; they are copied in if no version of the lane holds them."""
+        key, own = self._walk.weights[index][part], self._lanes[lane]
+        if key in own.held:
+            own.claimed = own.areas[own.held.index(key)]
+            return own.claimed.ready.last
+        version = self._stream.versions[own.next % len(self._stream.versions)]
+        own.next += 1
+        own.held[version] = key
+        area = own.claimed = own.areas[version]
+        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
+            own.delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
         move = self._walk.loads[key]
-        return self._broadcast(key, area, move) if self._local is None else self._move(self._local, area, move)
+        return self._broadcast(lane, key, area, move) if self._local is None else self._move(self._local, area, move)
 
-    def multiply(self, start: float, busy: float) -> float:
-        """When the matrix engine, ``busy`` for so long alone, is done with what was claimed last."""
-        stop = start + busy + self._delay
-        self._delay = 0.0
-        return stop
+    def slowed(self, lane: int) -> float:
+        """Cycles that the matrix engine loses to the loads that were claimed since it was last asked."""
+        cycles, self._lanes[lane].delay = self._lanes[lane].delay, 0.0
+        return cycles
 
-    def release(self, stop: float) -> None:
+    def release(self, lane: int, stop: float) -> None:
         """The matrix engine is done with the version claimed last."""
-        assert self._claimed is not None
-        self._claimed.use(stop, self._matrix)
+        area = self._lanes[lane].claimed
+        assert area is not None
+        area.use(stop, self._matrix)
 
-    def _broadcast(self, key: int, area: Area, move: CopyTime) -> float:
-        arrivals: list[tuple[float, str | None]] = []
-        for cores, corner, wanted in self._groups:
-            tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
-            box = intersect(tile, wanted)
-            if is_empty(box):
-                continue
-            shared = self._movement.weights_buffer(self._name, self._slot, box)
-            stop, engine = self._movement.copy(cores, shared, box, "weights", area.free, move, self._turns)
-            arrivals.append((stop, engine))
-        return _arrive(area, arrivals)
+    def close(self) -> None:
+        """All lanes are through: what comes to these places waits for all of them."""
+        for lane in self._lanes:
+            for area, own in zip(self._versions, lane.areas, strict=True):
+                area.uses.merge(own.uses)
+
+    def _broadcast(self, lane: int, key: int, area: Area, move: CopyTime) -> float:
+        if not self._groups:
+            return _arrive(area, ())
+        cores, corner, wanted = self._groups[lane]
+        tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
+        box = intersect(tile, wanted)
+        if is_empty(box):
+            return _arrive(area, ())
+        shared = self._movement.weights_buffer(self._name, self._slot, box)
+        return _arrive(area, [self._movement.copy(cores, shared, box, "weights", area.free, move, self._turns)])
 
     def _move(self, local: Area, area: Area, move: CopyTime) -> float:
         engine = self._movement.engine("copy", "local", "weights")
