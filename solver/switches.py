@@ -17,6 +17,7 @@ Switch = Literal[
     "banks-model",
     "concat-aliasing",
     "deep-scratch",
+    "deep-weights",
     "engine-overlap",
     "excluded-segments",
     "extended-lifetimes",
@@ -59,6 +60,7 @@ SWITCHES: Mapping[Switch, str] = {
     "fewer-instances": "Segments of the best plan are split into fewer instances where that takes the cores less time.",
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     "weight-separation": "Weights of operators that follow one another lie apart, so that they can be loaded earlier.",
+    "deep-weights": "Weights have more versions where weight memory has room for them beside those of neighbours.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

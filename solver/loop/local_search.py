@@ -1,8 +1,8 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
 In turn: other splits for its segments and fewer instances (:mod:`.resegment`), local memories upside down
-(:mod:`..banks.address_reflection`), and other addresses of weights (:mod:`..banks.weight_separation`). Each is kept if
-the prediction says that it is better.
+(:mod:`..banks.address_reflection`), other addresses (:mod:`..banks.weight_separation`) and more versions of weights
+(:mod:`..banks.weight_depth`). Each is kept if the prediction says that it is better.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.plan import Plan
 from ..banks.address_reflection import reflected
+from ..banks.weight_depth import with_deeper_weights
 from ..banks.weight_separation import with_separated_weights
 from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Infeasibility
@@ -44,6 +45,7 @@ def improve(incumbent: Incumbent, around: Neighbourhood) -> None:
         ("fewer-instances", long, coarsen),
         ("address-reflection", long, mirror),
         ("weight-separation", long, separate),
+        ("deep-weights", long, deepen),
     )
     for switch, affordable, step in steps:
         if affordable and switch not in options.disabled and not incumbent.is_final:
@@ -88,14 +90,30 @@ def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:
 
 def separate(incumbent: Incumbent, around: Neighbourhood) -> None:
     """The best plan with other addresses in weight memory."""
-    subproblem, budget = around.subproblem, around.iteration.budget("banks", around.iteration.banks)
-    answer = with_separated_weights(
-        subproblem.graph, subproblem.machine, _best(incumbent).plan, budget, subproblem.options.seed
-    )
-    if answer is not None:
-        plan, run = answer
-        incumbent.note(run)
+    best = _best(incumbent).plan
+    plan = _separated(incumbent, around, best)
+    if plan.local != best.local:
         _offer(incumbent, around, plan)
+
+
+def deepen(incumbent: Incumbent, around: Neighbourhood) -> None:
+    """The best plan with more versions of weights."""
+    subproblem, best = around.subproblem, _best(incumbent).plan
+    plan = with_deeper_weights(subproblem.graph, subproblem.cells, subproblem.machine, subproblem.builder.walks, best)
+    if plan.local == best.local:
+        return
+    if "weight-separation" not in subproblem.options.disabled:
+        plan = _separated(incumbent, around, plan)
+    _offer(incumbent, around, plan)
+
+
+def _separated(incumbent: Incumbent, around: Neighbourhood, plan: Plan) -> Plan:
+    subproblem, budget = around.subproblem, around.iteration.budget("banks", around.iteration.banks)
+    answer = with_separated_weights(subproblem.graph, subproblem.machine, plan, budget, subproblem.options.seed)
+    if answer is None:
+        return plan
+    incumbent.note(answer[1])
+    return answer[0]
 
 
 def _offer(incumbent: Incumbent, around: Neighbourhood, plan: Plan) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import Plan
+from girih.ir.plan import LocalBuffer, Plan, Segment
+from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import Options, plan
@@ -22,12 +23,14 @@ from girih.solver.banks.separation_problem import (
     _waits,  # pyright: ignore[reportPrivateUsage]
     greedily_separated,
 )
+from girih.solver.banks.weight_depth import deeper, with_deeper_weights
 from girih.solver.banks.weight_separation import with_separated_weights
+from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import NO_SEARCH, Budget
 from girih.solver.switches import checked
 from tests.support import graphs
 
-STCP920 = load_machine("stcp920")
+STCP920, TINY = load_machine("stcp920"), load_machine("tiny")
 BUDGET = Budget(10.0)
 
 
@@ -112,6 +115,41 @@ def test_buffers_outside_of_a_window_stay() -> None:
 @pytest.fixture(scope="module")
 def planned() -> Plan:
     return plan(graphs.attention(), STCP920, Options(timeout=1.0, disabled=checked(["weight-separation"]))).plan
+
+
+def test_more_versions_where_there_is_room() -> None:
+    """Beside what they meet, and no more than there are tiles for: one at a time, the earlier first."""
+    meetings = (Meeting(0, 1, 0, 5), Meeting(1, 2, 0, 5))
+    instance = problem((2, 2, 4, 2), (1, 1, 2, 2), 8, *meetings)
+    assert deeper(instance, [3, 3, 3, 3]) == [2, 2, 2, 3]
+    assert deeper(instance, [1, 3, 2, 2]) == [1, 2, 2, 2]
+    assert deeper(problem((2, 2), (1, 1), 10, *meetings[:1]), [3, 3]) == [3, 2]
+
+
+def test_a_plan_with_more_versions_is_valid() -> None:
+    graph = graphs.attention()
+    planned = plan(graph, TINY, Options(timeout=1.0)).plan
+    streams = tuple(replace(s, versions=(0,), prefetch=0) for s in planned.weight_streams)
+    single = replace(
+        planned,
+        segments=tuple(map(single_buffered, planned.segments)),
+        local=tuple(map(once, planned.local)),
+        weight_streams=streams,
+    )
+    check_plan(single, graph, TINY)
+    found = with_deeper_weights(graph, Cells(graph), TINY, TileWalks(graph, TINY), single)
+    check_plan(found, graph, TINY)
+    lower(graph, found, TINY)
+    changed = [new for old, new in zip(single.local, found.local, strict=True) if new != old]
+    assert changed and all(b.use == "weights" and b.depth > 1 for b in changed)
+
+
+def single_buffered(segment: Segment) -> Segment:
+    return replace(segment, tiles=tuple(replace(tile, weight_depth=1) for tile in segment.tiles))
+
+
+def once(buffer: LocalBuffer) -> LocalBuffer:
+    return replace(buffer, bytes=buffer.bytes // buffer.depth, depth=1) if buffer.use == "weights" else buffer
 
 
 def together(made: Plan) -> Plan:
