@@ -82,11 +82,12 @@ class Lane:
             self.first = begun if self.first is None else self.first
             engines.run_stages(begun, begun + busy * (1.0 + slower), demand)
 
-    def multiply(self, ready: float, busy: float, demand: BankDemand) -> None:
-        """Products of the matrix engine."""
+    def multiply(self, ready: float, busy: float, demand: BankDemand) -> tuple[float, float]:
+        """Products of the matrix engine; since when, and until when."""
         begun = max(self.engines.matrix, self.ready, ready)
         self.first = begun if self.first is None else self.first
         self.engines.multiply(begun, begun + busy, demand)
+        return begun, self.engines.matrix
 
 
 def last_lane(lanes: Sequence[Lane]) -> Lane:

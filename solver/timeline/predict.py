@@ -267,8 +267,9 @@ class _Simulation:
                 for part, busy in enumerate(kind.matrix):
                     for turn, lane in enumerate(lanes):
                         ready = weights.claim(turn, index, part)
-                        lane.multiply(ready, busy * (1.0 + matrix_slower) + weights.slowed(turn), banks.matrix[own])
-                        weights.release(turn, lane.engines.matrix + matrix_latency)
+                        cycles = busy * (1.0 + matrix_slower) + weights.slowed(turn)
+                        begun, ended = lane.multiply(ready, cycles, banks.matrix[own])
+                        weights.release(turn, begun, ended, ended + matrix_latency)
                 for lane in lanes:
                     lane.result = lane.multiplied = lane.vector_free[version] = lane.engines.matrix + matrix_latency
             if kind.drain or kind.finish:

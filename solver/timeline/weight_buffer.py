@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.box import Span, intersect, is_empty
 from ...ir.graph import DTYPES, Op
@@ -13,19 +14,26 @@ from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import receivers
 from ..cost.instructions import CopyTime, route
 from ..cost.tile_walk import TileWalk
+from .core_engines import MOST_MEETINGS
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
 
 
 @dataclass
 class _LaneVersions:
-    """The versions of one lane, the weight tile that each holds, and the cycles that the matrix engine has lost."""
+    """The versions of one lane, the weight tile that each holds, and the cycles that the matrix engine has lost.
+
+    ``products``: since when and until when it has multiplied, of the last times.
+    """
 
     areas: list[Area]
     held: list[int | None]
     next: int = 0
     claimed: Area | None = None
     delay: float = 0.0
+    products: deque[tuple[float, float]] = field(
+        default_factory=lambda: deque[tuple[float, float]](maxlen=MOST_MEETINGS)
+    )
 
     @staticmethod
     def of(versions: Sequence[Area]) -> _LaneVersions:
@@ -96,21 +104,25 @@ class WeightBuffer:
         own.next += 1
         own.held[version] = key
         area = own.claimed = own.areas[version]
-        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
-            own.delay += self._walk.loads[key].payload * conflict_cycles(self._movement.machine)
         move = self._walk.loads[key]
-        return self._broadcast(lane, key, area, move) if self._local is None else self._move(self._local, area, move)
+        ready = self._broadcast(lane, key, area, move) if self._local is None else self._move(self._local, area, move)
+        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
+            stop, body = ready - move.latency, move.payload / move.rate
+            met = sum(max(0.0, min(stop, ended) - max(stop - body, begun)) for begun, ended in own.products)
+            own.delay += met * move.rate * conflict_cycles(self._movement.machine)
+        return ready
 
     def slowed(self, lane: int) -> float:
         """Cycles that the matrix engine loses to the loads that were claimed since it was last asked."""
         cycles, self._lanes[lane].delay = self._lanes[lane].delay, 0.0
         return cycles
 
-    def release(self, lane: int, stop: float) -> None:
-        """The matrix engine is done with the version claimed last."""
-        area = self._lanes[lane].claimed
-        assert area is not None
-        area.use(stop, self._matrix)
+    def release(self, lane: int, begun: float, ended: float, visible: float) -> None:
+        """The matrix engine has worked with the version claimed last, and is done with it."""
+        own = self._lanes[lane]
+        assert own.claimed is not None
+        own.claimed.use(visible, self._matrix)
+        own.products.append((begun, ended))
 
     def close(self) -> None:
         """All lanes are through: what comes to these places waits for all of them."""
@@ -160,7 +172,7 @@ def conflict_cycles(machine: Machine) -> float:
     (d + r) / p. An engine that wants more than p goes at that pace already.
     """
     engine, served = machine.engine_for("matrix"), float(machine.role("weights").bytes_per_cycle)
-    wanted = engine.columns * max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
+    wanted = engine.columns * engine.depth * max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
     loaded = min(served, float(route(machine, "shared", "weights").bytes_per_cycle))
     return max(0.0, (min(served, wanted) + loaded - served) / (loaded * served))
 

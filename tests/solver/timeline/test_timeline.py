@@ -117,6 +117,22 @@ def test_loads_into_the_bank_that_the_matrix_engine_reads_cost_it_cycles() -> No
     assert (cost(64), cost(32)) == (pytest.approx(1 / 64), pytest.approx(1 / 32))
 
 
+@pytest.mark.parametrize("name", ["matmul", "attention"])
+def test_loads_cost_the_matrix_engine_nothing_while_it_does_nothing(name: str) -> None:
+    # All banks have a part of each version; a load is mostly over before products begin.
+    machine = load_machine("tiny")
+    memories = (
+        replace(m, bytes_per_cycle=4, interleave=m.alignment) if machine.use_of(m.name) == "weights" else m
+        for m in machine.memories
+    )
+    machine = replace(machine, memories=tuple(memories))
+    graph = GRAPHS[name](dtype="float32")
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.03 * simulated, (predicted, simulated)
+
+
 def test_slots_follow_one_another_behind_barriers() -> None:
     machine = load_machine("tiny")
     graph = graphs.residual(dtype="float32")
