@@ -26,7 +26,7 @@ FORMULATIONS: dict[str, Formulation] = {
         "solver/segmentation/model.py",
     ),
     "residency": Formulation(
-        "what lives in the shared memory when, and when it is fetched",
+        "what lives in the shared memory when: what stays, what is retained, what passes through circular buffers",
         "16 times the end of the run plus the traffic of main memory, both in cycles",
         "slots do not overlap and take estimated times; one link for both directions",
         "solver/residency/model.py",
