@@ -15,7 +15,9 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 
 After the iterations, as long as there are time and a gap, segmentation does without one segment of the best plan at a
 time, up to 12 times (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one.
-At last, changes of the best plan are tried (:mod:`.local_search`).
+Then, changes of the best plan are tried (:mod:`.local_search`), and plans for less memory (:mod:`.smaller_memories`).
+At last, as long as the timeout pays for it, segments are excluded one after the other and for good, of each plan the
+longest: every answer is a segmentation that was not looked at before.
 
 Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each iteration can
 only improve it. How many iterations there are, and how long each model may search in deterministic time, depends on the
@@ -60,6 +62,7 @@ from ..subproblem.time_budget import (
     Iteration,
     affords,
     cost,
+    counted_seconds,
     diversions,
     iterations,
     search_seconds,
@@ -73,6 +76,8 @@ from .referee import Referee
 from .resegment import bare
 from .smaller_memories import SmallerMemories, WholeMachine
 
+FRUITLESS = 16
+"""Segmentations in a row without a better plan, after which the search is exhausted; chosen."""
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 STEP_OF_ROOM = 16
@@ -114,6 +119,7 @@ def search_plan(
             infeasible = error
         if with_less_memory:
             search.compete(judge)
+            search.wander()
     except KeyboardInterrupt:
         if incumbent.best is None:
             raise
@@ -139,10 +145,17 @@ def _less_room(memory: Memory, room: int) -> int:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A segmentation, and the plan that came of it."""
+    """A segmentation, and the plan that came of it; ``None`` if it was tried before."""
 
     segmentation: Segmentation
-    evaluated: EvaluatedPlan
+    evaluated: EvaluatedPlan | None
+
+
+def sorted_columns(segmentation: Segmentation) -> list[BendersCut]:
+    """Cuts that each exclude a segment, that with the most estimated cycles first."""
+    pairs = zip(segmentation.columns, segmentation.segments, strict=True)
+    longest = sorted(pairs, key=lambda pair: -pair[0].cycles)
+    return [BendersCut(segment.ops, segment.instances, segment.cores) for _, segment in longest]
 
 
 class _Search:
@@ -205,6 +218,45 @@ class _Search:
         smaller.compete()
         if smaller.unpaid:
             self._unpaid.append("more plans for less memory")
+
+    def wander(self) -> None:
+        """Segmentations that are ever farther from the first, while the timeout pays for them.
+
+        What is excluded stays excluded, and the next to go is the longest segment of the answer without it. It ends
+        when nothing is left, or with :data:`FRUITLESS` segmentations in a row without a better plan. All of this comes
+        after everything that a shorter timeout pays for, so that more of it cannot make a plan worse.
+        """
+        options = self.options
+        if options.strategy != "solver" or options.timeout < SHORT or self._unpaid:
+            return
+        if "excluded-segments" in options.disabled or self.incumbent.best is None:
+            return
+        share = search_seconds(options.timeout) / 4
+        iteration = Iteration(self._last, share, share, share, 0.2, options.disabled)
+        before, best, fruitless = self.cuts, self.incumbent.best, 0
+        left = [c for c in self._longest_segments(best.plan) if c not in before.columns]
+        while left and fruitless < FRUITLESS and not self.incumbent.is_final:
+            if not self._affords_another():
+                self._unpaid.append("more iterations")
+                break
+            iteration = replace(iteration, number=iteration.number + 1)
+            self.cuts = replace(self.cuts, columns=(*self.cuts.columns, left.pop(0)))
+            fruitless += 1
+            try:
+                attempt = self._iteration(iteration)
+            except InfeasibleError:
+                break
+            if attempt is not None:
+                left = sorted_columns(attempt.segmentation)
+            if self.incumbent.best is not best:
+                best, fruitless = self.incumbent.best, 0
+        self.cuts = before
+
+    def _affords_another(self) -> bool:
+        """Whether the timeout pays for another iteration after all that was done, counted without a clock."""
+        ops = len(self.graph.ops)
+        spent = counted_seconds(self.record.runs, ops, self._class_count)
+        return spent + ITERATION_SECONDS * ops <= self.options.timeout
 
     def ending(self) -> tuple[Ending, tuple[str, ...]]:
         """What ended the search, if neither the user nor the clock did; and what a longer timeout would pay for."""
@@ -309,10 +361,9 @@ class _Search:
             except InfeasibleError:
                 # These cuts are never taken back, so no later iteration can do better.
                 return
-            if attempt is None:
+            if attempt is None or attempt.evaluated is None:
                 break
-            if "learned-costs" not in self.options.disabled:
-                self._learn(attempt)
+            self._learn(attempt)
         else:
             if len(budgets) < MOST_ITERATIONS and not self.incumbent.is_final:
                 self._unpaid.append(f"more iterations than {len(budgets)}")
@@ -327,23 +378,23 @@ class _Search:
         for iteration in budgets:
             if self.incumbent.is_final:
                 return
-            column = next((c for c in self._longest_segments() if c not in excluded), None)
+            assert self.incumbent.best is not None
+            longest = self._longest_segments(self.incumbent.best.plan)
+            column = next((c for c in longest if c not in excluded), None)
             if column is None:
                 return
             excluded.add(column)
             self.cuts = replace(self.cuts, columns=(*self.cuts.columns, column))
             with suppress(InfeasibleError):
                 attempt = self._iteration(iteration)
-                if attempt is not None and "learned-costs" not in self.options.disabled:
+                if attempt is not None:
                     self._learn(attempt)
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
         if len(budgets) < MOST_DIVERSIONS and not self._unpaid and not self.incumbent.is_final:
             self._unpaid.append("more iterations")
 
-    def _longest_segments(self) -> list[BendersCut]:
-        """Cuts that each exclude a segment of the best plan, that with the most predicted cycles first."""
-        assert self.incumbent.best is not None
-        plan = self.incumbent.best.plan
+    def _longest_segments(self, plan: Plan) -> list[BendersCut]:
+        """Cuts that each exclude a segment of a plan, that with the most predicted cycles first."""
         cycles = [0] * len(plan.segments)
         for p in plan.predictions:
             cycles[plan.steps[p.step].segment] += p.stop - p.start
@@ -354,15 +405,15 @@ class _Search:
     def _iteration(self, iteration: Iteration) -> _Attempt | None:
         """From segmentation down to a plan, again after each infeasibility.
 
-        ``None`` if the search is over or there were too many, or if that segmentation was tried before. Raises
-        :class:`InfeasibleError` if no segmentation is left.
+        ``None`` if the search is over or there were too many. Raises :class:`InfeasibleError` if no segmentation is
+        left.
         """
         for _ in range(MOST_CUTS):
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
             segmentation = self._segmentation(iteration)
             if segmentation.segments in self._tried:
-                return None
+                return _Attempt(segmentation, None)
             answer = self._evaluate(segmentation.segments, iteration, segmentation)
             if isinstance(answer, EvaluatedPlan):
                 self._tried.add(segmentation.segments)
@@ -401,6 +452,8 @@ class _Search:
 
     def _learn(self, attempt: _Attempt) -> None:
         """Optimality cuts."""
+        if attempt.evaluated is None or "learned-costs" in self.options.disabled:
+            return
         learned = cost_cuts(attempt.segmentation, attempt.evaluated)
         self.cuts = replace(self.cuts, columns=(*self.cuts.columns, *learned))
         if learned:

@@ -118,7 +118,8 @@ class _Packing:
         """The planned lifetimes, packed by the model of banks."""
         requests = tuple(m.request for m in self.movable)
         problem = BankProblem(requests, self.memory, self.memory.alignment, tuple(self.planned), self.capacity, 0, ())
-        addresses, solution = find(problem, budget, seed)
+        # It divides the wall clock among many searches.
+        addresses, solution = find(problem, Budget(4 * budget.seconds, budget.limit), seed)
         effort = solution.effort if solution else NO_EFFORT
         if addresses is None:
             return Repair(None, effort)

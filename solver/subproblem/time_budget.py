@@ -46,6 +46,9 @@ LIMITED_BY_TIMEOUT = ("segmentation", "tiling", "residency")
 COUNTED_KIND, COUNTED_PLAN, COUNTED_SEARCH = 0.05, 0.02, 4.0
 """Seconds of a search for each kind of operator, for each operator of each plan, and for each second of CP-SAT's work:
 what networks of 4 to 23 operators took on `tiny` with 32 to 256 KiB, 0.5 to 6 s, up to a factor of about 2."""
+WALL_CLOCK_SLOWER = 12
+"""How many times slower than an idle one a machine may be before the wall clock ends a search of a model; chosen: it
+has to bear with as many workers as there are cores, beside other work."""
 WALL_CLOCK_FACTOR = 3.0
 """The wall clock ends the search after so many times the timeout: a safety net for busy machines.
 
@@ -125,7 +128,7 @@ def counted_seconds(runs: Iterable[ModelRun], ops: int, kinds: int) -> float:
 
 def budget(seconds: float) -> Budget:
     """About so many seconds, counted in deterministic time; the wall clock strikes only long after."""
-    return Budget(SLACK + 4 * seconds, DETERMINISTIC_PER_SECOND * seconds)
+    return Budget(SLACK + WALL_CLOCK_SLOWER * seconds, DETERMINISTIC_PER_SECOND * seconds)
 
 
 def affords(timeout: float, seconds: float, ops: int, kinds: int) -> bool:

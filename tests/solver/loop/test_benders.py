@@ -240,6 +240,7 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
         return choose(*args, **options)
 
     monkeypatch.setattr(master, "segment", chosen)
+    monkeypatch.setattr(benders, "FRUITLESS", 0)
     planned = plan(
         graphs.chain(dtype="float32"),
         load_machine("tiny"),

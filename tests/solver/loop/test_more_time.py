@@ -1,0 +1,56 @@
+"""More time is never worse: what a longer timeout pays for comes after what a shorter one does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from girih.frontend import import_onnx
+from girih.frontend.passes.divide import divide
+from girih.ir.load_machine import load_machine
+from girih.models import build
+from girih.solver import plan
+from girih.solver.loop import benders
+from girih.solver.options import Options, Planned
+from girih.solver.subproblem.time_budget import Iteration
+from girih.solver.switches import checked
+from tests.support.cpsat import unhurried
+
+TINY = load_machine("tiny")
+
+
+def plans(planned: Planned) -> int:
+    return sum(run.model == "plan" for run in planned.log.runs)
+
+
+def test_more_time_is_never_worse_and_what_is_excluded_stays_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benders, "FRUITLESS", 6)
+    seen: list[tuple[object, int]] = []
+    wander = benders._Search.wander  # pyright: ignore[reportPrivateUsage]
+
+    def watched(self: benders._Search) -> None:  # pyright: ignore[reportPrivateUsage]
+        seen.clear()
+        before = self.cuts
+        iteration = self._iteration  # pyright: ignore[reportPrivateUsage]
+
+        def noted(number: Iteration) -> object:
+            attempt = iteration(number)
+            if attempt is not None and attempt.evaluated is not None:
+                seen.append((attempt.segmentation.segments, len(self.cuts.columns)))
+            return attempt
+
+        monkeypatch.setattr(self, "_iteration", noted)
+        wander(self)
+        assert self.cuts == before
+
+    monkeypatch.setattr(benders._Search, "wander", watched)  # pyright: ignore[reportPrivateUsage]
+    graph = divide(import_onnx(build("tiny-cnn"), batch=4), TINY)
+    with unhurried():
+        found = [plan(graph, TINY, Options(t, disabled=checked(["smaller-memories"]))) for t in (5.0, 20.0, 60.0)]
+    assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
+    assert plans(found[-1]) > plans(found[0]), "there is more to try"
+    assert found[-1].log.status == "exhausted" and not found[-1].log.more_time_helps
+    assert len(seen) > 2
+    assert len({segments for segments, _ in seen}) == len(seen), "each segmentation is new"
+    assert all(a < b for (_, a), (_, b) in pairwise(seen))
