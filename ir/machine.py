@@ -17,6 +17,8 @@ from msgspec import Meta
 
 Scope = Literal["chip", "cluster", "core"]
 Dataflow = Literal["output", "weight", "input"]
+Side = Literal["reads", "weights", "writes"]
+"""Which of the lists of an engine says where it takes an operand from, or leaves it."""
 
 _CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host", "scalar"]})
 """For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
@@ -210,6 +212,18 @@ _PARTS: dict[Role, int] = {"local": 2, "accumulator": 1, "weights": 1}
 
 
 @dataclass(frozen=True)
+class Staging:
+    """Where an engine has an operand that lies in a memory that it cannot reach, and who copies it there and back.
+
+    ``out`` is ``None`` for what is only read.
+    """
+
+    memory: Memory
+    into: Engine
+    out: Engine | None
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A memory that might play a role, and what of the machine stands against it, as sentences."""
 
@@ -270,7 +284,7 @@ class Machine:
 
     def use_of(self, memory: str) -> str:
         """The roles that a memory plays, by its name, in one line."""
-        return ", ".join(self.roles_of(memory)) or "unused"
+        return ", ".join(self.roles_of(memory)) or ("staging" if memory in self.staging_memories else "unused")
 
     @property
     def has_shared(self) -> bool:
@@ -283,6 +297,9 @@ class Machine:
         fitting: dict[Role, Memory] = {}
         for role in _DERIVED:
             able = [c.memory for c in self.candidates(role, fitting) if not c.lacks]
+            if not able or (role == "weights" and not any(map(self._is_loaded, able))):
+                staged = [c.memory for c in self.candidates(role, fitting, staged=True) if not c.lacks]
+                able = [m for m in staged if role != "weights" or self._is_loaded(m)] or able
             # A memory with one task is the better one for it; of those that cores load from, one that DMA fills.
             if role == "shared":
                 able.sort(key=self._distance)
@@ -292,8 +309,11 @@ class Machine:
                 fitting[role] = able[0]
         return fitting
 
-    def candidates(self, role: Role, known: Mapping[Role, Memory]) -> list[Candidate]:
-        """Every memory of the scope for a role, and what stands against it; ``known``: the roles that come before."""
+    def candidates(self, role: Role, known: Mapping[Role, Memory], *, staged: bool = False) -> list[Candidate]:
+        """Every memory of the scope for a role, and what stands against it; ``known``: the roles that come before.
+
+        ``staged``: engines may have operands in a memory of their own, to which and from which others copy.
+        """
         near = role in _PARTS
         memories = [m for m in self.memories if (m.scope == "core") == near]
         far = [m for m in self.memories if m.scope != "core"]
@@ -302,27 +322,35 @@ class Machine:
             for kind in ("matrix", "vector")
         )
 
+        def has(engine: Engine | None, side: Side, m: Memory) -> bool:
+            if engine is None:
+                return False
+            return m.name in getattr(engine, side) or (staged and self._staged_in(engine, side, m, known) is not None)
+
+        def moves(source: Memory, target: Memory) -> bool:
+            return self._moves("copy", source, target) or (staged and self._stopped_at(source, target) is not None)
+
         def lacks(m: Memory) -> list[tuple[bool, str]]:
             by_vector = (
-                (vector is not None and m.name in vector.reads, "no vector engine of a core reads it"),
-                (vector is not None and m.name in vector.writes, "no vector engine of a core writes it"),
+                (has(vector, "reads", m), "no vector engine of a core reads it"),
+                (has(vector, "writes", m), "no vector engine of a core writes it"),
             )
             if role == "local":
                 return [
-                    (matrix is not None and m.name in matrix.reads, "no matrix engine of a core reads it"),
+                    (has(matrix, "reads", m), "no matrix engine of a core reads it"),
                     *by_vector,
                     (any(self._moves("copy", f, m) for f in far), "nothing copies from a memory outside of the core"),
-                    (any(self._moves("copy", m, f) for f in far), "nothing copies to a memory outside of the core"),
+                    (any(moves(m, f) for f in far), "nothing copies to a memory outside of the core"),
                 ]
             if role == "accumulator":
                 return [(matrix is not None and m.name in matrix.writes, "no matrix engine writes it"), *by_vector]
             if role == "weights":
-                return [(matrix is not None and m.name in matrix.weights, "no matrix engine has it in its weights")]
+                return [(has(matrix, "weights", m), "no matrix engine has it in its weights")]
             if role == "shared":
                 local = known.get("local")
                 return [
                     (local is not None and self._moves("copy", m, local), "no core copies from it to its local memory"),
-                    (local is not None and self._moves("copy", local, m), "no core copies to it from its local memory"),
+                    (local is not None and moves(local, m), "no core copies to it from its local memory"),
                 ]
             shared = known.get("shared")
             return [
@@ -338,11 +366,103 @@ class Machine:
         return not behind, memory.capacity if behind else -memory.capacity
 
     def _moves(self, kind: str, source: Memory, target: Memory) -> bool:
+        return self._copier(kind, source, target) is not None
+
+    def _copier(self, kind: str, source: Memory, target: Memory) -> Engine | None:
+        """The first engine that moves data from one memory to another."""
         scope = "cluster" if kind == "dma" else "core"
-        return any(
-            kind in e.classes and e.scope == scope and source.name in e.reads and target.name in e.writes
-            for e in self.engines
-        )
+        able = (e for e in self.engines if kind in e.classes and e.scope == scope)
+        return next((e for e in able if source.name in e.reads and target.name in e.writes), None)
+
+    def _is_loaded(self, memory: Memory) -> bool:
+        """Whether a core copies to one of its memories from outside."""
+        return any(self._moves("copy", far, memory) for far in self.memories if far.scope != "core")
+
+    # Staging: operands that an engine has in a memory of its own while it works on them.
+
+    def _staged_in(self, engine: Engine, side: Side, memory: Memory, roles: Mapping[Role, Memory]) -> Staging | None:
+        """Where an engine has an operand that lies in ``memory``: a memory of the core that plays no role."""
+        taken = {m.name for m in roles.values()}
+        for stage in self.memories:
+            if stage.scope != "core" or stage.name in {*taken, memory.name} or stage.name not in getattr(engine, side):
+                continue
+            into = self._copier("copy", memory, stage)
+            out = self._copier("copy", stage, memory) if side == "writes" else None
+            # What is added to is brought before it is taken back.
+            if into is not None and (out is not None or side != "writes"):
+                return Staging(stage, into, out)
+        return None
+
+    def _stopped_at(self, source: Memory, target: Memory) -> Memory | None:
+        """The memory of a core through which data goes from one memory to another by two copies."""
+        taken = {source.name, target.name}
+        return next(
+            (
+                m
+                for m in self.memories
+                if m.scope == "core" and m.name not in taken
+                and self._moves("copy", source, m) and self._moves("copy", m, target)
+            ),
+            None,
+        )  # fmt: skip
+
+    @cached_property
+    def _stagings(self) -> dict[tuple[str, Side, str], Staging]:
+        known: dict[tuple[str, Side, str], Staging] = {}
+        sides: tuple[Side, ...] = ("reads", "weights", "writes")
+        for engine in self.engines:
+            if engine.scope != "core" or not {"matrix", "vector"} & set(engine.classes):
+                continue
+            for side in sides:
+                for memory in dict.fromkeys(m.name for role, m in self.roles.items() if role in _PARTS):
+                    if memory in getattr(engine, side):
+                        continue
+                    staging = self._staged_in(engine, side, self.memory[memory], self.roles)
+                    if staging is not None:
+                        known[engine.name, side, memory] = staging
+        return known
+
+    def staging(self, engine: Engine, side: Side, memory: str) -> Staging | None:
+        """Where an engine has an operand that lies in a memory (by name); ``None`` if it has it there, or nowhere."""
+        return self._stagings.get((engine.name, side, memory))
+
+    def _staged_by(self, engine: Engine) -> set[tuple[Side, str]]:
+        return {(side, memory) for name, side, memory in self._stagings if name == engine.name}
+
+    def stopover(self, source: str, target: str) -> Memory | None:
+        """The staging memory through which a core copies from one memory to another, where no engine does at once."""
+        return self._stopovers.get((source, target))
+
+    @cached_property
+    def _stopovers(self) -> dict[tuple[str, str], Memory]:
+        known: dict[tuple[str, str], Memory] = {}
+        for way in WAYS:
+            if way.kind != "copy" or not {*way.reads, *way.writes} <= set(self.roles):
+                continue
+            source, target = self.roles[way.reads[0]], self.roles[way.writes[0]]
+            stop = None if self._moves("copy", source, target) else self._stopped_at(source, target)
+            if stop is not None and stop not in self.roles.values():
+                known[source.name, target.name] = stop
+        return known
+
+    @cached_property
+    def staging_copies(self) -> frozenset[tuple[str, str, str]]:
+        """Engine, source and target (by name) of each copy to a staging memory and from there."""
+        copies: set[tuple[str, str, str]] = set()
+        for (_, _, memory), staging in self._stagings.items():
+            copies.add((staging.into.name, memory, staging.memory.name))
+            if staging.out is not None:
+                copies.add((staging.out.name, staging.memory.name, memory))
+        for (source, target), stop in self._stopovers.items():
+            copies.add((self.mover("copy", source, stop.name).name, source, stop.name))
+            copies.add((self.mover("copy", stop.name, target).name, stop.name, target))
+        return frozenset(copies)
+
+    @cached_property
+    def staging_memories(self) -> tuple[str, ...]:
+        """Names of the memories that operands are staged in, in the order of the machine."""
+        names = {s.memory.name for s in self._stagings.values()} | {m.name for m in self._stopovers.values()}
+        return tuple(m.name for m in self.memories if m.name in names)
 
     @cached_property
     def _places(self) -> dict[Role, tuple[Memory, int]]:
@@ -368,8 +488,24 @@ class Machine:
         known = [way for way in WAYS if {*way.reads, *way.writes} <= set(roles)]
         if "main" in roles and not self.has_shared:
             known = [way for way in known if way.kind != "dma"]
-        fitting = {way: [e for e in self.engines if way.fits(e, roles)] for way in known}
+        fitting = {way: [e for e in self.engines if self._goes(way, e)] for way in known}
         return {way: engines[0] for way, engines in fitting.items() if engines}
+
+    def _goes(self, way: Way, engine: Engine) -> bool:
+        """Whether an engine can go a way, or the last part of one that data goes by two copies."""
+        if way.fits(engine, self.roles):
+            return True
+        if way.kind not in engine.classes or way.scope != engine.scope:
+            return False
+        if way.kind in ("matrix", "vector"):
+            reads, writes = (tuple(self.roles[r].name for r in roles) for roles in (way.reads, way.writes))
+            return all(
+                n in engine.sources or any(self.staging(engine, side, n) for side in ("reads", "weights"))
+                for n in reads
+            ) and all(n in engine.writes or self.staging(engine, "writes", n) for n in writes)
+        source, target = (self.roles[roles[0]].name for roles in (way.reads, way.writes))
+        stop = self.stopover(source, target)
+        return way.kind == "copy" and stop is not None and stop.name in engine.reads and target in engine.writes
 
     @cached_property
     def _engines(self) -> dict[str, Engine]:
@@ -381,6 +517,11 @@ class Machine:
         movers: dict[tuple[str, str, str], Engine] = {}
         for way, engine in self.ways.items():
             movers.setdefault((way.kind, names[way.reads[0]], names[way.writes[0]]), engine)
+        for (source, target), stop in self._stopovers.items():
+            for ends in ((self.memory[source], stop), (stop, self.memory[target])):
+                engine = self._copier("copy", *ends)
+                assert engine is not None
+                movers.setdefault(("copy", ends[0].name, ends[1].name), engine)
         return movers
 
     def engine_for(self, kind: str) -> Engine:

@@ -80,10 +80,10 @@ def machine_picture(machine: Machine) -> str:
 
 
 def _column(machine: Machine, memory: Memory, x: float) -> Column:
-    roles = machine.roles_of(memory.name)
+    use = machine.use_of(memory.name)
     banks = f"{plural(memory.banks, 'bank')}, {memory.bytes_per_cycle} B/cycle"
     capacity = f"{memory.capacity / 1024:,.{1 if memory.capacity % 1024 else 0}f} KiB"
-    return Column(memory, x, (capacity, banks, ", ".join(roles) or "unused"), not roles)
+    return Column(memory, x, (capacity, banks, use), use == "unused")
 
 
 def _engine(engine: Engine, columns: dict[str, Column], y: float) -> Row:

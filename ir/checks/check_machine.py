@@ -153,7 +153,7 @@ def _roles(machine: Machine) -> Iterator[Finding]:
         if role in machine.roles:
             continue
         scope = "core" if role in ("local", "accumulator", "weights") else "cluster"
-        candidates = machine.candidates(role, machine.roles)
+        candidates = machine.candidates(role, machine.roles, staged=True)
         message = f'there is no memory (scope "{scope}") that {_PLAYS[role]}'
         if not candidates:
             yield "memories", f"{message}: add one to [[memories]]"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 
-from ..machine import WAYS, Engine, Machine, Way
+from ..machine import WAYS, Engine, Machine, Side
 from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ def _memories(machine: Machine) -> Iterator[Finding]:
     for index, memory in enumerate(machine.memories):
         if memory.interleave and memory.banks == 1:
             yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
-        if not machine.roles_of(memory.name):
+        if not machine.roles_of(memory.name) and memory.name not in machine.staging_memories:
             yield f"memories[{index}]", f"{memory.name} is never used: other memories are on the way of every operand"
 
 
@@ -39,14 +39,16 @@ def _engines(machine: Machine) -> Iterator[Finding]:
     for index, engine in enumerate(machine.engines):
         path = f"engines[{index}]"
         ways = [way for way, runner in machine.ways.items() if runner is engine]
-        if not ways:
+        staging = [copy for copy in machine.staging_copies if copy[0] == engine.name]
+        if not ways and not staging:
             yield path, f"{engine.name} is never used: {'; '.join(_instead(machine, kind) for kind in engine.classes)}"
             continue
         for kind in engine.classes:
-            if kind not in {way.kind for way in ways}:
+            if kind not in {way.kind for way in ways} and not (kind == "copy" and staging):
                 yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(machine, kind)}"
         weights = machine.role("weights").name
-        for key in ("reads", "weights", "writes"):
+        sides: tuple[Side, ...] = ("reads", "weights", "writes")
+        for key in sides:
             if key == "weights":
                 used = {weights}
             else:
@@ -54,15 +56,16 @@ def _engines(machine: Machine) -> Iterator[Finding]:
                     role for way in ways for role in getattr(way, key) if (way.kind, role) != ("matrix", "weights")
                 )
                 used = {machine.role(role).name for role in roles}
+            used |= {copy[2 if key == "writes" else 1] for copy in staging}
+            used |= {s.memory.name for n in machine.memory if (s := machine.staging(engine, key, n)) is not None}
             for name in getattr(engine, key):
                 if name not in used:
                     verb = "writes nothing to" if key == "writes" else "reads nothing from"
                     yield f"{path}.{key}", f"{name} in {key} of {engine.name} has no effect: it {verb} there"
-        yield from _keys(path, engine, ways)
+        yield from _keys(path, engine, {way.kind for way in ways} | ({"copy"} if staging else set()))
 
 
-def _keys(path: str, engine: Engine, ways: list[Way]) -> Iterator[Finding]:
-    kinds = {way.kind for way in ways}
+def _keys(path: str, engine: Engine, kinds: set[str]) -> Iterator[Finding]:
     for spec in fields(engine):
         users = KINDS_OF_KEY.get(spec.name)
         if users is not None and not kinds & set(users) and getattr(engine, spec.name) != spec.default:

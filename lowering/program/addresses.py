@@ -36,6 +36,10 @@ class QueueTable:
         """The queue of the engine of class ``kind`` (matrix, vector) of a core."""
         return self._numbers[(self.machine.engine_for(kind).name, core)]
 
+    def of(self, engine: str, core: int) -> int:
+        """The queue of an engine of a core, by its name."""
+        return self._numbers[(engine, core)]
+
     def move(self, kind: str, source: str, target: str, core: int | None) -> int:
         """The queue that copies (``kind``: copy, broadcast, dma) from one memory to another."""
         engine = self.machine.mover(kind, source, target)

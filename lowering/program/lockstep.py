@@ -13,11 +13,12 @@ from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
 from ..emission.kernel import WEIGHTS
+from ..emission.staging import Room
 from ..emission.vector import Fetch
 from ..schedule.cell_spec import byte_strides
 from .program_builder import ProgramBuilder, TensorBuffer
 from .queues import LiveBuffer
-from .tile_kernels import Stamped, TileKernel, TileKernels
+from .tile_kernels import Stamped, Step, TileKernel, TileKernels
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class _Running:
     ring: _Ring | None
     places: dict[str, _Place] = field(default_factory=dict[str, _Place])
     stationary_box: Box = ()
-    steps: deque[Stamped | Fetch] = field(default_factory=deque[Stamped | Fetch])
+    steps: deque[Step] = field(default_factory=deque[Step])
 
 
 class OpWalk:
@@ -116,7 +117,7 @@ class OpWalk:
                 self._begin(r, index)
             while active:
                 for r in active:
-                    while r.steps and isinstance(r.steps[0], Stamped):
+                    while r.steps and not isinstance(r.steps[0], Fetch):
                         self._stamp(r, r.steps[0])
                         r.steps.popleft()
                 active = [r for r in active if r.steps]
@@ -146,11 +147,16 @@ class OpWalk:
         r.stationary_box = kernel.stationary
         r.steps = deque(kernel.steps)
 
-    def _stamp(self, r: _Running, step: Stamped) -> None:
-        """One instruction of a kernel at the addresses of its core."""
+    def _stamp(self, r: _Running, step: Stamped | Room) -> None:
+        """One instruction of a kernel at the addresses of its core, or the next room in a staging memory."""
+        if isinstance(step, Room):
+            area = self._build.room(step.memory, r.core, step.bytes)
+            r.places[step.buffer] = _Place(area, area.address)
+            return
         places = [r.places[buffer] for buffer, _ in step.refs]
         bases = [place.address + offset for place, (_, offset) in zip(places, step.refs, strict=True)]
-        queue = self._build.queues.compute(step.kind, r.core)
+        queues = self._build.queues
+        queue = queues.of(step.engine, r.core) if step.engine else queues.compute(step.kind, r.core)
         instruction = step.instruction.stamp(self._number, bases)
         self._build.streams.emit(queue, instruction, step.instruction.footprints, bases, [(p.area,) for p in places])
 

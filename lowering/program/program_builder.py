@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...ir.box import Box, shape_of
+from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import Graph, Op
 from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Machine
@@ -39,6 +39,17 @@ class TensorBuffer:
         return self.address + box_offset(box, self.box, self.strides)
 
 
+def parts_within(box: Box, most: int) -> Iterator[Box]:
+    """A box cut into parts of at most so many elements, by halves of its outermost dimensions."""
+    cut = next((d for d, span in enumerate(box) if span.size > 1), None)
+    if volume(box) <= most or cut is None:
+        yield box
+        return
+    middle = (box[cut].lo + box[cut].hi) // 2
+    for span in (Span(box[cut].lo, middle), Span(middle, box[cut].hi)):
+        yield from parts_within((*box[:cut], span, *box[cut + 1 :]), most)
+
+
 class ProgramBuilder:
     """Emits copies and tracks the lifetimes of the plan's buffers; one instance for one lowering."""
 
@@ -62,6 +73,7 @@ class ProgramBuilder:
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
         self._known: dict[tuple[object, ...], list[tuple[Relocatable, tuple[int, ...]]]] = {}
+        self._next_room: dict[tuple[int, int], int] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
 
     def turns(self, move: Transfer | WeightStream) -> BroadcastTurns:
@@ -101,6 +113,16 @@ class ProgramBuilder:
     def copies_of(self, op: str, use: str, name: str, core: int) -> list[LiveBuffer]:
         """The copies of a multi-buffered scratch or weight buffer on a core, as many as its multi-buffering degree."""
         return self._local[(op, use, name)][1][core]
+
+    def room(self, memory: int, core: int, size: int) -> LiveBuffer:
+        """Room for operands in a staging memory of a core: one half after the other, or all of it."""
+        staging = self.machine.memories[memory]
+        half = staging.capacity // 2 // staging.alignment * staging.alignment
+        if size > half:
+            return self.streams.area(memory, core, 0, staging.capacity)
+        version = self._next_room.get((memory, core), 0)
+        self._next_room[memory, core] = 1 - version
+        return self.streams.area(memory, core, version * half, half)
 
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
@@ -152,7 +174,18 @@ class ProgramBuilder:
         """Copy ``box`` of a tensor from one buffer to another.
 
         ``kind`` is copy, broadcast or dma; ``core`` issues it; ``cores`` is the mask of a broadcast's receivers.
+        Where no engine copies so, a part at a time goes through a staging memory of the core.
         """
+        stop = self.machine.stopover(source.memory, target.memory) if kind == "copy" else None
+        if stop is not None and core is not None:
+            number = self.layout.memory[stop.name]
+            for part in parts_within(box, stop.capacity // 2 // self.layout.itemsize(name)):
+                size = volume(part) * self.layout.itemsize(name)
+                room = self.room(number, core, size)
+                between = TensorBuffer(stop.name, (room,), room.address, part, self.layout.strides(name, part))
+                self.copy(kind, op, name, part, core, source, between)
+                self.copy(kind, op, name, part, core, between, target)
+            return
         queue = self.queues.move(kind, source.memory, target.memory, core)
         ends = target.at(box), source.at(box)
         areas = [target.areas, source.areas]

@@ -5,7 +5,7 @@ Tiles with equal nests have one kernel, and structurally equivalent operators sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
+from ..emission.staging import Places, Room, room_of, staged
 from ..emission.vector import Emitted, Fetch
 from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
 from ..loops.tile_nests import tile_nests, without_turn
@@ -51,18 +52,25 @@ class BoundView:
 
 @dataclass(frozen=True)
 class Stamped:
-    """An instruction for the engine of class ``kind``; ``refs``: buffer and offset of each operand."""
+    """An instruction for the engine of class ``kind``, or for the one that is named.
+
+    ``refs``: buffer and offset of each operand.
+    """
 
     kind: Kind
     instruction: Relocatable
     refs: tuple[tuple[str, int], ...]
+    engine: str = ""
+
+
+Step = Stamped | Room | Fetch
 
 
 @dataclass(frozen=True)
 class TileKernel:
     """``stationary``: the box of the operand that goes through the weight memory, if any."""
 
-    steps: tuple[Stamped | Fetch, ...]
+    steps: tuple[Step, ...]
     views: tuple[BoundView, ...]
     stationary: Box
 
@@ -80,6 +88,7 @@ class TileKernels:
 
     def __init__(self, graph: Graph, machine: Machine, layout: PlannedBuffers, store: KernelStore | None) -> None:
         self._graph = graph
+        self._machine = machine
         self._layout = layout
         self._kernels = KernelCache(machine)
         self._store = store
@@ -91,7 +100,7 @@ class TileKernels:
         """The distinct cells of each operator that was walked, in order, and how they are tiled."""
         self._tiled: dict[tuple[CellSpec, TilePlan], TileClasses] = {}
         self._new: dict[str, bytes] = {}
-        self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[Stamped | Fetch, ...]] = {}
+        self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[Step, ...]] = {}
 
     def walk(
         self,
@@ -205,7 +214,7 @@ class TileKernels:
             raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
         return TileClasses(kernels, tiled.class_of, tiled.boxes, tiled.versions)
 
-    def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Stamped | Fetch, ...]:
+    def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Step, ...]:
         """What the kernel of a class of tiles does, wherever its views are."""
         key = kernel, spec
         if key not in self._stamped:
@@ -214,7 +223,7 @@ class TileKernels:
                 role = "accumulator" if view.private else "local"
                 name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
                 places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
-            self._stamped[key] = tuple(s if isinstance(s, Fetch) else _stamped(s, places) for s in kernel.steps)
+            self._stamped[key] = tuple(step for s in kernel.steps for step in _steps(s, places, self._machine))
         return self._stamped[key]
 
 
@@ -259,7 +268,17 @@ def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
     return [tuple(Span(a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(low, high, strict=True)]
 
 
-def _stamped(step: Emitted, places: dict[str, tuple[int, int]]) -> Stamped:
+def _steps(step: Emitted | Fetch, places: Places, machine: Machine) -> Iterator[Step]:
+    """What is done for one step of a kernel, with the copies of what is staged for it."""
+    if isinstance(step, Fetch):
+        yield step
+        return
+    steps, known = staged(step, places, machine)
+    for each in steps:
+        yield each if isinstance(each, Room) else _stamped(each.emitted, known, each.engine)
+
+
+def _stamped(step: Emitted, places: Places, engine: str) -> Stamped:
     """The step with everything but addresses; ``places``: memory and dtype of each buffer, by their codes."""
     fields: dict[str, int | float] = dict(step.fields)
     for ref in step.refs:
@@ -267,5 +286,5 @@ def _stamped(step: Emitted, places: dict[str, tuple[int, int]]) -> Stamped:
         fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
     row = ROWS[step.mnemonic]
     ref = {r.operand: r for r in step.refs}
-    refs = tuple((ref[o.name].buffer, ref[o.name].offset) for o in row.operands)
-    return Stamped(row.kind, relocatable(step.mnemonic, fields), refs)
+    refs = tuple((room_of(ref[o.name].buffer), ref[o.name].offset) for o in row.operands)
+    return Stamped(row.kind, relocatable(step.mnemonic, fields), refs, engine)

@@ -54,7 +54,8 @@ def element_strides(box: Box) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _strides(access: Access, box: Box, loops: int) -> tuple[int, ...]:
+def access_strides(access: Access, box: Box, loops: int) -> tuple[int, ...]:
+    """By how many elements of the dense array ``box`` an operand moves in each of the loops of its stage."""
     strides = [0] * loops
     for index, step in zip(access.index, element_strides(box), strict=True):
         for axis, coeff in enumerate(index.coeffs):
@@ -103,7 +104,7 @@ def _dimensions(access: Access, points: Box, layout: StageBuffers) -> tuple[Dime
 def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     """The loops of a stage over ``points``; ``None`` if nothing is in bounds."""
     reads = [r for r in stage.factors if r.tensor in layout]
-    strides = [_strides(access, layout[access.tensor][0], len(stage.axes)) for access in (stage.write, *reads)]
+    strides = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in (stage.write, *reads)]
     bounded = [_dimensions(r, points, layout) if r.fill is not None else () for r in reads]
     clipped = clip(shape_of(points), [a.reduce for a in stage.axes], bounded)
     if clipped.empty:
@@ -171,7 +172,7 @@ def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> tu
     """(instructions, busy cycles) of setting what the stage writes to one value, or to what it starts from."""
     axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
     accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
-    walks = [_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
+    walks = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
     extents, _ = merge_loops([points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
     form = elementwise_form(engine, extents, layout[stage.write.tensor][1])
     return form.instructions, form.busy
@@ -209,7 +210,7 @@ def matrix_run(
         return EngineTime(0, 0, 0)
     loops = len(stage.axes)
     strides = tuple(
-        _strides(access, layout[access.tensor][0], loops) if access.tensor in layout else (0,) * loops
+        access_strides(access, layout[access.tensor][0], loops) if access.tensor in layout else (0,) * loops
         for access in (stage.write, *stage.factors)
     )
     left = stage.factors[0]
@@ -356,4 +357,10 @@ class Transfers:
             rate = min(rate, payload / bank_cycles([(memory, payload, covered * item)]))
             if memory.name in self._slow:
                 shared.append((memory.name, payload))
+        stop = self.machine.stopover(*(self.machine.role(role).name for role in way))
+        if stop is not None:
+            # Part after part: the first is on its way to the staging memory before anything leaves it.
+            first = self.machine.mover("copy", self.machine.role(way[0]).name, stop.name)
+            rate = min(rate, float(first.bytes_per_cycle))
+            latency += first.issue + first.latency + ceil(min(payload, stop.capacity // 2) / first.bytes_per_cycle)
         return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared))

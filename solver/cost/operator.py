@@ -23,6 +23,7 @@ from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
 from .instructions import matrix_run, route, vector_run
 from .scratch import ScratchBytes, scratch_rooms
+from .staging_time import staged_layout, with_staging
 
 Amount: TypeAlias = "float | NDArray[np.float64]"
 """Bytes or cycles, of one thing or of many."""
@@ -233,15 +234,19 @@ class OpCost:
             memories[self.stationary] = self.machine.role("weights")
         local = self.machine.role("local")
         layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
+        product = "" if self.contraction is None else self.op.stages[self.contraction].write.tensor
         total = EngineWork()
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
             if position == self.contraction:
-                run = matrix_run(self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
+                near = staged_layout(self.machine, self.matrix, stage, layout)
+                run = matrix_run(self.matrix, stage, points, near, self.dtypes[stage.reads[0].tensor])
+                run = with_staging(self.machine, self.matrix, stage, points, layout, run)
                 total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
             else:
-                run = vector_run(self.vector, stage, points, layout)
+                run = vector_run(self.vector, stage, points, staged_layout(self.machine, self.vector, stage, layout))
+                run = with_staging(self.machine, self.vector, stage, points, layout, run, product)
                 total = total.plus(EngineWork(0, run.busy, 0, run.instructions))
         return total
 

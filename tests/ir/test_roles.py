@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from girih.ir.checks.check_machine import check_machine
+from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machine import ROLES, Memory
 from tests.support.machines import kinds_of, with_engines
@@ -97,4 +97,25 @@ def test_a_part_has_the_banks_that_it_lies_in() -> None:
 @pytest.mark.parametrize("name", machine_names())
 def test_every_memory_of_a_built_in_machine_is_used(name: str) -> None:
     machine = load_machine(name)
-    assert all(machine.roles_of(memory.name) for memory in machine.memories)
+    assert all(machine.use_of(memory.name) != "unused" for memory in machine.memories)
+
+
+def test_roles_are_played_from_behind_staging_memories() -> None:
+    machine = load_machine("ascend310")
+    uses = {memory.name: machine.use_of(memory.name) for memory in machine.memories if memory.scope == "core"}
+    staging = dict.fromkeys(("L0A", "L0B", "UB"), "staging")
+    assert uses == {"L1": "local, weights", "L0C": "accumulator", **staging}
+    stop = machine.stopover("L1", "L2")
+    assert stop is not None and stop.name == "UB" and machine.mover("copy", "L1", "L2").name == "MTE3"
+    vector = machine.engine_for("vector")
+    staged = machine.staging(vector, "writes", "L1")
+    assert staged is not None and (staged.into.name, staged.memory.name) == ("MTE1U", "UB")
+    assert staged.out is not None and staged.out.name == "MTE3"
+    assert machine.staging(vector, "reads", "L0C") is None, "which it reads itself"
+
+
+def test_an_engine_without_a_copy_to_its_memory_is_told_so() -> None:
+    machine = load_machine("ascend310")
+    shut = with_engines(machine, lambda e: None if e.name == "MTE1A" else e)
+    (_, message), *_ = problems(shut)
+    assert "L1 comes nearest" in message and "no matrix engine of a core reads it" in message
