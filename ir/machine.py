@@ -22,9 +22,10 @@ Side = Literal["reads", "weights", "writes"]
 
 _CLASS = Meta(extra_json_schema={"enum": ["matrix", "vector", "copy", "broadcast", "dma", "host", "scalar"]})
 """For editors alone: what else a file says is told with the place and the known ones (:mod:`.checks.check_machine`)."""
-Role = Literal["main", "shared", "local", "weights", "accumulator"]
+Role = Literal["main", "shared", "local", "weights", "accumulator", "constants"]
 """What the compiler uses a memory for: see :attr:`Machine.roles`."""
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "constants")
+"""Those that a memory of every machine plays; constants have a memory of their own where one is read-only."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Memory:
     bytes_per_cycle: Annotated[
         int, Meta(description="Bytes that one bank serves in a cycle, to all engines together.")
     ] = 64
+    read_only: Annotated[
+        bool,
+        Meta(
+            description="Whether no engine writes it, as flash: it holds what was there before the run, the constants."
+        ),
+    ] = False
 
     @property
     def unit(self) -> int:
@@ -197,6 +204,10 @@ WAYS = (
     Way("dma", ("shared",), ("main",), "cluster"),
     Way("host", ("main",), ("main",), "cluster", optional=True),
     Way("scalar", ("main",), ("main",), "cluster", optional=True),
+    Way("copy", ("constants",), ("local",), "core", optional=True),
+    Way("copy", ("constants",), ("weights",), "core", optional=True),
+    Way("broadcast", ("constants",), ("local",), "core", optional=True),
+    Way("broadcast", ("constants",), ("weights",), "core", optional=True),
 )
 """All that the compiler uses a machine for: each way is the business of the first engine that fits.
 
@@ -205,7 +216,7 @@ each core loads for itself; DMA is not needed where the cores load from the main
 operators that no engine of tiles runs are refused.
 """
 
-_DERIVED: tuple[Role, ...] = ("local", "accumulator", "weights", "shared", "main")
+_DERIVED: tuple[Role, ...] = ("local", "accumulator", "weights", "shared", "main", "constants")
 """Roles in the order in which they are derived."""
 _PARTS: dict[Role, int] = {"local": 2, "accumulator": 1, "weights": 1}
 """How roles divide a memory that they share, in this order; chosen, not measured."""
@@ -265,13 +276,25 @@ class Machine:
         ``main`` holds everything, and ``shared`` is what the cores load from and store to: one memory, where they reach
         the main memory by themselves. Of each core, ``local`` has the data, ``weights`` the stationary operands of the
         matrix engine, ``accumulator`` its results and the temporaries of the vector engine; roles of a core that are
-        played by one memory divide it, and addresses of its parts begin at :meth:`base`.
+        played by one memory divide it, and addresses of its parts begin at :meth:`base`. ``constants`` is a read-only
+        memory that the cores load from, or else ``main``.
         """
-        return self._places[role][0]
+        return self._places[self._known(role)][0]
 
     def base(self, role: Role) -> int:
         """The address in its memory at which the part for ``role`` begins."""
-        return self._places[role][1]
+        return self._places[self._known(role)][1]
+
+    def _known(self, role: Role) -> Role:
+        return "main" if role == "constants" and role not in self.roles else role
+
+    def home(self, *, constant: bool) -> Memory:
+        """The memory that a tensor has its home in."""
+        return self.role("constants" if constant else "main")
+
+    def loads_from(self, *, constant: bool) -> Role:
+        """The memory that the cores load a tensor from: constants have one of their own, or come through the shared."""
+        return "constants" if constant and "constants" in self.roles else "shared"
 
     @property
     def core_roles(self) -> tuple[Role, ...]:
@@ -280,7 +303,7 @@ class Machine:
 
     def roles_of(self, memory: str) -> tuple[Role, ...]:
         """The roles that a memory plays, by its name; none if the compiler does not use it."""
-        return tuple(role for role in ROLES if role in self.roles and self.roles[role].name == memory)
+        return tuple(role for role in get_args(Role) if role in self.roles and self.roles[role].name == memory)
 
     def use_of(self, memory: str) -> str:
         """The roles that a memory plays, by its name, in one line."""
@@ -352,13 +375,30 @@ class Machine:
                     (local is not None and self._moves("copy", m, local), "no core copies from it to its local memory"),
                     (local is not None and moves(local, m), "no core copies to it from its local memory"),
                 ]
+            if role == "constants":
+                targets = [memory for role, memory in known.items() if role in ("local", "weights")]
+                return [
+                    (m.read_only, "it is not read-only"),
+                    ("main" in known and known["main"] == known.get("shared"), "constants come through another memory"),
+                    (all(self._moves("copy", m, t) for t in targets), "no core copies from it to where it needs them"),
+                ]
             shared = known.get("shared")
             return [
                 (shared is not None and (m == shared or self._moves("dma", m, shared)), "no DMA reads it"),
                 (shared is not None and (m == shared or self._moves("dma", shared, m)), "no DMA writes it"),
             ]
 
-        return [Candidate(m, tuple(text for ok, text in lacks(m) if not ok)) for m in memories]
+        written = role != "constants"
+        return [
+            Candidate(
+                m,
+                (
+                    *(("it is read-only",) if m.read_only and written else ()),
+                    *(text for ok, text in lacks(m) if not ok),
+                ),
+            )
+            for m in memories
+        ]
 
     def _distance(self, memory: Memory) -> tuple[bool, int]:
         """Of memories that cores load from, the least comes first: the smallest that DMA fills, or else the largest."""
@@ -489,6 +529,11 @@ class Machine:
         if "main" in roles and not self.has_shared:
             known = [way for way in known if way.kind != "dma"]
         fitting = {way: [e for e in self.engines if self._goes(way, e)] for way in known}
+        if "constants" in roles:
+            # A kernel reads constants where they are.
+            name = roles["constants"].name
+            for way in (way for way in known if way.kind in ("host", "scalar")):
+                fitting[way] = [e for e in fitting[way] if name in e.reads]
         return {way: engines[0] for way, engines in fitting.items() if engines}
 
     def _goes(self, way: Way, engine: Engine) -> bool:

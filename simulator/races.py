@@ -24,7 +24,7 @@ from ..ir.isa.footprint import Strided
 from ..ir.machine import Machine
 from ..ir.program import Placed, Program
 from .execution.memory import dense
-from .tasks.places import Place
+from .tasks.places import Place, home_numbers
 from .tasks.tasks import Prepared, operand_cores
 from .tasks.violations import Violations
 
@@ -133,7 +133,7 @@ class Races:
         self._machine = machine
         self._prepared = prepared
         self._violations = violations
-        self._main = machine.memories.index(machine.role("main"))
+        self._home_numbers = home_numbers(machine)
         self._next = [0] * len(program.queues)
         # Of each queue: the instructions at which its vector changed, and the vectors from there on.
         self._changes: list[list[int]] = [[0] for _ in program.queues]
@@ -192,7 +192,8 @@ class Races:
                     yield _Access((operand.memory, core), operand, int(instruction.values[at]))
 
     def _dense(self, placed: Placed, writes: bool) -> _Access:
-        return _Access((self._main, -1), dense(placed, self._main, writes=writes), 0)
+        number = self._home_numbers[1 if placed.sha256 else 0]
+        return _Access((number, -1), dense(placed, number, writes=writes), 0)
 
     def _shadows(self, accesses: Sequence[Sequence[_Access]]) -> tuple[dict[Place, _Shadow], dict[Place, _Shadow]]:
         """Empty shadows for writes and reads, as coarse as the accesses to each place allow."""

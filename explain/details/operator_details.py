@@ -284,7 +284,7 @@ def _rooms(compilation: Compilation, index: int, name: str) -> tuple[RoomRow, ..
     slots = [slot for slot, (step, o) in enumerate(plan.slots) if o == name and plan.steps[step].segment == index]
     rows: list[RoomRow] = []
     for memory in machine.memories:
-        if memory.name == machine.role("main").name or op.host:
+        if memory.name in (machine.role("main").name, machine.role("constants").name) or op.host:
             continue
         if memory.scope == "core":
             live = [

@@ -91,14 +91,16 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
         for memory in machine.memories
         for core in (range(machine.cores) if memory.scope == "core" else (None,))
     }
-    main = accesses[machine.role("main").name, None]
+
+    def home(placed: Placed) -> list[TimedAccess]:
+        return accesses[machine.home(constant=bool(placed.sha256)).name, None]
 
     @cache
     def operands(mnemonic: str, values: tuple[int | float, ...]) -> tuple[Strided, ...]:
         return footprint(Instruction(mnemonic, 0, values))
 
-    main += [(*_span(placed), 0, 0, True) for placed in program.constants]
-    main += [(*_span(_tensor(port)), 0, 0, True) for port in program.inputs]
+    for placed in (*program.constants, *map(_tensor, program.inputs)):
+        home(placed).append((*_span(placed), 0, 0, True))
     for execution in executions(program, trace, machine):
         instruction, position = execution.instruction, execution.instruction.row.position
         for operand in operands(instruction.mnemonic, _without_addresses(instruction)):
@@ -108,9 +110,10 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
                 accesses[memory.name, core].append(access)
         if instruction.row.latency == "kernel":
             kernel = program.kernels[int(instruction.values[0])]
-            main += [(*_span(placed), execution.begin, execution.end, False) for placed in kernel.inputs]
-            main += [(*_span(placed), execution.begin, execution.end, True) for placed in kernel.outputs]
-    main += [(*_span(_tensor(port)), trace.cycles, trace.cycles, False) for port in program.outputs]
+            for placed, writes in (*((p, False) for p in kernel.inputs), *((p, True) for p in kernel.outputs)):
+                home(placed).append((*_span(placed), execution.begin, execution.end, writes))
+    for placed in map(_tensor, program.outputs):
+        home(placed).append((*_span(placed), trace.cycles, trace.cycles, False))
     return accesses
 
 

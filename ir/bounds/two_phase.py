@@ -112,6 +112,9 @@ def _on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Lin
     }  # fmt: skip
     if not machine.has_shared:
         del rooms[main.name, "write"]
+    if "constants" in machine.roles:
+        constants = machine.roles["constants"].name
+        rooms = {(constants, "read"): inside, (constants, "both"): inside}
     for link in machine.links:
         if (room := rooms.get((link.memory, link.direction))) is not None:
             yield link, room

@@ -69,7 +69,9 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
             value = getattr(entry, spec.name)
             numbers = cast("Iterable[object]", value.values() if isinstance(value, dict) else (value,))
             for number in numbers:
-                if isinstance(number, int | float) and (wrong := _beyond(f"{table}.{spec.name}", number)):
+                if isinstance(number, bool) or not isinstance(number, int | float):
+                    continue
+                if wrong := _beyond(f"{table}.{spec.name}", number):
                     if index is None:
                         yield spec.name, f"{spec.name} must be {wrong}"
                     else:
@@ -190,6 +192,9 @@ def _engines(machine: Machine) -> Iterator[Finding]:
                     yield f"{path}.{key}", f"{engine.name} {verb} an unknown memory {name!r}; known are {known}"
                 elif engine.scope == "cluster" and machine.memory[name].scope == "core":
                     yield f"{path}.{key}", f"{engine.name} is a cluster's engine, and {name} belongs to a core"
+                elif key == "writes" and machine.memory[name].read_only:
+                    message = f"{engine.name} writes {name}, which is read_only; take it out of writes"
+                    yield f"{path}.{key}", message
         for key in ("rate", "lanes"):
             for dtype in getattr(engine, key) or {}:
                 if dtype not in DTYPES:
@@ -215,6 +220,11 @@ def _ways(machine: Machine) -> Iterator[Finding]:
         where = f"engines[{runs[0]}]" if runs else "engines"
         message = f'no engine of class {way.kind!r} with scope "{way.scope}" that reads {reads} and writes {writes}'
         yield where, f"{message}; add it to classes, reads and writes of one"
+    constants = machine.roles.get("constants")
+    for index, engine in enumerate(machine.engines):
+        if constants is not None and {"host", "scalar"} & set(engine.classes) and constants.name not in engine.reads:
+            message = f"{engine.name} runs kernels, and cannot read {constants.name}, which has the constants"
+            yield f"engines[{index}].reads", f"{message}; add it to reads"
 
 
 def _named(machine: Machine, roles: Sequence[Role]) -> str:

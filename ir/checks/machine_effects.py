@@ -32,7 +32,11 @@ def _memories(machine: Machine) -> Iterator[Finding]:
         if memory.interleave and memory.banks == 1:
             yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
         if not machine.roles_of(memory.name) and memory.name not in machine.staging_memories:
-            yield f"memories[{index}]", f"{memory.name} is never used: other memories are on the way of every operand"
+            why = "other memories are on the way of every operand"
+            if memory.read_only:
+                lacks = (c.lacks for c in machine.candidates("constants", machine.roles) if c.memory is memory)
+                why = "; ".join(text for texts in lacks for text in texts) or why
+            yield f"memories[{index}]", f"{memory.name} is never used: {why}"
 
 
 def _engines(machine: Machine) -> Iterator[Finding]:
@@ -56,6 +60,8 @@ def _engines(machine: Machine) -> Iterator[Finding]:
                     role for way in ways for role in getattr(way, key) if (way.kind, role) != ("matrix", "weights")
                 )
                 used = {machine.role(role).name for role in roles}
+            if key == "reads" and {"host", "scalar"} & {way.kind for way in ways}:
+                used.add(machine.role("constants").name)
             used |= {copy[2 if key == "writes" else 1] for copy in staging}
             used |= {s.memory.name for n in machine.memory if (s := machine.staging(engine, key, n)) is not None}
             for name in getattr(engine, key):

@@ -11,10 +11,14 @@ import numpy as np
 from ..box import Box, contains, full, is_empty, spread, volume
 from ..errors import CheckError
 from ..graph import DTYPES
+from ..machine import Role
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.portions import portions
 from .plan_facts import Facts, Loaded, Stored, Stream
+
+_OUTSIDE: tuple[Role, ...] = ("main", "constants", "shared")
+"""The roles of memories outside of cores."""
 
 
 def _fail(message: str) -> NoReturn:
@@ -28,19 +32,21 @@ def _name(buffer: SharedBuffer) -> str:
 
 def check_shared(facts: Facts) -> None:
     """All buffers of the shared and the main memory."""
-    main, shared = facts.machine.role("main").name, facts.machine.role("shared").name
+    machine = facts.machine
+    main, constants, shared = (machine.role(role).name for role in _OUTSIDE)
     for buffer in facts.plan.shared:
-        _check_place(facts, buffer, (main, shared))
-    homes = [b for b in facts.plan.shared if b.memory == main]
-    on_chip = [b for b in facts.plan.shared if b.memory == shared]
-    _check_alone(homes)
-    if shared != main:
-        _check_alone(on_chip)
+        _check_place(facts, buffer)
+    homes = [b for b in facts.plan.shared if b.memory in (main, constants)]
+    on_chip = [b for b in facts.plan.shared if b.memory == shared or (shared == main and b.memory == constants)]
+    for name in dict.fromkeys((main, constants, shared)):
+        _check_alone([b for b in facts.plan.shared if b.memory == name])
     _Contents(facts, homes, on_chip).check()
 
 
-def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) -> None:
+def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
     """Of a known tensor, in a known memory, aligned, inside, large enough, in the life of the plan."""
+    memories = tuple(dict.fromkeys(facts.machine.role(role).name for role in _OUTSIDE))
+    homes = facts.machine.role("main").name, facts.machine.role("constants").name
     if buffer.tensor not in facts.graph.tensor:
         _fail(f"there is a buffer of {buffer.tensor}, which is no tensor of the graph")
     tensor = facts.graph.tensor[buffer.tensor]
@@ -49,6 +55,8 @@ def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) 
     if len(buffer.box) != len(tensor.shape) or is_empty(buffer.box) or not contains(full(tensor.shape), buffer.box):
         _fail(f"{_name(buffer)} is no part of shape {tensor.shape}")
     memory = facts.machine.memory[buffer.memory]
+    if memory.read_only and buffer.tensor not in facts.graph.constant_names:
+        _fail(f"{_name(buffer)} is of no constant, and {memory.name} is read-only")
     if buffer.address < 0 or buffer.address % memory.alignment:
         _fail(f"{_name(buffer)} is at address {buffer.address}, and {memory.name} is aligned to {memory.alignment}")
     if buffer.address + buffer.bytes > memory.capacity:
@@ -60,9 +68,9 @@ def _check_place(facts: Facts, buffer: SharedBuffer, memories: tuple[str, str]) 
     slots = len(facts.plan.slots)
     if not 0 <= buffer.live[0] < buffer.live[1] <= slots:
         _fail(f"{_name(buffer)} does not live within the {slots} slots")
-    if buffer.memory == memories[0] and (buffer.box != full(tensor.shape) or buffer.live != (0, slots)):
+    if buffer.memory in homes and (buffer.box != full(tensor.shape) or buffer.live != (0, slots)):
         _fail(f"{_name(buffer)} is a home, and must hold the whole tensor all the time")
-    if buffer.memory == memories[0] and (buffer.fetch or buffer.store):
+    if buffer.memory in homes and (buffer.fetch or buffer.store):
         _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
     ring = buffer.ring_position, buffer.ring_lead
     if min(ring) < 0 or (max(ring) and (not buffer.fetch or buffer.live[1] - buffer.live[0] != 1)):

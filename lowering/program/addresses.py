@@ -70,17 +70,17 @@ class PlannedBuffers:
 
     @cached_property
     def homes(self) -> dict[str, SharedBuffer]:
-        """The place of each tensor that has one in main memory."""
-        main = self.machine.role("main").name
-        return {b.tensor: b for b in self.plan.shared if b.memory == main}
+        """The place of each tensor that has one in main memory, or in that of constants."""
+        homes = {self.machine.home(constant=constant).name for constant in (False, True)}
+        return {b.tensor: b for b in self.plan.shared if b.memory in homes}
 
     @cached_property
     def shared(self) -> dict[str, tuple[SharedBuffer, ...]]:
-        """The buffers of each tensor in the shared memory, in plan order."""
-        name = self.machine.role("shared").name
+        """The buffers of each tensor in the memory that cores load it from, in plan order."""
+        loaded = {self.machine.role(self.machine.loads_from(constant=constant)).name for constant in (False, True)}
         buffers_of: dict[str, list[SharedBuffer]] = {}
         for buffer in self.plan.shared:
-            if buffer.memory == name:
+            if buffer.memory in loaded:
                 buffers_of.setdefault(buffer.tensor, []).append(buffer)
         return {tensor: tuple(buffers) for tensor, buffers in buffers_of.items()}
 

@@ -165,7 +165,7 @@ class OpWalk:
         name, stream = self._stationary, self._stream
         assert name is not None and stream is not None
         groups: dict[tuple[Box, int, tuple[int, ...], int], list[_Running]] = {}
-        broadcast = self._build.machine.moves("broadcast", "shared", "weights")
+        broadcast = self._build.broadcasts(name, "weights")
         for r in waiting:
             step = r.steps.popleft()
             assert isinstance(step, Fetch) and r.ring is not None

@@ -100,7 +100,7 @@ class Walker:
         """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
         name = transfer.tensor
         requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
-        broadcast = self.build.machine.moves("broadcast", "shared", "local")
+        broadcast = self.build.broadcasts(name, "local")
         for box, cores in receivers((cell.tensors.get(name) for cell in cells), broadcast):
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(

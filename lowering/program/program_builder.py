@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import Graph, Op
 from ...ir.isa.table import DTYPE_NAMES
-from ...ir.machine import Machine
+from ...ir.machine import Machine, Role
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.portions import BroadcastTurns
 from ..emission.vector import copies
@@ -63,7 +63,7 @@ class ProgramBuilder:
         self.main = machine.role("main").name
         self.shared = machine.role("shared").name
         self.home_areas = {
-            name: self.streams.area(self.layout.memory[self.main], -1, b.address, b.bytes)
+            name: self.streams.area(self.layout.memory[b.memory], -1, b.address, b.bytes)
             for name, b in self.layout.homes.items()
         }
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
@@ -150,13 +150,18 @@ class ProgramBuilder:
         """The place of a tensor in main memory."""
         home = self.layout.homes[name]
         return TensorBuffer(
-            self.main, (self.home_areas[name],), home.address, home.box, self.layout.strides(name, home.box)
+            home.memory, (self.home_areas[name],), home.address, home.box, self.layout.strides(name, home.box)
         )
 
     def resident(self, buffer: SharedBuffer) -> TensorBuffer:
         """A shared buffer whose lifetime has begun."""
         strides = self.layout.strides(buffer.tensor, buffer.box)
-        return TensorBuffer(self.shared, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
+        return TensorBuffer(buffer.memory, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
+
+    def broadcasts(self, name: str, role: Role) -> bool:
+        """Whether one instruction brings what several cores need of a tensor to their memories of this role."""
+        source = self.machine.loads_from(constant=name in self.graph.constant_names)
+        return self.machine.moves("broadcast", source, role)
 
     # Copies.
 

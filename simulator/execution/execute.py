@@ -11,7 +11,7 @@ from ...ir.errors import UsageError
 from ...ir.isa.table import field
 from ...ir.machine import Machine
 from ...ir.program import HostKernel, Placed, Program, ProgramPort
-from ..tasks.places import Place
+from ..tasks.places import Place, home_numbers
 from ..tasks.tasks import Prepared, operand_cores
 from ..tasks.templates import InstructionTemplate
 from ..tasks.violations import Violations
@@ -38,32 +38,41 @@ class Execution:
         self._machine = machine
         self._prepared = prepared
         self._violations = violations
-        role = machine.role("main")
-        self._main_number = machine.memories.index(role)
+        self._home_numbers = home_numbers(machine)
         used = dict(prepared.used)
-        main: Place = (self._main_number, -1)
         for placed in _placed(program):
-            used[main] = max(used[main], dense(placed, self._main_number).high)
-        if used[main] > role.capacity:
-            raise UsageError(
-                f"the program places data up to {used[main]:#x} in {role.name}, which has {role.capacity:#x}"
-            )
-        self._main = MainStore(used[main], program.replicas, tracked=sanitize)
+            number = self._home_number(placed)
+            used[number, -1] = max(used[number, -1], dense(placed, number).high)
+        for number in self._home_numbers:
+            memory, end = machine.memories[number], used[number, -1]
+            if end > memory.capacity:
+                raise UsageError(
+                    f"the program places data up to {end:#x} in {memory.name}, which has {memory.capacity:#x}"
+                )
+        self._homes = {n: MainStore(used[n, -1], program.replicas, tracked=sanitize) for n in self._home_numbers}
         self._stores: dict[Place, MemoryContents] = {
-            place: self._main if place == main else MemoryContents(size, program.replicas, tracked=sanitize)
+            place: self._homes.get(place[0]) or MemoryContents(size, program.replicas, tracked=sanitize)
             for place, size in used.items()
         }
+
+    def _home_number(self, placed: Placed) -> int:
+        """The memory, by its number, that a tensor is placed in."""
+        return self._home_numbers[1 if placed.sha256 else 0]
+
+    def _home(self, placed: Placed) -> MainStore:
+        return self._homes[self._home_number(placed)]
 
     def load(self, constants: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> None:
         """Place constants and inputs in main memory."""
         for constant in self._program.constants:
-            self._main.place_constant(constant.address, constant_bytes(constant, constants))
+            self._home(constant).place_constant(constant.address, constant_bytes(constant, constants))
         for port in self._program.inputs:
-            at = dense(_port_tensor(port), self._main_number, writes=True)
+            tensor = _port_tensor(port)
+            at = dense(tensor, self._home_number(tensor), writes=True)
             with np.errstate(all="ignore"):
                 parts = split(port, inputs[port.name], self._program.replicas)
-            self._main.view(at, 0)[...] = parts.reshape(self._program.replicas, -1)
-            self._main.mark(at, 0)
+            self._home(tensor).view(at, 0)[...] = parts.reshape(self._program.replicas, -1)
+            self._home(tensor).mark(at, 0)
 
     def run(self, order: Sequence[tuple[int, int]], host: RunHost | None) -> None:
         """Execute the instructions (queue, index) in this order, but those that cannot be."""
@@ -122,8 +131,8 @@ class Execution:
         action()
         for target in targets:
             target.mark()
-        touched = (located.at.memory for place in (targets, *sources) for located in place)
-        return None if row.indices or self._main_number in touched else action
+        touched = {located.at.memory for place in (targets, *sources) for located in place}
+        return None if row.indices or not touched.isdisjoint(self._home_numbers) else action
 
     def _located(self, queue: int, index: int) -> list[list[Located]]:
         """Each operand, in each core that it is in."""
@@ -161,8 +170,8 @@ class Execution:
         if host is None:
             raise UsageError(f"the program calls the kernel {kernel.name}, and there is nothing to run it")
         inputs = [self._read(p, queue, index, f"{p.tensor}, read by the kernel {kernel.name},") for p in kernel.inputs]
-        outputs = [dense(p, self._main_number, writes=True) for p in kernel.outputs]
-        targets = [self._main.view(at, 0) for at in outputs]
+        outputs = [(self._home(p), dense(p, self._home_number(p), writes=True)) for p in kernel.outputs]
+        targets = [home.view(at, 0) for home, at in outputs]
 
         def report(message: str) -> None:
             self._violations.add("bounds", queue, index, kernel.outputs[0].address, message)
@@ -171,15 +180,15 @@ class Execution:
             results = host(kernel, [array[replica] for array in inputs], report)
             for target, result in zip(targets, results, strict=True):
                 store(target[replica], np.asarray(result).reshape(-1))
-        for at in outputs:
-            self._main.mark(at, 0)
+        for home, at in outputs:
+            home.mark(at, 0)
 
     def _read(self, placed: Placed, queue: int, index: int, name: str) -> np.ndarray:
         """(replicas, *shape) of a tensor in main memory."""
-        at = dense(placed, self._main_number)
-        if at.low < at.high and not self._main.is_written(at, 0):
+        home, at = self._home(placed), dense(placed, self._home_number(placed))
+        if at.low < at.high and not home.is_written(at, 0):
             self._violations.add("uninitialised", queue, index, placed.address, f"nothing wrote all of {name}")
-        return self._main.view(at, 0).reshape(self._program.replicas, *placed.shape)
+        return home.view(at, 0).reshape(self._program.replicas, *placed.shape)
 
 
 def _apply(template: InstructionTemplate, targets: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> None:

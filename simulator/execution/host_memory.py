@@ -12,7 +12,7 @@ from ...ir.isa.footprint import WINDOW, taps
 from ...ir.isa.timing import matrix_shape, vector_shape
 from ...ir.machine import Machine
 from ...ir.program import Program
-from ..tasks.places import Place
+from ..tasks.places import Place, home_numbers
 from ..tasks.tasks import Prepared, operand_cores
 from ..tasks.templates import InstructionTemplate
 
@@ -35,8 +35,8 @@ def check_host_memory(program: Program, machine: Machine, prepared: Prepared, *,
 def needed(program: Program, machine: Machine, prepared: Prepared, *, sanitize: bool) -> int:
     """About how many bytes: pages that nothing touches take none, and constants are the caller's."""
     constants = sum(DTYPES[c.dtype] * prod(c.shape) for c in program.constants)
-    main = machine.memories.index(machine.role("main"))
-    touched = {p: max(0, size - constants) if p[0] == main else size for p, size in prepared.used.items()}
+    _, home = home_numbers(machine)
+    touched = {p: max(0, size - constants) if p[0] == home else size for p, size in prepared.used.items()}
     total = sum(touched.values()) * program.replicas + program.instructions * _INSTRUCTION
     templates_by_queue = [{id(t): t for t in templates if not t.problems}.values() for templates in prepared.templates]
     total += program.replicas * max((_temporary(t) for templates in templates_by_queue for t in templates), default=0)

@@ -88,3 +88,9 @@ def _parts(
     held = np.clip(np.minimum(ends, begins + size) - np.maximum(starts, begins), 0, None).sum(1)
     totals = (held.reshape(2, banks).sum(0) + len(starts) * whole * size).tolist()
     return tuple((bank, total / (len(starts) * run)) for bank, total in enumerate(totals) if total)
+
+
+def home_numbers(machine: Machine) -> tuple[int, int]:
+    """The memories, by their numbers, that tensors are placed in before a run: those that change, and constants."""
+    numbers = [machine.memories.index(machine.home(constant=constant)) for constant in (False, True)]
+    return numbers[0], numbers[1]

@@ -136,6 +136,8 @@ def _problems(
             yield "access", f"{engine.name} cannot read {operand.name} from {name}"
         if "w" in operand.access and name not in engine.writes:
             yield "access", f"{engine.name} cannot write {operand.name} to {name}"
+        if "w" in operand.access and machine.memories[memory].read_only:
+            yield "access", f"{name} is read-only, and {operand.name} cannot be written there"
         if machine.memories[memory].scope == "core" and engine.scope != "core":
             yield "access", f"{engine.name} belongs to no core, and {name} to each core"
         size = DTYPES[DTYPE_NAMES[dtype]]

@@ -31,7 +31,10 @@ Amount: TypeAlias = "float | NDArray[np.float64]"
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes a cycle between the memories; ``read`` and ``write``: of the shared memory, all cores together."""
+    """Bytes a cycle between the memories; ``read`` and ``write``: of the shared memory, all cores together.
+
+    Where constants have a memory of their own, ``read`` is the slower one's, weights being most of what is loaded.
+    """
 
     into: Engine
     """Copies from shared to local memory and weight memory, at the pace of the slowest of them."""
@@ -59,12 +62,13 @@ class Rates:
         def crossing(direction: str) -> int:
             return sum(x.latency for x in machine.links if x.memory == shared and x.direction in (direction, "both"))
 
+        shared_read = min(rate(machine.role(machine.loads_from(constant=c)).name, "read") for c in (False, True))
         into, out = route(machine, "shared", "local"), route(machine, "local", "shared")
         local, weights = (machine.role(r).bytes_per_cycle for r in ("local", "weights"))
         return Rates(
             into=replace(into, bytes_per_cycle=min(into.bytes_per_cycle, local, weights)),
             out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
-            read=rate(shared, "read"),
+            read=shared_read,
             write=rate(shared, "write"),
             main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf)
             if machine.has_shared

@@ -278,7 +278,8 @@ class TileWalks:
         constant = name in self.graph.constant_names
         tensor = self.graph.tensor[name]
         source = full(tensor.shape) if constant else cell.allocated(name)
-        way: tuple[Role, Role] = ("shared" if constant else "local", "weights")
+        origin: Role = self.transfers.machine.loads_from(constant=True) if constant else "local"
+        way: tuple[Role, Role] = (origin, "weights")
         boxes = [weight_tiles.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
         rows = keys.reshape(len(points[op.contraction]), -1).tolist()

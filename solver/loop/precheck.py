@@ -73,9 +73,15 @@ def unproven(error: InfeasibleError, graph: Graph, machine: Machine, more: str =
 
 
 def _needs(graph: Graph, machine: Machine) -> Iterator[_Need]:
-    names = graph.constant_names | graph.input_tensors | graph.output_tensors
-    size = sum(graph.tensor[name].bytes for name in names)
-    yield _Need("main", f"constants, inputs and outputs of {graph.name} need", size, "use a smaller batch")
+    ports, constants = graph.input_tensors | graph.output_tensors, graph.constant_names
+    if "constants" in machine.roles:
+        size = sum(graph.tensor[name].bytes for name in constants)
+        yield _Need("constants", f"constants of {graph.name} need", size, "use a narrower precision")
+        size = sum(graph.tensor[name].bytes for name in ports - constants)
+        yield _Need("main", f"inputs and outputs of {graph.name} need", size, "use a smaller batch")
+    else:
+        size = sum(graph.tensor[name].bytes for name in constants | ports)
+        yield _Need("main", f"constants, inputs and outputs of {graph.name} need", size, "use a smaller batch")
     for op in graph.analysis(EquivalenceClasses).representatives:
         if op.host is None:
             yield from _of_operator(op, graph, machine)

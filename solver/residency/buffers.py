@@ -140,26 +140,32 @@ def main_buffers(
 def allocate_main(graph: Graph, machine: Machine, names: Iterable[str], slots: int) -> tuple[SharedBuffer, ...]:
     """A buffer for each whole tensor in main memory, one after the other, in the order of the graph's tensors.
 
-    ``slots`` is the length of the plan.
+    Constants have theirs in the memory for constants, if there is one. ``slots`` is the length of the plan.
 
-    Raises :class:`~girih.ir.errors.InfeasibleError` if main memory is too small.
+    Raises :class:`~girih.ir.errors.InfeasibleError` if a memory is too small.
     """
-    memory = machine.role("main")
     chosen = frozenset(names)
     buffers: list[SharedBuffer] = []
-    address = 0
+    end = dict.fromkeys((machine.home(constant=True).name, machine.home(constant=False).name), 0)
     for tensor in graph.tensors:
         if tensor.name in chosen:
+            memory = machine.home(constant=tensor.name in graph.constant_names)
             size = round_up(max(1, tensor.bytes), memory.alignment)
-            buffers.append(SharedBuffer(tensor.name, full(tensor.shape), memory.name, address, size, (0, slots)))
-            address += size
-    if address > memory.capacity:
-        largest = max(buffers, key=lambda b: b.bytes)
-        raise InfeasibleError(
-            f"the main memory {memory.name} of {machine.name} holds {memory.capacity:,} bytes, and constants, inputs, "
-            f"outputs and stored results need {address:,}, {address - memory.capacity:,} too many; the largest is "
-            f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
-        )
+            place = (memory.name, end[memory.name], size, (0, slots))
+            buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place))
+            end[memory.name] += size
+    for name, address in end.items():
+        capacity = machine.memory[name].capacity
+        if address > capacity:
+            largest = max((b for b in buffers if b.memory == name), key=lambda b: b.bytes)
+            kind, what = "main", ["constants", "inputs, outputs and stored results"]
+            if len(end) > 1:
+                kind, what = ("read-only", what[:1]) if machine.memory[name].read_only else (kind, what[1:])
+            raise InfeasibleError(
+                f"the {kind} memory {name} of {machine.name} holds {capacity:,} bytes, and {', '.join(what)} need "
+                f"{address:,}, {address - capacity:,} too many; the largest is "
+                f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
+            )
     return tuple(buffers)
 
 

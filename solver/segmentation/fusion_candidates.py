@@ -183,7 +183,9 @@ class FusionEnumeration:
                 hull = hull_many(self.demanded[name], boxes[name]) if name in self.demanded else boxes[name]
                 self.demanded[name] = hull
                 if name != op.output:
-                    broadcast = self.costs.machine.moves("broadcast", "shared", "local")
+                    machine = self.costs.machine
+                    source = machine.loads_from(constant=name in self.graph.constant_names)
+                    broadcast = machine.moves("broadcast", source, "local")
                     self.entering[name] = self._inter_segment(name, hull, broadcast=broadcast)
                 if name != stationary or not cost.streamed:
                     self._allocate(position, name, hull)

@@ -318,7 +318,10 @@ class PlanBuilder:
         for role in roles:
             address = 0
             for tensor in self.graph.tensors:
-                place = (self.machine.role(role).name, address, tensor.bytes, (0, slots))
+                memory = self.machine.role(role)
+                if role == "main":
+                    memory = self.machine.home(constant=tensor.name in self.graph.constant_names)
+                place = (memory.name, address, tensor.bytes, (0, slots))
                 buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place))
                 address += tensor.bytes
         return replace(draft, shared=tuple(buffers))

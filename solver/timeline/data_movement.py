@@ -78,11 +78,12 @@ class Movement:
         self._stored: dict[str, list[Written]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
-        main, shared = machine.role("main").name, machine.role("shared").name
+        homes = {machine.home(constant=constant).name for constant in (False, True)}
+        loaded = {machine.role(machine.loads_from(constant=constant)).name for constant in (False, True)}
         for buffer in plan.shared:
-            if buffer.memory == main:
+            if buffer.memory in homes:
                 self._homes[buffer.tensor] = buffer.box
-            if buffer.memory != shared:
+            if buffer.memory not in loaded:
                 continue
             if buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
@@ -195,6 +196,10 @@ class Movement:
 
     # Between shared memory and the cores.
 
+    def source(self, tensor: str) -> Role:
+        """What the cores load a tensor from."""
+        return self.machine.loads_from(constant=tensor in self.graph.constant_names)
+
     def holding(self, tensor: str, box: Box) -> list[tuple[Shared, Box]]:
         """The buffers that hold ``box``, and what of it; the plan promises them."""
         parts = spread(box, ((s, s.buffer.box) for s in self._live[tensor]))
@@ -228,7 +233,8 @@ class Movement:
         ``free``: when an engine can write there. Returns when it has arrived, and the engine: none of a broadcast, as
         all cores but one receive it from another.
         """
-        engine = self.engine("broadcast" if len(cores) > 1 else "copy", "shared", target)
+        origin = self.source(source.buffer.tensor)
+        engine = self.engine("broadcast" if len(cores) > 1 else "copy", origin, target)
         own = engine.name if len(cores) == 1 else None
         queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
@@ -246,7 +252,10 @@ class Movement:
         names = list(areas)
         moves = [self._plan.transfer[segment, name] for name in names]
         loads = [
-            self.copies.load(tuple([cell.tensors.get(move.tensor) for cell in cells]), move.portion) for move in moves
+            self.copies.load(
+                tuple([cell.tensors.get(move.tensor) for cell in cells]), move.portion, self.source(move.tensor)
+            )
+            for move in moves
         ]
         arrivals = [[0.0] * load.turns for load in loads]
         for number, turn in self.copies.order(loads):
@@ -263,7 +272,7 @@ class Movement:
         arrived, name = 0.0, transfer.tensor
         for shared, part in self.holding(name, portion):
             boxes = (shared.buffer.box, group.box)
-            move = self.transfers.transfer(("shared", "local"), part, boxes, self.graph.tensor[name].dtype)
+            move = self.transfers.transfer((self.source(name), "local"), part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             arrived, engine = self.copy(group.cores, shared, part, "local", area.floor.seen_by, move, turns)
             area.ready.note(arrived, engine)

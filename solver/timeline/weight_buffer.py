@@ -70,7 +70,7 @@ class WeightBuffer:
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
-        broadcast = movement.machine.moves("broadcast", "shared", "weights")
+        broadcast = movement.machine.moves("broadcast", movement.source(self._name), "weights")
         copied = receivers(wanted, broadcast)
         self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in copied]
         self._lanes = [_LaneVersions.of(versions) for _ in (self._groups if self._local is None else (None,))]

@@ -11,6 +11,7 @@ import girih.ir.load_machine
 from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine, machine_names, parse_machine
+from tests.support.machines import kinds_of, with_engines
 
 TINY = (Path(girih.ir.load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
 
@@ -115,6 +116,37 @@ MISTAKES = {
         line_of("[[engines]]"),
         "no engine reads or writes ROM",
     ),
+    "a way into a read-only memory": (
+        'name = "DDR"',
+        'name = "DDR"\nread_only = true',
+        line_of('writes = ["DDR"]') + 1,
+        "DMW writes DDR, which is read_only; take it out of writes",
+    ),
+    "read_only is a switch": (
+        'name = "DDR"',
+        'name = "DDR"\nread_only = "yes"',
+        line_of('name = "DDR"') + 1,
+        "read_only must be a switch, not a text",
+    ),
+    "ways in a circle that no memory outside of the core enters": (
+        'reads = ["LLB", "L1"]',
+        'reads = ["L1"]',
+        line_of("[[memories]]", 3),
+        "L1 comes nearest, but nothing copies from a memory outside of the core",
+    ),
+    "a rate of zero": ("{ float32 = 1.0", "{ float32 = 0", line_of("rate ="), "rate of MME must be at least"),
+    "an engine of no bytes": (
+        "bytes_per_cycle = 16\n",
+        "bytes_per_cycle = 0\n",
+        line_of("bytes_per_cycle = 16"),
+        "MTI runs copy instructions, and needs bytes_per_cycle",
+    ),
+    "a link of no bytes": (
+        "bytes_per_cycle = 8.0",
+        "bytes_per_cycle = 0",
+        line_of("bytes_per_cycle = 8.0"),
+        "bytes_per_cycle of ddr must be at least",
+    ),
     "unknown table": ("[[links]]", "[[lnks]]\n[[links]]", line_of("[[links]]"), "did you mean 'links'"),
     "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
     "too large": ("capacity = 65536", f"capacity = {2**40}", line_of("capacity = 65536"), "at most 1,099,511,627,775"),
@@ -212,6 +244,15 @@ def test_the_first_engine_with_the_memories_for_it_is_used() -> None:
     assert changed.engine_for("matrix") == matrix
     assert changed.mover("dma", "DDR", "LLB") == dma
     assert changed.mover("dma", "LLB", "DDR").name == "DMW"
+
+
+def test_kernels_must_reach_the_constants() -> None:
+    machine = kinds_of(load_machine("tiny"))["main memory to write"]
+    check_machine(machine)
+    shut = with_engines(machine, lambda e: replace(e, reads=("LLB",)) if "host" in e.classes else e)
+    message = r"HOST runs kernels, and cannot read DDR, which has the constants; .* \(in engines\[\d\].reads\)"
+    with pytest.raises(UsageError, match=message):
+        check_machine(shut)
 
 
 def test_missing_tables() -> None:

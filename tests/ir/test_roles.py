@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from girih.ir.checks.check_machine import check_machine, problems
+from girih.ir.checks.machine_effects import without_effect
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machine import ROLES, Memory
 from tests.support.machines import kinds_of, with_engines
@@ -48,6 +49,18 @@ def test_a_memory_plays_the_role_of_one_that_is_missing() -> None:
     assert names("accumulator")["accumulator"] == "L1"
     assert names("shared memory")["shared"] == "DDR" and not KINDS["shared memory"].has_shared
     assert set(names("all but local and main memory").values()) == {"DDR", "L1"}
+
+
+def test_constants_have_their_homes_in_read_only_memory() -> None:
+    flash = KINDS["main memory to write"]
+    roles = names("main memory to write")
+    assert (roles["constants"], roles["main"], roles["shared"]) == ("DDR", "LLB", "LLB")
+    assert flash.loads_from(constant=True) == "constants" and flash.loads_from(constant=False) == "shared"
+    assert "constants" not in TINY.roles and TINY.role("constants") == TINY.role("main")
+    deaf = with_engines(flash, lambda e: replace(e, reads=("LLB", "L1")) if "broadcast" in e.classes else e)
+    assert "constants" not in deaf.roles, "no core copies from it"
+    assert "DDR is never used: no core copies from it to where it needs them (in memories[0])" in without_effect(deaf)
+    assert without_effect(flash) == without_effect(TINY)
 
 
 @pytest.mark.parametrize("kind", KINDS)

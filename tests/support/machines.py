@@ -58,11 +58,23 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
         machine, lambda e: replace(e, reads=("LLB",)) if "broadcast" in e.classes else e
     )  # Nothing copies from local to weight memory.
     bare = without_memory(without_class(without_class(without_class(one_local, "dma"), "host"), "scalar"), "LLB", "DDR")
+
+    def from_flash(engine: Engine) -> Engine:
+        if "LLB" in engine.reads:
+            return replace(engine, reads=(*engine.reads, "DDR"))
+        return replace(engine, reads=("LLB", "DDR"), writes=("LLB",)) if "DDR" in engine.reads else engine
+
+    flash = replace(
+        with_engines(without_class(machine, "dma"), from_flash),
+        name=f"{machine.name}-flash",
+        memories=tuple(replace(m, read_only=m.name == "DDR") for m in machine.memories),
+    )
     return {
         "weight memory": no_weights,
         "accumulator": without_memory(machine, "IM", "L1"),
         "weight memory and accumulator": one_local,
         "shared memory": no_shared,
+        "main memory to write": flash,
         "broadcast": without_class(machine, "broadcast"),
         "host": without_class(machine, "host"),
         "copies to weight memory": replace(unstaged, name="unstaged"),

@@ -48,7 +48,7 @@ def fingerprint(network: bytes, machine: Machine) -> tuple[object, ...]:
 CHANGES: dict[str, tuple[int, object]] = {
     "memories.scope": (2, "cluster"), "memories.capacity": (2, 1024),
     "memories.alignment": (2, 256), "memories.banks": (2, 1), "memories.interleave": (2, 0),
-    "memories.bytes_per_cycle": (2, 1), "engines.scope": (0, "cluster"), "engines.classes": (0, ("vector",)),
+    "memories.bytes_per_cycle": (2, 1), "memories.read_only": (0, True), "engines.scope": (0, "cluster"), "engines.classes": (0, ("vector",)),
     "engines.reads": (0, ("L1",)), "engines.weights": (0, ("L1",)), "engines.writes": (0, ("L1",)), "engines.issue": (0, 9), "engines.latency": (0, 99),
     "engines.fill": (0, 999), "engines.rows": (0, 2), "engines.columns": (0, 2), "engines.depth": (0, 2),
     "engines.dataflow": (0, "weight"), "engines.rate": (0, {"float32": 0.5}),
