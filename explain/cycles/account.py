@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 
 from ...ir.bounds.lower_bound import bounding, unavoidable
 from ...ir.graph import Graph
+from ...ir.isa.table import Instruction
 from ...ir.isa.timing import Cost
 from ...ir.machine import Engine, Machine
 from ...ir.plan import Plan
@@ -165,13 +166,24 @@ class _Account:
         row = instruction.row
         if row.latency == "kernel":
             return "host"
-        if row.kind in ("matrix", "vector"):
+        if row.kind in ("matrix", "vector") or self._stages(queue.engine, instruction):
             return "engine" if core is not None and queue.core == core else "cores"
         target = self.machine.memories[int(instruction.values[row.position[f"{row.operands[0].name}.mem"]])]
         cause = movement(self.machine, row.kind, target.name)
         if cause == "fetch":
             return "fetch_weights" if self._fetched(instruction)[1] in self._constants else "fetch_data"
         return cause
+
+    def _stages(self, engine: str, instruction: Instruction) -> bool:
+        """Whether a core copies between its own memories what one of its engines computes on."""
+        row = instruction.row
+        if row.mnemonic != "mcopy":
+            return False
+        target, source = (
+            self.machine.memories[int(instruction.values[row.position[f"{end}.mem"]])] for end in ("dst", "src")
+        )
+        within = target.scope == source.scope == "core"
+        return within and (engine, source.name, target.name) in self.machine.staging_copies
 
     def _op(self, node: Node) -> str:
         return self._ops[node[0]][node[1]]

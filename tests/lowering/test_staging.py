@@ -84,3 +84,8 @@ def test_two_halves_of_a_staging_memory_take_turns() -> None:
         if i.mnemonic == "mcopy" and i.values[i.row.position["dst.mem"]] == number
     }
     assert any(base < 2048 for base in bases) and any(base >= 2048 for base in bases)
+
+
+def test_copies_beside_an_engine_are_work_of_the_core() -> None:
+    machine = KINDS["vectors"]
+    assert machine.staging_copies == {("TO-UB", "L1", "UB"), ("FROM-UB", "UB", "L1")}
