@@ -244,7 +244,7 @@ def compile_for(
     from ..frontend.reference.run import model_bytes
     from ..lowering import lower
     from ..solver import plan
-    from .judge import judge
+    from .judge import judge, tasks_of
 
     load_installed()
     stages = _Stages(progress)
@@ -269,7 +269,10 @@ def compile_for(
                 graph,
                 machine,
                 options.for_solver,
-                lambda: plan(graph, machine, options.for_solver, stages.solving, judge(graph, machine), jobs),
+                lambda: plan(
+                    graph, machine, options.for_solver, stages.solving, judge(graph, machine),
+                    tasks_of(graph, machine), jobs,
+                ),  # fmt: skip
             )
         except InfeasibleError as error:
             raise with_places(error, graph, model) from error

@@ -41,7 +41,7 @@ from ..solver.options import SolveLog
 from .options import CompileOptions
 from .provenance import versions
 
-FORMAT = 10
+FORMAT = 11
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SEAL = b"sha256:"
 _DIGITS = 2 * hashlib.sha256().digest_size

@@ -1,13 +1,13 @@
-"""What a plan really takes: a simulation of its program, for a search that would stop at a prediction."""
+"""What a plan becomes and really takes, for a search that knows neither lowering nor simulator."""
 
 from __future__ import annotations
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
-from ..lowering import lower
+from ..lowering import lower, tasks
 from ..simulator import simulate
-from ..solver.options import Judge
+from ..solver.options import Judge, Tasks
 
 
 def judge(graph: Graph, machine: Machine) -> Judge:
@@ -17,3 +17,8 @@ def judge(graph: Graph, machine: Machine) -> Judge:
         return simulate(lower(graph, plan, machine), machine, {}, {}, data=False).summary.cycles
 
     return simulated_cycles
+
+
+def tasks_of(graph: Graph, machine: Machine) -> Tasks:
+    """The instructions of plans of a network for a machine, without an order."""
+    return lambda plan: tasks(graph, plan, machine)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..ir.plan import Plan, Segment, SharedBuffer, Split, Tile, Transfer, WeightStream
-from .units import numbers, printable
+from ..ir.plan import Plan, QueueOrder, Segment, SharedBuffer, Split, Tile, Transfer, WeightStream
+from .units import numbers, plural, printable
 
 
 def plan_text(plan: Plan) -> str:
@@ -21,6 +21,8 @@ def plan_text(plan: Plan) -> str:
         lines += [f"    {_transfer(t)}" for t in plan.transfers if t.segment == number]
         lines += [f"    {_weights(w)}" for w in plan.weight_streams if w.segment == number]
         lines += [f"    {_ring(ring)}" for ring in rings.get(number, ())]
+    if plan.order:
+        lines.append(f"queues in another order than that of steps, operators and tiles: {_orders(plan.order)}")
     return "\n".join(lines)
 
 
@@ -28,6 +30,13 @@ def _steps(plan: Plan) -> str:
     """Segments in the order in which their instances run: ``0 (8), 1 (2)`` are eight of the first, two of the next."""
     runs = [(segment, len(list(steps))) for segment, steps in groupby(step.segment for step in plan.steps)]
     return ", ".join(f"{segment} ({count})" if count > 1 else str(segment) for segment, count in runs)
+
+
+def _orders(orders: Sequence[QueueOrder]) -> str:
+    """Of each queue, in how many runs it issues its instructions; one would be their own order."""
+    return ", ".join(
+        f"{order.queue} ({plural(len(order.places), 'instruction')} in {len(order.runs):,} runs)" for order in orders
+    )
 
 
 def _segment(segment: Segment, cores: Sequence[int]) -> str:

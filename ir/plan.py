@@ -205,6 +205,23 @@ class Solved:
 
 
 @dataclass(frozen=True)
+class QueueOrder:
+    """The order in which a queue issues its instructions, if it is not that of the operators.
+
+    ``queue``: its name, such as MME0. ``runs``: (first, count) of instructions that follow each other as they do
+    without an order, in which the first instruction of the queue is 0.
+    """
+
+    queue: str
+    runs: tuple[tuple[int, int], ...]
+
+    @property
+    def places(self) -> list[int]:
+        """The instructions in their order, by their places without one."""
+        return [first + i for first, count in self.runs for i in range(count)]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The whole answer of the solver; the lowering takes no decision beyond it.
 
@@ -234,6 +251,8 @@ class Plan:
     solved: tuple[Solved, ...]
     cycles_simulated: int | None = None
     """What a simulation of the plan took, if the search had it simulated."""
+    order: tuple[QueueOrder, ...] = ()
+    """Of queues that issue their instructions in another order than that of steps, operators and tiles."""
 
     @property
     def cycles(self) -> int:

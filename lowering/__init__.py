@@ -8,6 +8,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
+from ..ir.semantics.task_graph import TaskGraph
 
 if TYPE_CHECKING:
     from .kernel_store import KernelStore
@@ -24,4 +25,11 @@ def lower(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None 
     return assemble(graph, plan, machine, store)
 
 
-__all__ = ["lower"]
+def tasks(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None = None) -> TaskGraph:
+    """The instructions of a plan before they have an order, and what each of them comes after."""
+    from .program.task_costs import task_graph
+
+    return task_graph(graph, plan, machine, store)
+
+
+__all__ = ["lower", "tasks"]

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
-from .options import Judge, Listener, Options, Planned
+from .options import Judge, Listener, Options, Planned, Tasks
 
 
 def plan(
     graph: Graph, machine: Machine, options: Options, progress: Listener | None = None, judge: Judge | None = None,
+    tasks: Tasks | None = None,
     jobs: int = 1,
 ) -> Planned:  # fmt: skip
     """The best plan found within ``options.timeout``; ``progress`` hears of each model.
 
     ``judge`` is asked a few times at most: about a plan that is predicted to take no longer than the lower bound, about
     one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction. Without
-    a judge, predictions are believed.
+    a judge, predictions are believed. ``tasks`` gives the instructions of a plan; without them, its queues keep the
+    order of operators and tiles.
 
     ``jobs``: how many processes solve what is independent; the plan is the same with any number of them.
 
@@ -30,11 +32,14 @@ def plan(
     # The constraint solver takes a while to import: only planning pays for it.
     from .goals.least_memory import plan_for_least_memory
     from .loop.benders import solve_plan
+    from .order.decide import with_order
 
     goal, _, memory = options.minimise.partition(":")
     if goal == "peak":
-        return plan_for_least_memory(graph, machine, memory, options, progress, judge)
-    return solve_plan(graph, machine, options, progress, judge, jobs)
+        planned = plan_for_least_memory(graph, machine, memory, options, progress, judge)
+    else:
+        planned = solve_plan(graph, machine, options, progress, judge, jobs)
+    return planned if tasks is None else with_order(planned, graph, options, progress, judge, tasks)
 
 
 __all__ = ["plan"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..ir.plan import Plan, Solved
+from ..ir.semantics.task_graph import TaskGraph
 from .effort import Effort, SearchPoint
 from .switches import ALL_ON, Disabled, checked
 
@@ -65,6 +66,8 @@ LiveListener = Callable[[str, float | None, float | None, str], None]
 """Hears of a search while it runs: model, incumbent, bound, unit."""
 Judge = Callable[[Plan], int]
 """The cycles of a plan by a simulation of its program."""
+Tasks = Callable[[Plan], TaskGraph]
+"""The instructions that a plan becomes, before they have an order."""
 TOLERANCE = 1e-4
 """A plan is said to take no longer than the lower bound up to this part of it; CP-SAT and others stop at such gaps."""
 

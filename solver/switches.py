@@ -28,7 +28,9 @@ Switch = Literal[
     "load-parts",
     "multi-buffering",
     "operator-order",
+    "pipeline-model",
     "producer-stall",
+    "queue-order",
     "residency-model",
     "residency-windows",
     "result-parts",
@@ -51,6 +53,7 @@ SWITCHES: Mapping[Switch, str] = {
     # The models: without its search, the answer of each is its hint.
     "segmentation-model": "Segments are chosen by CP-SAT, not by shortest paths alone.",
     "tiling-model": "Tiles are chosen by CP-SAT, not one by one from a table.",
+    "pipeline-model": "The order of queues is chosen by CP-SAT in windows, not by list schedules alone.",
     "residency-model": "What stays in shared memory is chosen by CP-SAT, not greedily.",
     "banks-model": "Addresses are chosen by CP-SAT where packing greedily fails or leaves conflicts of banks.",
     # The loop.
@@ -61,6 +64,7 @@ SWITCHES: Mapping[Switch, str] = {
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     "weight-separation": "Weights of operators that follow one another lie apart, so that they can be loaded earlier.",
     "deep-weights": "Weights have more versions where weight memory has room for them beside those of neighbours.",
+    "queue-order": "Queues issue instructions of neighbouring tiles, operators and sub-batches in another order.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

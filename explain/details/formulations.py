@@ -49,6 +49,12 @@ FORMULATIONS: dict[str, Formulation] = {
         "only the heaviest pairs of buffers are modelled",
         "solver/banks/model.py",
     ),
+    "order": Formulation(
+        "the order in which every queue issues its instructions, across tiles, operators and sub-batches",
+        "the end of all: list schedules first, then CP-SAT on windows of them with everything around fixed",
+        "banks; a link serves transfers one after the other; addresses are given",
+        "solver/order/model.py",
+    ),
 }
 """By the name of a model, without the memory that banks are of."""
 

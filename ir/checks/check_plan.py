@@ -50,6 +50,7 @@ def check_plan(plan: Plan, graph: Graph, machine: Machine, geometry: Geometry | 
     check_local(facts)
     check_movement(facts)
     check_shared(facts)
+    _check_queues(plan, machine)
     _check_predictions(plan)
 
 
@@ -216,6 +217,30 @@ def _check_order(facts: Facts) -> None:
             available = int(common(boxes, box)[steps < number].sum())
             if available < volume(box):
                 fail(f"step {number} reads {volume(box)} elements of {name}, and {available} were made before")
+
+
+def _check_queues(plan: Plan, machine: Machine) -> None:
+    """That orders are permutations; of what, and that they wait in no circle, is for the lowering to see."""
+    queues = {
+        f"{engine.name}{'' if core is None else core}"
+        for engine in machine.engines
+        for core in (range(machine.cores) if engine.scope == "core" else (None,))
+    }
+    if plan.order and plan.barrier:
+        fail("it has an order of queues, and waits for each operator to end before the next")
+    for number, order in enumerate(plan.order):
+        if order.queue not in queues:
+            fail(f"it orders queue {order.queue!r}; {machine.name} has {', '.join(sorted(queues))}")
+        if any(other.queue == order.queue for other in plan.order[:number]):
+            fail(f"it orders queue {order.queue} twice")
+        next_first = 0
+        for first, length in sorted(order.runs):
+            if first != next_first or length < 1:
+                fail(
+                    f"its order of {order.queue} is not one of all instructions once: a run of {length} begins at "
+                    f"{first}, and {next_first} comes next"
+                )
+            next_first += length
 
 
 def _check_predictions(plan: Plan) -> None:

@@ -10,8 +10,10 @@ from ...ir.plan import Plan
 from ...ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.region import op_boxes, work
+from ...ir.semantics.task_graph import sequence
 from ..kernel_store import KernelStore
 from .plan_walk import Walker
+from .queues import arrange
 
 
 def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None) -> Program:
@@ -19,6 +21,11 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
     walker = Walker(graph, plan, machine, store)
     walker.walk()
     build = walker.build
+    tasks = build.dependences.tasks
+    order = sequence(
+        [str(q) for q in build.queues.all], [t.queue for t in tasks], [t.after for t in tasks], plan.order
+    )  # fmt: skip
+    streams = arrange(tasks, order, len(build.queues.all))
     homes = build.layout.homes
     digests = {c.tensor: c.sha256 for c in graph.constants}
 
@@ -37,7 +44,7 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
         plan_sha256=sha256(plan),
         replicas=graph.replicas,
         queues=build.queues.all,
-        streams=tuple(tuple(s) for s in build.streams.streams),
+        streams=tuple(tuple(stream) for stream in streams),
         ops=tuple(_op(graph, op, machine) for op in graph.ops),
         constants=tuple(placed(c.tensor) for c in graph.constants if c.tensor in homes),
         inputs=tuple(port(p) for p in graph.inputs if p.tensor in homes),

@@ -16,8 +16,8 @@ from ..emission.kernel import WEIGHTS
 from ..emission.staging import Room
 from ..emission.vector import Fetch
 from ..schedule.cell_spec import byte_strides
+from .dependences import LiveBuffer
 from .program_builder import ProgramBuilder, TensorBuffer
-from .queues import LiveBuffer
 from .tile_kernels import Stamped, Step, TileKernel, TileKernels
 
 
@@ -158,7 +158,7 @@ class OpWalk:
         queues = self._build.queues
         queue = queues.of(step.engine, r.core) if step.engine else queues.compute(step.kind, r.core)
         instruction = step.instruction.stamp(self._number, bases)
-        self._build.streams.emit(queue, instruction, step.instruction.footprints, bases, [(p.area,) for p in places])
+        self._build.dependences.emit(queue, instruction, step.instruction, bases, [(p.area,) for p in places])
 
     def _fetch(self, waiting: list[_Running]) -> None:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""

@@ -20,7 +20,7 @@ from .tile_kernels import TileKernels
 
 
 class Walker:
-    """Turns a plan into streams; one instance for one lowering."""
+    """Turns a plan into tasks; one instance for one lowering."""
 
     def __init__(self, graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None = None) -> None:
         self.build = ProgramBuilder(graph, plan, machine)
@@ -49,8 +49,9 @@ class Walker:
             )
             self.build.open_segment(parent_buffers(graph, segment))
             for position, name in enumerate(segment.ops):
+                self.build.dependences.slot = slot
                 if plan.barrier:
-                    self.build.streams.barrier()
+                    self.build.dependences.barrier()
                 for buffer in self._opening.get(slot, ()):
                     self.build.open_shared(buffer, self._numbers[name])
                 if graph.op[name].host is not None:
@@ -67,7 +68,7 @@ class Walker:
         kind, _, _ = kernel_engine(self.build.graph, op, self.build.machine)
         mnemonic = {"host": "hcall", "scalar": "scall"}[kind]
         call = make(mnemonic, self._numbers[op.name], {"kernel": self._with_kernel.index(op.name)})
-        self.build.streams.call(self.build.queues.kernel(kind), call, reads, writes)
+        self.build.dependences.call(self.build.queues.kernel(kind), call, reads, writes)
 
     def _slot(self, slot: int, number: int, segment: Segment, position: int, op: Op, cells: Sequence[Cell]) -> None:
         """Loads, tiles and stores of one operator in one step."""

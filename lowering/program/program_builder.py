@@ -14,7 +14,7 @@ from ...ir.semantics.portions import BroadcastTurns
 from ..emission.vector import copies
 from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
-from .queues import LiveBuffer, Streams
+from .dependences import Dependences, LiveBuffer
 from .stamp import Relocatable, relocatable
 from .tile_kernels import Degrees
 
@@ -59,11 +59,11 @@ class ProgramBuilder:
         self.machine = machine
         self.layout = PlannedBuffers(graph, plan, machine)
         self.queues = QueueTable(machine)
-        self.streams = Streams(len(self.queues.all))
+        self.dependences = Dependences(len(self.queues.all))
         self.main = machine.role("main").name
         self.shared = machine.role("shared").name
         self.home_areas = {
-            name: self.streams.area(self.layout.memory[b.memory], -1, b.address, b.bytes)
+            name: self.dependences.area(self.layout.memory[b.memory], -1, b.address, b.bytes)
             for name, b in self.layout.homes.items()
         }
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
@@ -103,7 +103,7 @@ class ProgramBuilder:
             self._local[owner, buffer.use, buffer.name] = (buffer, self._rooms[room])
             return
         areas = [
-            [self.streams.area(memory, core, buffer.address + v * size, size) for v in range(buffer.depth)]
+            [self.dependences.area(memory, core, buffer.address + v * size, size) for v in range(buffer.depth)]
             for core in range(self.machine.cores)
         ]
         self._local[(owner, buffer.use, buffer.name)] = (buffer, areas)
@@ -141,7 +141,7 @@ class ProgramBuilder:
 
     def open_shared(self, buffer: SharedBuffer, op: int) -> None:
         """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""
-        area = self.streams.area(self.layout.memory[self.shared], -1, buffer.address, buffer.bytes)
+        area = self.dependences.area(self.layout.memory[self.shared], -1, buffer.address, buffer.bytes)
         self.shared_areas[buffer] = area
         if buffer.fetch:
             self.copy("dma", op, buffer.tensor, buffer.box, None, self.home(buffer.tensor), self.resident(buffer))
@@ -196,7 +196,7 @@ class ProgramBuilder:
         areas = [target.areas, source.areas]
         for copy, offsets in self._copies(kind, self.graph.tensor[name].dtype, shape_of(box), source, target, cores):
             bases = [end + offset for end, offset in zip(ends, offsets, strict=True)]
-            self.streams.emit(queue, copy.stamp(op, bases), copy.footprints, bases, areas)
+            self.dependences.emit(queue, copy.stamp(op, bases), copy, bases, areas)
 
     def _copies(
         self, kind: str, dtype: str, shape: tuple[int, ...], source: TensorBuffer, target: TensorBuffer, cores: int

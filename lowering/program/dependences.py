@@ -1,0 +1,222 @@
+"""What each instruction must come after, by the bytes that it touches.
+
+Instructions are emitted in an order that is right if they ran one after the other. An instruction depends on every
+earlier one that it conflicts with: both touch a byte, and one of the two writes it. Accesses of one queue to one
+lifetime of a buffer keep their order, so that of each queue the last that conflicts stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...ir.isa.table import Instruction
+from .stamp import OperandFootprint, Relocatable
+
+
+@dataclass
+class _Record:
+    """One earlier access: bytes ``low..high``, in rows of ``width`` bytes every ``pitch`` (0: no such pattern)."""
+
+    low: int
+    high: int
+    pitch: int
+    column: int
+    width: int
+    write: bool
+    queue: int
+    task: int
+
+
+@dataclass
+class LiveBuffer:
+    """A buffer during one lifetime; ``earlier`` are the accesses to its bytes in earlier lifetimes.
+
+    ``last``: by queue, the last of its instructions that touched it in this lifetime.
+    """
+
+    memory: int
+    core: int
+    address: int
+    bytes: int
+    earlier: list[_Record] = field(default_factory=list[_Record])
+    records: list[_Record] = field(default_factory=list[_Record])
+    last: dict[int, int] = field(default_factory=dict[int, int])
+    end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end = self.address + self.bytes
+
+
+@dataclass(frozen=True)
+class Task:
+    """An instruction without its place in its queue; ``after``: the tasks, by number, that must have retired.
+
+    ``pattern``: what it was stamped from; equal ones take equally long. ``None`` for a kernel. ``slot``: of the plan.
+    """
+
+    queue: int
+    instruction: Instruction
+    after: tuple[int, ...]
+    pattern: Relocatable | None
+    slot: int
+
+
+_CROWDED = 96
+"""Records of an area beyond which those of one queue and kind are merged."""
+
+
+def _meet(a: _Record, b: _Record) -> bool:
+    if a.low >= b.high or b.low >= a.high:
+        return False
+    if a.pitch and a.pitch == b.pitch:
+        return a.column < b.column + b.width and b.column < a.column + a.width
+    return True
+
+
+class Dependences:
+    """The tasks of a program under construction, in the order in which they are emitted."""
+
+    def __init__(self, queues: int) -> None:
+        self.tasks: list[Task] = []
+        self.slot = 0
+        """Of the plan: that of the tasks that come."""
+        self._areas: dict[tuple[int, int], list[LiveBuffer]] = {}
+        self._last: dict[int, int] = {}
+        self._barrier: list[tuple[int, ...]] = [()] * queues
+
+    def area(self, memory: int, core: int, address: int, size: int) -> LiveBuffer:
+        """A new lifetime of these bytes; who uses some of them comes after what used these before."""
+        lifetimes = self._areas.setdefault((memory, core), [])
+        new = LiveBuffer(memory, core, address, size)
+        end = address + size
+        met = [old for old in lifetimes if old.address < end and address < old.end]
+        new.earlier = _latest([r for old in met for r in (*old.earlier, *old.records)], address, end)
+        gone = {id(old) for old in met if address <= old.address and old.end <= end}
+        if gone:
+            lifetimes[:] = [old for old in lifetimes if id(old) not in gone]
+        lifetimes.append(new)
+        return new
+
+    def barrier(self) -> None:
+        """Whatever comes next, in any queue, comes after everything so far."""
+        self._barrier = [tuple(t for q, t in self._last.items() if q != queue) for queue in range(len(self._barrier))]
+
+    def emit(
+        self,
+        queue: int,
+        instruction: Instruction,
+        pattern: Relocatable,
+        bases: Sequence[int],
+        areas: Sequence[Sequence[LiveBuffer]],
+    ) -> None:
+        """Add an instruction; for each operand of its pattern, in order: its base, and the buffers that it is in."""
+        touched: list[tuple[LiveBuffer, _Record]] = []
+        for covered, base, buffers in zip(pattern.footprints, bases, areas, strict=True):
+            if not covered.empty:
+                touched += [(area, self._record(queue, covered, base, area)) for area in buffers]
+        self._append(queue, instruction, pattern, touched)
+
+    def call(
+        self, queue: int, instruction: Instruction, reads: Sequence[LiveBuffer], writes: Sequence[LiveBuffer]
+    ) -> None:
+        """Add an instruction that reads and writes whole areas."""
+        touched = [
+            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, len(self.tasks)))
+            for write, areas in ((False, reads), (True, writes))
+            for area in areas
+        ]
+        self._append(queue, instruction, None, touched)
+
+    def _record(self, queue: int, covered: OperandFootprint, base: int, area: LiveBuffer) -> _Record:
+        low, high = base + covered.low, base + covered.high
+        pitch, column, width = covered.pitch, 0, covered.width
+        if pitch:
+            column = (low - area.address) % pitch
+            if column + width > pitch:
+                pitch = column = width = 0
+        return _Record(low, high, pitch, column, width, covered.writes, queue, len(self.tasks))
+
+    def _append(
+        self, queue: int, instruction: Instruction, pattern: Relocatable | None,
+        touched: list[tuple[LiveBuffer, _Record]],
+    ) -> None:  # fmt: skip
+        after = set(self._barrier[queue])
+        for area, record in touched:
+            after |= _conflicts(area, record)
+        number = len(self.tasks)
+        self.tasks.append(Task(queue, instruction, tuple(sorted(after)), pattern, self.slot))
+        self._last[queue] = number
+        self._barrier[queue] = ()
+        for area, record in touched:
+            area.last[queue] = number
+            if record.write and not record.pitch:
+                # What comes after this comes after these too.
+                area.records = [r for r in area.records if not (record.low <= r.low and r.high <= record.high)]
+                if area.earlier:
+                    area.earlier = [r for r in area.earlier if not (record.low <= r.low and r.high <= record.high)]
+            area.records.append(record)
+            if len(area.records) > _CROWDED:
+                area.records = _merged(area.records)
+
+
+def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
+    """What an access to an area conflicts with: of this lifetime, the last task of each queue."""
+    last: dict[int, int] = {}
+    own = area.last.get(record.queue)
+    if own is not None:
+        last[record.queue] = own
+    for old in area.records:
+        if (old.write or record.write) and old.task > last.get(old.queue, -1) and _meet(old, record):
+            last[old.queue] = old.task
+    # Those of earlier lifetimes may have any order.
+    earlier = (old.task for old in area.earlier if old.low < record.high and record.low < old.high)
+    return {*last.values(), *earlier}
+
+
+def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:
+    """For each queue, the last access to each byte of ``low..high``, as disjoint records."""
+    by_queue: dict[int, dict[tuple[int, int], int]] = {}
+    for record in records:
+        if record.low < high and low < record.high:
+            last = by_queue.setdefault(record.queue, {})
+            touched = max(low, record.low), min(high, record.high)
+            last[touched] = max(last.get(touched, -1), record.task)
+    latest: list[_Record] = []
+    for queue, last in by_queue.items():
+        covered: list[tuple[int, int]] = []
+        pieces: list[_Record] = []
+        for (begin, end), index in sorted(last.items(), key=lambda item: -item[1]):
+            gaps, covered = _cover(covered, begin, end)
+            pieces += [_Record(start, stop, 0, 0, 0, True, queue, index) for start, stop in gaps]
+            if covered == [(low, high)]:
+                break
+        latest += pieces
+    return latest
+
+
+def _cover(covered: list[tuple[int, int]], low: int, high: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """What of ``low..high`` lies in none of the disjoint ranges, which are in order; and the ranges with it."""
+    gaps: list[tuple[int, int]] = []
+    before = [r for r in covered if r[1] < low]
+    behind = [r for r in covered if r[0] > high]
+    at, start, stop = low, low, high
+    for begin, end in covered[len(before) : len(covered) - len(behind)]:
+        if at < begin:
+            gaps.append((at, begin))
+        at, start, stop = max(at, end), min(start, begin), max(stop, end)
+    if at < high:
+        gaps.append((at, high))
+    return gaps, [*before, (start, stop), *behind]
+
+
+def _merged(records: list[_Record]) -> list[_Record]:
+    """One record for each queue and kind of access: bounds that cover all of them, and the last index."""
+    merged: dict[tuple[int, bool], _Record] = {}
+    for r in records:
+        old = merged.get((r.queue, r.write))
+        if old is None:
+            merged[(r.queue, r.write)] = _Record(r.low, r.high, 0, 0, 0, r.write, r.queue, r.task)
+        else:
+            old.low, old.high, old.task = min(old.low, r.low), max(old.high, r.high), max(old.task, r.task)
+    return list(merged.values())

@@ -1,0 +1,82 @@
+"""Whether a plan gets an order of queues: if the timeout pays for it, and if it then takes fewer cycles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from ...ir.graph import Graph
+from ...ir.plan import Plan
+from ..loop.referee import judging_seconds
+from ..options import Judge, Listener, ModelRun, Options, Planned, Progress, SolveLog, Tasks
+from .solve import Ordering, order_queues, ordered_plan
+
+SHARE = 0.25
+"""Of the timeout, for windows; chosen, not measured."""
+LONGEST = 60.0
+"""Seconds for windows at most, so that any timeout ends; chosen, not measured."""
+LOWERINGS = 2
+"""Lowerings that a decision takes, besides simulations: a timeout has to pay for them."""
+
+
+def with_order(
+    planned: Planned, graph: Graph, options: Options, progress: Listener | None, judge: Judge | None, tasks: Tasks
+) -> Planned:
+    """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
+
+    An interrupt keeps the plan that there is.
+    """
+    plan, log = planned.plan, planned.log
+    if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
+        return planned
+    if LOWERINGS * judging_seconds(graph, plan) > options.timeout:
+        return replace(planned, log=_unpaid(log, "an order of queues"))
+    began = time.perf_counter()
+    try:
+        task_graph = tasks(plan)
+        seconds = min(LONGEST, SHARE * options.timeout)
+        ordering = order_queues(task_graph, seconds=seconds, seed=options.seed, disabled=options.disabled)
+        better = _better(plan, ordered_plan(plan, task_graph, ordering), ordering, judge)
+    except KeyboardInterrupt:
+        return replace(planned, log=replace(log, status="interrupted"))
+    took = time.perf_counter() - began
+    gained = plan.cycles - better.cycles if better is not plan else 0
+    note = _note(ordering) if better is not plan else "the order of operators and tiles is as good"
+    run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
+    seconds_of_all = None if log.seconds is None else log.seconds + took
+    log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
+    if progress is not None:
+        message = f"{gained:,} cycles fewer" if gained > 0 else note
+        solved = ordering.solved
+        progress(
+            Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
+        )
+    if ordering.effort.limited:
+        log = _unpaid(log, "more windows of the order of queues")
+    return Planned(better, log)
+
+
+def _better(plan: Plan, ordered: Plan, ordering: Ordering, judge: Judge | None) -> Plan:
+    """The plan with the order if it takes fewer cycles, else the one without."""
+    if not ordered.order or ordering.schedule.cycles >= ordering.emitted_cycles:
+        return plan
+    if judge is None:
+        return ordered
+    before = judge(plan) if plan.cycles_simulated is None else plan.cycles_simulated
+    after = judge(ordered)
+    return replace(ordered, cycles_simulated=after) if after < before else replace(plan, cycles_simulated=before)
+
+
+def _note(ordering: Ordering) -> str:
+    listed = ordering.emitted_cycles - ordering.listed_cycles
+    searched = ordering.listed_cycles - ordering.schedule.cycles
+    return (
+        f"of {ordering.emitted_cycles:,.0f} cycles in the order of operators and tiles, list schedules saved "
+        f"{listed:,.0f} and windows {searched:,.0f}"
+    )
+
+
+def _unpaid(log: SolveLog, what: str) -> SolveLog:
+    """A search that is over could go on with a longer timeout."""
+    status = "budget" if log.status in ("exhausted", "budget") else log.status
+    return replace(log, status=status, unpaid=(*log.unpaid, what))

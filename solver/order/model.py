@@ -1,0 +1,148 @@
+r"""Model 6: the order in which every queue issues its instructions, across tiles, operators and sub-batches.
+
+CP-SAT decides a window of a schedule: the order of the tasks that begin in it, so that all ends earlier.
+Everything before the window stays where it is, and everything after it keeps its order. For task i of the window with
+duration d_i (that of the schedule, waits for links included), lags l_ij, release r_i (when all before the window is
+done) and tail q_i (from its end to the end of all: the longest path through what comes after the window, queues in
+their order):
+
+    minimise    T
+    (1) start   s_i >= r_i
+    (2) after   s_j >= s_i + d_i + l_ij                for each edge i -> j in the window
+    (3) queue   intervals [s_i, s_i + d_i) of one queue do not overlap
+    (4) end     T >= s_i + d_i + q_i
+
+T is what the whole takes if transfers wait for links as long as before. The hint is the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+
+from ..cpsat.backend import Budget, Model, Solution, solve
+from .list_schedule import OrderProblem, Schedule
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tasks whose order is open, and what they are released by and lead to, in cycles.
+
+    ``edges`` are (i, j, lag) by their places in ``tasks``; ``start`` is that of the schedule.
+    """
+
+    tasks: tuple[int, ...]
+    queue: tuple[int, ...]
+    duration: tuple[int, ...]
+    release: tuple[int, ...]
+    tail: tuple[int, ...]
+    edges: tuple[tuple[int, int, int], ...]
+    start: tuple[int, ...]
+
+    @property
+    def cycles(self) -> int:
+        """What the whole takes by the schedule."""
+        return max(s + d + q for s, d, q in zip(self.start, self.duration, self.tail, strict=True))
+
+
+class Windows:
+    """The windows of one schedule."""
+
+    def __init__(self, problem: OrderProblem, schedule: Schedule) -> None:
+        self._problem = problem
+        self._schedule = schedule
+        count, queue = len(schedule.order), problem.queue
+        self._before: list[int | None] = [None] * count
+        self._behind: list[int | None] = [None] * count
+        latest: dict[int, int] = {}
+        for task in schedule.order:
+            self._before[task] = latest.get(queue[task])
+            latest[queue[task]] = task
+        # From the begin of a task to the end of all.
+        self._length = [0.0] * count
+        tail = [float(cost.latency) for cost in problem.tasks.cost]
+        following: dict[int, int] = {}
+        for task in reversed(schedule.order):
+            self._behind[task] = later = following.get(queue[task])
+            following[queue[task]] = task
+            rest = tail[task] if later is None else max(tail[task], self._length[later])
+            self._length[task] = rest + schedule.stop[task] - schedule.start[task]
+            for other, lag in problem.after[task]:
+                tail[other] = max(tail[other], self._length[task] + lag)
+
+    def window(self, places: range) -> Window:
+        """The tasks at these places of the schedule's order."""
+        problem, schedule = self._problem, self._schedule
+        tasks = sorted(schedule.order[place] for place in places)
+        index = {task: i for i, task in enumerate(tasks)}
+        release, tail, edges = list[int](), list[int](), list[tuple[int, int, int]]()
+        freed: dict[int, float] = {}
+        leads: dict[int, float] = {}
+        for task in tasks:
+            before, behind = self._before[task], self._behind[task]
+            if before is not None and before not in index:
+                freed[problem.queue[task]] = schedule.stop[before]
+            if behind is not None and behind not in index:
+                leads[problem.queue[task]] = self._length[behind]
+        for i, task in enumerate(tasks):
+            released = freed.get(problem.queue[task], 0.0)
+            for other, lag in problem.after[task]:
+                if other in index:
+                    edges.append((index[other], i, ceil(lag)))
+                else:
+                    released = max(released, schedule.stop[other] + lag)
+            rest = max(float(problem.tasks.cost[task].latency), leads.get(problem.queue[task], 0.0))
+            for other, lag in problem.before[task]:
+                if other not in index:
+                    rest = max(rest, self._length[other] + lag)
+            release.append(ceil(released))
+            tail.append(ceil(rest))
+        return Window(
+            tuple(tasks),
+            tuple(problem.queue[t] for t in tasks),
+            tuple(ceil(schedule.stop[t] - schedule.start[t]) for t in tasks),
+            tuple(release),
+            tuple(tail),
+            tuple(edges),
+            tuple(ceil(schedule.start[t]) for t in tasks),
+        )
+
+
+def improved(data: Window, budget: Budget, seed: int) -> tuple[tuple[int, ...] | None, Solution]:
+    """The tasks of a window by better starts, if CP-SAT finds any."""
+    model = Model("order of a window")
+    # Starts are rounded up: a little later than the schedule must be possible.
+    horizon = 1 + max(
+        max(s + d for s, d in zip(data.start, data.duration, strict=True)) + len(data.tasks),
+        max(r + d for r, d in zip(data.release, data.duration, strict=True)),
+    )
+    with model.group("start"):
+        starts = [model.int(r, horizon, f"start[{t}]") for t, r in zip(data.tasks, data.release, strict=True)]
+    with model.group("after"):
+        for i, j, lag in data.edges:
+            model.add(starts[j] >= starts[i] + (data.duration[i] + lag))
+    with model.group("queue"):
+        for members in _by_queue(data.queue):
+            model.no_overlap(model.interval(starts[i], data.duration[i], f"task[{data.tasks[i]}]") for i in members)
+    cycles = model.int(0, data.cycles + len(data.tasks), "cycles")
+    with model.group("end"):
+        for start, duration, tail in zip(starts, data.duration, data.tail, strict=True):
+            model.add(cycles >= start + (duration + tail))
+    model.minimize(cycles)
+    for start, value in zip(starts, data.start, strict=True):
+        model.hint(start, value)
+    model.hint(cycles, data.cycles)
+    solution = solve(model, budget=budget, seed=seed)
+    if not solution.found or (solution.objective or 0.0) >= data.cycles:
+        return None, solution
+    by_start = sorted(range(len(starts)), key=lambda i: (solution.value(starts[i]), data.start[i], i))
+    return tuple(data.tasks[i] for i in by_start), solution
+
+
+def _by_queue(queues: Iterable[int]) -> list[list[int]]:
+    """The places of the tasks of each queue that has several."""
+    members: dict[int, list[int]] = {}
+    for place, queue in enumerate(queues):
+        members.setdefault(queue, []).append(place)
+    return [places for places in members.values() if len(places) > 1]

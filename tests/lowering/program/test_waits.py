@@ -1,0 +1,117 @@
+"""Waits: every two accesses that conflict are ordered, by their queue or by waits, and none waits for other bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from girih.ir.isa.table import Instruction
+from girih.lowering.program.dependences import Dependences, LiveBuffer
+from girih.lowering.program.queues import arrange
+from girih.lowering.program.stamp import OperandFootprint, Relocatable
+
+QUEUES, BYTES = 3, 64
+
+
+@dataclass(frozen=True)
+class Access:
+    task: int
+    queue: int
+    low: int
+    high: int
+    write: bool
+
+
+def emit(tasks: Dependences, queue: int, *touched: tuple[LiveBuffer, int, int, bool]) -> int:
+    """Emit an instruction that accesses bytes of buffers (from, to, whether it writes); its number."""
+    operands = tuple(OperandFootprint(0, high - low, 0, 0, write) for _, low, high, write in touched)
+    pattern = Relocatable("nop", (), (), (), operands)
+    bases = [low for _, low, _, _ in touched]
+    number = len(tasks.tasks)
+    tasks.emit(queue, Instruction("nop", 0, (number,)), pattern, bases, [(buffer,) for buffer, *_ in touched])
+    return number
+
+
+def retired(streams: list[list[Instruction]]) -> dict[int, list[int]]:
+    """For each task, how many instructions of each queue have retired when it begins, whatever the engines' speed."""
+    known: list[list[list[int]]] = [[] for _ in streams]
+    at = [0] * QUEUES
+    when: dict[int, list[int]] = {}
+    while any(at[q] < len(s) for q, s in enumerate(streams)):
+        moved = False
+        for q, stream in enumerate(streams):
+            while at[q] < len(stream):
+                clock = list(known[q][-1]) if known[q] else [0] * QUEUES
+                clock[q] = at[q]
+                instruction = stream[at[q]]
+                if instruction.mnemonic == "wait":
+                    source, count = (int(v) for v in instruction.values)
+                    if at[source] < count:
+                        break
+                    clock = [max(a, b) for a, b in zip(clock, known[source][count - 1], strict=True)]
+                    clock[source] = max(clock[source], count)
+                else:
+                    when[int(instruction.values[0])] = clock
+                known[q].append(clock)
+                at[q] += 1
+                moved = True
+        assert moved, "the queues wait for each other"
+    return when
+
+
+def any_order(tasks: Dependences, random: Random) -> list[int]:
+    """The tasks in a random order in which each comes after those that it depends on."""
+    order: list[int] = []
+    left = set(range(len(tasks.tasks)))
+    while left:
+        able = sorted(t for t in left if not left & set(tasks.tasks[t].after))
+        order.append(random.choice(able))
+        left.remove(order[-1])
+    return order
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_conflicting_accesses_are_ordered(seed: int) -> None:
+    """In the order of emission, and in any other that keeps the dependences."""
+    random = Random(seed)
+    tasks = Dependences(QUEUES)
+    open_buffers: list[LiveBuffer] = []
+    accesses: list[Access] = []
+    for _ in range(12):
+        low = random.randrange(BYTES - 1)
+        high = random.randint(low + 1, BYTES)
+        # Buffers that are open at once lie apart; a new one ends those that it meets.
+        open_buffers = [b for b in open_buffers if high <= b.address or b.end <= low]
+        open_buffers.append(tasks.area(0, 0, low, high - low))
+        for _ in range(random.randrange(12)):
+            queue, touched = random.randrange(QUEUES), list[tuple[LiveBuffer, int, int, bool]]()
+            for buffer in random.sample(open_buffers, random.randint(1, min(2, len(open_buffers)))):
+                start = random.randrange(buffer.address, buffer.end)
+                touched.append((buffer, start, random.randint(start + 1, buffer.end), random.random() < 0.5))
+            number = emit(tasks, queue, *touched)
+            accesses += [Access(number, queue, start, stop, write) for _, start, stop, write in touched]
+    for order in (range(len(tasks.tasks)), any_order(tasks, random)):
+        streams = arrange(tasks.tasks, order, QUEUES)
+        place = {
+            int(i.values[0]): n for stream in streams for n, i in enumerate(stream) if i.mnemonic != "wait"
+        }  # fmt: skip
+        when = retired(streams)
+        for a, b in combinations(accesses, 2):
+            if a.task != b.task and a.low < b.high and b.low < a.high and (a.write or b.write):
+                assert when[b.task][a.queue] > place[a.task], (a, b)
+
+
+def test_a_new_lifetime_waits_for_its_own_bytes_alone() -> None:
+    tasks = Dependences(QUEUES)
+    old = tasks.area(0, 0, 0, 64)
+    emit(tasks, 0, (old, 0, 16, True))
+    last = emit(tasks, 1, (old, 48, 64, True))
+    new = tasks.area(0, 0, 0, 64)
+    middle = emit(tasks, 2, (new, 16, 32, True))
+    end = emit(tasks, 2, (new, 32, 64, True))
+    assert tasks.tasks[middle].after == () and tasks.tasks[end].after == (last, middle)
+    stream = arrange(tasks.tasks, range(4), QUEUES)[2]
+    assert [(i.mnemonic, i.values) for i in stream] == [("nop", (2,)), ("wait", (1, 1)), ("nop", (3,))]

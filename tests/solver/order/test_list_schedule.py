@@ -1,0 +1,147 @@
+"""List schedules keep every dependence and every queue's own time, and windows find what brute force finds."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+from random import Random
+
+import pytest
+
+from girih.ir.isa.timing import Cost
+from girih.ir.semantics.task_graph import TaskGraph
+from girih.solver.cpsat.backend import Budget
+from girih.solver.order.list_schedule import OrderProblem, Schedule
+from girih.solver.order.model import Window, Windows, improved
+from girih.solver.order.solve import lower_bound, order_queues
+
+
+def random_tasks(random: Random, count: int, queues: int = 3, links: int = 1) -> TaskGraph:
+    costs = [
+        Cost(
+            random.randint(0, 3), random.randint(1, 30), random.randint(0, 9),
+            links=tuple((n, random.randint(1, 60)) for n in range(links) if random.random() < 0.4),
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+    return TaskGraph(
+        queues=tuple(f"Q{n}" for n in range(queues)),
+        computes=(True,) * queues,
+        link_rates=(4.0,) * links,
+        queue=tuple(random.randrange(queues) for _ in range(count)),
+        cost=tuple(costs),
+        after=tuple(tuple(sorted(t for t in range(task) if random.random() < 2 / count)) for task in range(count)),
+        slot=(0,) * count,
+    )
+
+
+def check(tasks: TaskGraph, schedule: Schedule) -> None:
+    """Nothing begins before it may, and nothing takes less time than it needs; judged from the definition."""
+    busy: dict[int, list[tuple[float, float]]] = {}
+    for task, cost in enumerate(tasks.cost):
+        start, stop = schedule.start[task], schedule.stop[task]
+        assert stop >= start + cost.issue + cost.body
+        for other in tasks.after[task]:
+            lag = 0 if tasks.queue[other] == tasks.queue[task] else tasks.cost[other].latency
+            assert start >= schedule.stop[other] + lag
+        busy.setdefault(tasks.queue[task], []).append((start, stop))
+    for spans in busy.values():
+        spans.sort()
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+    for link, rate in enumerate(tasks.link_rates):
+        crossing = sum(size for cost in tasks.cost for number, size in cost.links if number == link)
+        assert schedule.cycles >= crossing / rate
+    last = max(stop + cost.latency for stop, cost in zip(schedule.stop, tasks.cost, strict=True))
+    assert schedule.cycles == last and sorted(schedule.order) == list(range(len(tasks)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_schedules_are_feasible_and_above_the_bound(seed: int) -> None:
+    random = Random(seed)
+    tasks = random_tasks(random, random.randint(1, 40), links=seed % 3)
+    problem = OrderProblem(tasks)
+    emitted = problem.in_order(range(len(tasks)))
+    listed = problem.forward([random.random() for _ in range(len(tasks))])
+    for schedule in (emitted, listed, problem.in_order(listed.order)):
+        check(tasks, schedule)
+        assert schedule.cycles >= lower_bound(tasks) - 1e-6
+    places: dict[int, list[int]] = {}
+    for task in emitted.order:
+        places.setdefault(tasks.queue[task], []).append(task)
+    assert all(own == sorted(own) for own in places.values())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
+    tasks = random_tasks(Random(seed), 60, links=seed % 2)
+    ordering = order_queues(tasks, seconds=5.0)
+    assert ordering.schedule.cycles <= ordering.listed_cycles <= ordering.emitted_cycles
+    assert (ordering.solved.bound or 0.0) <= ordering.schedule.cycles + 1e-6
+    check(tasks, ordering.schedule)
+
+
+def best_by_brute_force(tasks: TaskGraph) -> float:
+    """The fewest cycles of any order of emission that keeps the dependences, without links."""
+    problem = OrderProblem(tasks)
+    best = float("inf")
+    for order in permutations(range(len(tasks))):
+        place = {task: n for n, task in enumerate(order)}
+        if all(place[other] < place[task] for task in order for other in tasks.after[task]):
+            best = min(best, problem.in_order(order).cycles)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_window_of_everything_is_optimal(seed: int) -> None:
+    tasks = random_tasks(Random(seed), 7, queues=2, links=0)
+    problem = OrderProblem(tasks)
+    worst = problem.in_order(range(len(tasks)))
+    found, solution = improved(Windows(problem, worst).window(range(len(tasks))), Budget(10.0, 1.0), 0)
+    best = best_by_brute_force(tasks)
+    assert solution.status == "optimal"
+    assert (problem.in_order(found) if found is not None else worst).cycles == best
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_window_promises_what_the_whole_takes(seed: int) -> None:
+    """Without links, the schedule with the window's answer takes what the model says, or fewer cycles."""
+    tasks = random_tasks(Random(seed), 50, links=0)
+    problem = OrderProblem(tasks)
+    before = problem.in_order(range(len(tasks)))
+    places = range(15, 35)
+    window = Windows(problem, before).window(places)
+    assert window.cycles <= before.cycles
+    found, solution = improved(window, Budget(10.0, 1.0), 0)
+    if found is not None:
+        whole = (*before.order[: places.start], *found, *before.order[places.stop :])
+        after = problem.in_order(whole)
+        check(tasks, after)
+        assert after.cycles <= max(solution.objective or 0.0, window.cycles)
+
+
+def window(**changed: object) -> Window:
+    """Two queues: a long task and a short one that another queue waits for."""
+    data: dict[str, object] = {
+        "tasks": (0, 1, 2), "queue": (0, 0, 1), "duration": (10, 1, 5), "release": (0, 0, 0), "tail": (0, 0, 0),
+        "edges": ((1, 2, 2),), "start": (0, 10, 13),
+    }  # fmt: skip
+    return Window(**{**data, **changed})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "cycles"),
+    [
+        ({}, 11),
+        # (1): the short task comes late, and the long one first.
+        ({"release": (0, 9, 0)}, 18),
+        # (2): without the edge the third task need not wait, and with a longer lag it waits longer.
+        ({"edges": ((1, 2, 12),)}, 18),
+        # (3): on queues of their own, the first two run side by side.
+        ({"queue": (0, 2, 1), "release": (0, 9, 0), "start": (0, 10, 13)}, 17),
+        # (4): a long way from the end of the third task on.
+        ({"tail": (0, 0, 30)}, 38),
+    ],
+)
+def test_each_constraint_counts(changed: dict[str, object], cycles: int) -> None:
+    data = window(**changed)
+    found, solution = improved(data, Budget(10.0, 1.0), 0)
+    assert (solution.objective if found is not None else data.cycles) == cycles

@@ -1,0 +1,104 @@
+"""The order of queues in whole compilations: it saves cycles, is what the program follows, and changes no result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+
+import girih
+from girih.api.judge import judge, tasks_of
+from girih.frontend import import_onnx
+from girih.frontend.passes.divide import divide
+from girih.ir.checks.check_plan import check_plan
+from girih.ir.codec import sha256
+from girih.ir.errors import CheckError
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Plan, QueueOrder
+from girih.ir.semantics.task_graph import queue_orders, sequence
+from girih.lowering import lower, tasks
+from girih.models import build
+from girih.solver import plan
+from girih.solver.options import Options
+from girih.solver.switches import checked
+
+TINY = load_machine("tiny")
+
+
+@lru_cache
+def network() -> Graph:
+    return divide(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY)
+
+
+@lru_cache
+def planned(*disabled: str) -> Plan:
+    graph = network()
+    options = Options(8.0, disabled=checked(disabled))
+    return plan(graph, TINY, options, None, judge(graph, TINY), tasks_of(graph, TINY)).plan
+
+
+def test_it_saves_cycles_and_is_predicted() -> None:
+    ordered, plain = planned(), planned("queue-order")
+    assert ordered.order and not plain.order
+    check_plan(ordered, network(), TINY)
+    cycles = judge(network(), TINY)
+    assert cycles(ordered) < cycles(replace(ordered, order=()))
+    assert ordered.cycles_simulated == cycles(ordered)
+    assert abs(ordered.cycles_predicted / cycles(ordered) - 1) < 0.03
+    assert [s.model for s in ordered.solved].count("order") == 1
+
+
+def test_the_program_follows_the_order() -> None:
+    ordered = planned()
+    without = replace(ordered, order=())
+    assert sha256(lower(network(), without, TINY).streams) != sha256(lower(network(), ordered, TINY).streams)
+    emitted = tasks(network(), ordered, TINY)
+    order = sequence(emitted.queues, emitted.queue, emitted.after, ordered.order)
+    assert queue_orders(emitted.queues, emitted.queue, order) == ordered.order
+    place = {task: number for number, task in enumerate(order)}
+    assert all(place[other] < place[task] for task in order for other in emitted.after[task])
+
+
+def test_results_are_the_same() -> None:
+    compiled = girih.compile(build("tiny-transformer"), target="tiny", batch=4, solver_timeout=8.0, cache=False)
+    assert compiled.plan.order
+    result = compiled.run(check="exact")
+    assert result.check is not None and result.check.exact and not result.violations
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (QueueOrder("XYZ0", ((0, 1),)), "orders queue 'XYZ0'; tiny has "),
+        (QueueOrder("MME0", ((0, 2), (3, 1))), "a run of 1 begins at 3, and 2 comes next"),
+        (QueueOrder("MME0", ((1, 1), (0, 2))), "a run of 1 begins at 1, and 2 comes next"),
+        (QueueOrder("MME0", ((0, 0),)), "a run of 0 begins at 0"),
+    ],
+)
+def test_what_is_no_order(order: QueueOrder, message: str) -> None:
+    with pytest.raises(CheckError, match=message):
+        check_plan(replace(planned(), order=(order,)), network(), TINY)
+
+
+def test_a_queue_has_one_order_and_none_with_barriers() -> None:
+    order = QueueOrder("MME0", ((0, 2),))
+    with pytest.raises(CheckError, match="orders queue MME0 twice"):
+        check_plan(replace(planned(), order=(order, order)), network(), TINY)
+    with pytest.raises(CheckError, match="waits for each operator to end"):
+        check_plan(replace(planned(), order=(order,), barrier=True), network(), TINY)
+
+
+def test_orders_of_other_instructions_are_refused() -> None:
+    with pytest.raises(CheckError, match=r"its order of MME0 is one of 2 instructions, and the operators give it \d+"):
+        lower(network(), replace(planned(), order=(QueueOrder("MME0", ((0, 2),)),)), TINY)
+
+
+def test_queues_that_wait_for_each_other_are_refused() -> None:
+    emitted = tasks(network(), planned(), TINY)
+    number = emitted.queues.index("MME0")
+    count = emitted.queue.count(number)
+    backwards = QueueOrder("MME0", tuple((n, 1) for n in reversed(range(count))))
+    with pytest.raises(CheckError, match=r"the queues wait for each other: .*MME0 at instruction 0"):
+        lower(network(), replace(planned(), order=(backwards,)), TINY)
