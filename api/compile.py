@@ -270,9 +270,14 @@ def compile_for(
                 machine,
                 options.for_solver,
                 lambda: plan(
-                    graph, machine, options.for_solver, stages.solving, judge(graph, machine),
-                    tasks_of(graph, machine), jobs,
-                ),  # fmt: skip
+                    graph,
+                    machine,
+                    options.for_solver,
+                    stages.solving,
+                    judge(graph, machine),
+                    tasks_of(graph, machine),
+                    jobs,
+                ),
             )
         except InfeasibleError as error:
             raise with_places(error, graph, model) from error
