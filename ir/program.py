@@ -21,7 +21,7 @@ from .isa.table import Instruction
 from .isa.timing import KernelWork
 
 MAGIC = b"\x7fGIRIH\r\n"
-VERSION = 1
+VERSION = 2
 _HEADER = struct.Struct("<8sI32sQQ")
 """Magic, version, SHA-256 of the instruction table, bytes of the whole file, bytes of the metadata."""
 _DIGEST = hashlib.sha256().digest_size
@@ -120,6 +120,8 @@ class Program:
     kernels: tuple[HostKernel, ...] = ()
     lower_bound_cycles: int = 0
     batch: int | None = None
+    slots: tuple[tuple[tuple[int, int], ...], ...] = ()
+    """Of each stream, what it works for, in order: (slot of the plan, number of instructions)."""
 
     @cached_property
     def instructions(self) -> int:

@@ -12,13 +12,13 @@ from ...ir.plan import Plan
 from ...ir.program import Program
 from ...ir.trace import Trace
 from .instruction_columns import InstructionColumns, instruction_columns
+from .instruction_slots import instruction_slots
 from .memory_accesses import MemoryAccesses
-from .slots_of_instructions import SlotsOfInstructions
 
 
 @dataclass(frozen=True)
 class Execution:
-    """``slots`` has the plan's slot of each row of ``columns``, or -1 (see :mod:`.slots_of_instructions`)."""
+    """``slots`` has the plan's slot of each row of ``columns``."""
 
     columns: InstructionColumns
     slots: np.ndarray
@@ -29,5 +29,4 @@ def execution(graph: Graph, plan: Plan, program: Program, machine: Machine, trac
     """Bring a run and its plan together."""
     columns = instruction_columns(graph, plan, program, machine, trace)
     accesses = MemoryAccesses(program, machine, columns)
-    slots = SlotsOfInstructions(graph, plan, program, machine, columns, accesses).slot
-    return Execution(columns, slots, accesses)
+    return Execution(columns, instruction_slots(program, columns), accesses)

@@ -1,12 +1,12 @@
 """When each buffer of the plan in shared and main memory held its data: from its first write to its last read.
 
-The order of instructions decides which buffer an address means, not time alone:
+The program says which slot of the plan each instruction works for, and the plan which buffers live in it:
 
-- Fetches come slot by slot, in the order of the plan's list of buffers, those on the way (of a circular buffer) after
-  those with which the slot opens; each buffer takes as many bytes as its box has.
+- A fetch fills a buffer that is fetched in its slot and holds its address; of several, of a circular buffer, the first
+  that still misses bytes.
 - A core's store writes to the buffer of its operator's result that holds the address in the slot of the store.
-- A read of a tensor is from the buffer with the address that was written last before the read began. The lowering lets
-  whatever reuses bytes wait until all that used them before has retired, so that this is exact.
+- A read of a tensor is from the buffer with the address that lives in its slot; of several, again of a circular buffer,
+  the one that was written last before the read began.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def shared_lives(
     is_dma = np.array([c.instruction.row.kind == "dma" for c in columns.classes] or [False])[columns.class_of]
     writes = touched.where(touched.writes)
     fetched = writes.where(is_dma[writes.row])
-    which = _fetched_buffers(graph, plan, buffers, columns, fetched)
+    which = _fetched_buffers(graph, buffers, columns, fetched, slots)
     fetches.add(which, columns.start[fetched.row], columns.end[fetched.row])
     stored = writes.where(~is_dma[writes.row])
     made = _stored_buffers(graph, program, buffers, columns, stored, slots)
@@ -81,7 +81,7 @@ def shared_lives(
         known = numbers >= 0
         lives.add(numbers[known], columns.start[part.row[known]], columns.end[part.row[known]])
     reads = touched.where(~touched.writes)
-    source = _read_buffers(graph, plan, program, buffers, columns, reads, lives.begins)
+    source = _read_buffers(graph, plan, program, buffers, columns, reads, slots, lives.begins)
     known = source >= 0
     lives.add(source[known], columns.start[reads.row[known]], columns.end[reads.row[known]])
     out = known & is_dma[reads.row]
@@ -94,25 +94,28 @@ def shared_lives(
 
 
 def _fetched_buffers(
-    graph: Graph, plan: Plan, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns, fetched: Accesses
+    graph: Graph, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns, fetched: Accesses, slots: np.ndarray
 ) -> np.ndarray:
-    """The buffer of each fetch."""
-    expected = sorted(
-        (n for n, b in enumerate(buffers) if b.fetch),
-        key=lambda n: (buffers[n].live[0], not buffers[n].opens_with_slot, n),
-    )
+    """The buffer of each fetch: one that is fetched in its slot, holds the address and misses bytes."""
+    opening: dict[int, list[int]] = {}
+    missing: dict[int, int] = {}
+    for number, buffer in enumerate(buffers):
+        if buffer.fetch:
+            missing[number] = volume(buffer.box) * DTYPES[graph.tensor[buffer.tensor].dtype]
+            for slot in range(buffer.live[0], buffer.live[0] + 1 if buffer.opens_with_slot else buffer.live[1]):
+                opening.setdefault(slot, []).append(number)
     payload = columns.of_class([c.cost.cost.payload for c in columns.classes])[fetched.row].tolist()
     numbers: list[int] = []
-    position, left = -1, 0
-    for low, count in zip(fetched.low.tolist(), payload, strict=True):
-        while left <= 0 and position + 1 < len(expected):
-            position += 1
-            buffer = buffers[expected[position]]
-            left = volume(buffer.box) * DTYPES[graph.tensor[buffer.tensor].dtype]
-        buffer = buffers[expected[position]] if expected else None
-        inside = buffer is not None and buffer.address <= low < buffer.address + buffer.bytes
-        numbers.append(expected[position] if inside else -1)
-        left -= count
+    for low, count, slot in zip(fetched.low.tolist(), payload, slots[fetched.row].tolist(), strict=True):
+        able = (
+            n
+            for n in opening.get(slot, ())
+            if missing[n] > 0 and buffers[n].address <= low < buffers[n].address + buffers[n].bytes
+        )
+        number = next(able, -1)
+        numbers.append(number)
+        if number >= 0:
+            missing[number] -= count
     return np.array(numbers, np.int64)
 
 
@@ -135,12 +138,13 @@ def _stored_buffers(
 
 def _read_buffers(
     graph: Graph, plan: Plan, program: Program, buffers: tuple[SharedBuffer, ...], columns: InstructionColumns,
-    reads: Accesses, written: np.ndarray,
+    reads: Accesses, slots: np.ndarray, written: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """The buffer of each read, or -1; ``written`` is when each buffer was first written, or -1."""
     numbers = np.full(len(reads.row), -1, np.int64)
     latest = np.full(len(reads.row), -1, np.int64)
-    ops, begin = columns.op[reads.row], columns.start[reads.row]
+    ops, begin, slot = columns.op[reads.row], columns.start[reads.row], slots[reads.row]
+    opened, closed = (np.array([b.live[end] for b in buffers], np.int64) for end in (0, 1))
     by_tensor = {tensor: np.array(group, np.int64) for tensor, group in _by_tensor(buffers).items()}
     low = np.array([b.address for b in buffers], np.int64)
     high = np.array([b.address + b.bytes for b in buffers], np.int64)
@@ -155,11 +159,13 @@ def _read_buffers(
             if candidates is None:
                 continue
             first, last, since = low[candidates], high[candidates], written[candidates]
+            live, dead = opened[candidates], closed[candidates]
             # The latest of all that were written before and hold the address; by reads or by buffers, what is less.
             if len(mine) < len(candidates):
                 for row in mine.tolist():
                     address = reads.low[row]
                     fits = (first <= address) & (address < last) & (since >= 0) & (since < begin[row])
+                    fits &= (live <= slot[row]) & (slot[row] < dead)
                     at = int(np.argmax(np.where(fits, since, -1)))
                     if fits[at] and since[at] > latest[row]:
                         numbers[row], latest[row] = candidates[at], since[at]
@@ -172,6 +178,8 @@ def _read_buffers(
                     & (reads.low[mine] < last[at])
                     & (since[at] < begin[mine])
                     & (since[at] > latest[mine])
+                    & (live[at] <= slot[mine])
+                    & (slot[mine] < dead[at])
                 )
                 numbers[mine[fits]] = number
                 latest[mine[fits]] = since[at]

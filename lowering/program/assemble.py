@@ -25,7 +25,7 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
     order = sequence(
         [str(q) for q in build.queues.all], [t.queue for t in tasks], [t.after for t in tasks], plan.order
     )  # fmt: skip
-    streams = arrange(tasks, order, len(build.queues.all))
+    streams, slots = arrange(tasks, order, len(build.queues.all))
     homes = build.layout.homes
     digests = {c.tensor: c.sha256 for c in graph.constants}
 
@@ -60,6 +60,7 @@ def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | No
         ),
         lower_bound_cycles=plan.lower_bound_cycles,
         batch=graph.batch,
+        slots=tuple(tuple(runs) for runs in slots),
     )  # fmt: skip
 
 

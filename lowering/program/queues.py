@@ -13,11 +13,20 @@ from collections.abc import Iterable, Sequence
 from ...ir.isa.table import Instruction
 from .dependences import Task
 
+Runs = list[tuple[int, int]]
+"""(slot, instructions) of a stream, one after the other."""
 
-def arrange(tasks: Sequence[Task], order: Iterable[int], queues: int) -> list[list[Instruction]]:
-    """The streams of all queues, with ``tasks`` in an ``order`` in which each comes after those that it depends on."""
+
+def arrange(tasks: Sequence[Task], order: Iterable[int], queues: int) -> tuple[list[list[Instruction]], list[Runs]]:
+    """The streams of all queues, and the slots of their instructions.
+
+    ``tasks`` are in an ``order`` in which each comes after those that it depends on. Waits are of the slot of the
+    instruction behind them.
+    """
     streams = _Streams(queues)
     place = [0] * len(tasks)
+    slots: list[Runs] = [[] for _ in range(queues)]
+    counted = [0] * queues
     for number in order:
         task = tasks[number]
         needs: dict[int, int] = {}
@@ -26,7 +35,16 @@ def arrange(tasks: Sequence[Task], order: Iterable[int], queues: int) -> list[li
             if queue != task.queue and place[earlier] > needs.get(queue, -1):
                 needs[queue] = place[earlier]
         place[number] = streams.append(task.queue, task.instruction, needs)
-    return streams.streams
+        _count(slots[task.queue], task.slot, place[number] + 1 - counted[task.queue])
+        counted[task.queue] = place[number] + 1
+    return streams.streams, slots
+
+
+def _count(runs: Runs, slot: int, instructions: int) -> None:
+    if runs and runs[-1][0] == slot:
+        runs[-1] = slot, runs[-1][1] + instructions
+    else:
+        runs.append((slot, instructions))
 
 
 class _Streams:
