@@ -119,10 +119,10 @@ class ProgramBuilder:
         staging = self.machine.memories[memory]
         half = staging.capacity // 2 // staging.alignment * staging.alignment
         if size > half:
-            return self.streams.area(memory, core, 0, staging.capacity)
+            return self.dependences.area(memory, core, 0, staging.capacity)
         version = self._next_room.get((memory, core), 0)
         self._next_room[memory, core] = 1 - version
-        return self.streams.area(memory, core, version * half, half)
+        return self.dependences.area(memory, core, version * half, half)
 
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
