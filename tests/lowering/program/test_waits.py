@@ -94,7 +94,7 @@ def test_conflicting_accesses_are_ordered(seed: int) -> None:
             number = emit(tasks, queue, *touched)
             accesses += [Access(number, queue, start, stop, write) for _, start, stop, write in touched]
     for order in (range(len(tasks.tasks)), any_order(tasks, random)):
-        streams = arrange(tasks.tasks, order, QUEUES)
+        streams, _ = arrange(tasks.tasks, order, QUEUES)
         place = {
             int(i.values[0]): n for stream in streams for n, i in enumerate(stream) if i.mnemonic != "wait"
         }  # fmt: skip
@@ -113,5 +113,5 @@ def test_a_new_lifetime_waits_for_its_own_bytes_alone() -> None:
     middle = emit(tasks, 2, (new, 16, 32, True))
     end = emit(tasks, 2, (new, 32, 64, True))
     assert tasks.tasks[middle].after == () and tasks.tasks[end].after == (last, middle)
-    stream = arrange(tasks.tasks, range(4), QUEUES)[2]
+    stream = arrange(tasks.tasks, range(4), QUEUES)[0][2]
     assert [(i.mnemonic, i.values) for i in stream] == [("nop", (2,)), ("wait", (1, 1)), ("nop", (3,))]
