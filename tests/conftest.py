@@ -25,10 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_cache() -> Generator[None]:
+def own_environment() -> Generator[None]:
     """A test that compiles means it: nothing comes from earlier runs, and nothing is left in the user's folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GIRIH_CACHE", "off")
+        # The tests run in as many processes as there are cores.
+        patch.setenv("GIRIH_JOBS", "1")
         yield
 
 

@@ -128,7 +128,14 @@ def test_plans_are_the_same_with_any_number_of_workers(monkeypatch: pytest.Monke
     assert together.log.without_clock == alone.log.without_clock
 
 
-def test_the_number_of_jobs_is_checked() -> None:
-    assert number_of_jobs(None) >= 1 and number_of_jobs(3) == 3
+def test_the_number_of_jobs_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIRIH_JOBS", "5")
+    assert number_of_jobs(None) == 5 and number_of_jobs(3) == 3
+    for wrong in ("0", "many", "-1"):
+        monkeypatch.setenv("GIRIH_JOBS", wrong)
+        with pytest.raises(UsageError, match=f"GIRIH_JOBS is '{wrong}', which makes no sense"):
+            number_of_jobs(None)
+    monkeypatch.delenv("GIRIH_JOBS")
+    assert number_of_jobs(None) >= 1
     with pytest.raises(UsageError, match="jobs 0 makes no sense"):
         number_of_jobs(0)
