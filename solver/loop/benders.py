@@ -76,7 +76,7 @@ from .referee import Referee
 from .resegment import bare
 from .smaller_memories import SmallerMemories, WholeMachine
 
-FRUITLESS = 16
+FRUITLESS = 6
 """Segmentations in a row without a better plan, after which the search is exhausted; chosen."""
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
