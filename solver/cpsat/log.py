@@ -17,12 +17,18 @@ class Record:
         self._listener = listener
         self._began = time.perf_counter()
         self._runs: list[ModelRun] = []
+        self._own: list[ModelRun] = []
         self._struck = False
 
     @property
     def runs(self) -> tuple[ModelRun, ...]:
         """What was logged so far."""
         return tuple(self._runs)
+
+    @property
+    def own_runs(self) -> tuple[ModelRun, ...]:
+        """What was logged so far, without what came from parts."""
+        return tuple(self._own)
 
     def part(self) -> Record:
         """The record of a search within this one, which the same interrupts and the same clock end; it tells nobody."""
@@ -48,6 +54,7 @@ class Record:
     def run(self, run: ModelRun) -> None:
         """One answer of one model."""
         self._runs.append(run)
+        self._own.append(run)
         self.tell(run.model, run.status, run.objective, run.bound, run.note, run.unit)
 
     def tell(

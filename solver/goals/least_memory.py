@@ -85,7 +85,7 @@ class MemoryGoal:
         try:
             found = search_plan(
                 self.graph, smaller, options, part, None if any_plan else self.judge,
-                with_less_memory=False, any_plan=any_plan,
+                alone=True, any_plan=any_plan,
             )  # fmt: skip
         finally:
             self.record.include(part)

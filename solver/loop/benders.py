@@ -13,23 +13,24 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
-After the iterations, as long as there are time and a gap, segmentation does without one segment of the best plan at a
-time, up to 12 times (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one.
-Then, changes of the best plan are tried (:mod:`.local_search`), and plans for less memory (:mod:`.smaller_memories`).
-At last, as long as the timeout pays for it, segments are excluded one after the other and for good, of each plan the
-longest: every answer is a segmentation that was not looked at before.
+After the iterations, segmentation does without one segment of the best plan at a time, up to 12 times
+(``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one. Then plans for less
+memory are tried (:mod:`.smaller_memories`), and at last segments are excluded one after the other and for good, of each
+plan the longest: every answer is a segmentation that was not looked at before. Whatever finds a better plan is followed
+by changes of that (:mod:`.local_search`). All of this is one round. Where searches of models came to their limit, the
+next round gives them four times as long; it goes beyond its iterations only if these find a better plan.
 
-Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each iteration can
-only improve it. How many iterations there are, and how long each model may search in deterministic time, depends on the
-timeout and the size of the graph, so that the same inputs give the same plan. The wall clock only ends what takes far
-longer than that.
+Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each step can only
+improve it. From 5 s on, a timeout ends the sequence of steps and changes nothing else in it (:mod:`.spending`), so that
+the same inputs give the same plan and more time no worse one. The wall clock only ends what takes far longer than that.
 
 Reference: Hooker and Ottosson, "Logic-based Benders decomposition", Mathematical Programming 96, 2003.
 """
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from ...ir.bounds.lower_bound import lower_bound
@@ -48,24 +49,21 @@ from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
-from ..subproblem.tiling_alternatives import TilingCuts
+from ..subproblem.tiling_alternatives import KnownTiles, TilingCuts
 from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
     LIMITED_BY_TIMEOUT,
-    LONGEST_SEARCH,
     MOST_DIVERSIONS,
     MOST_ITERATIONS,
-    PATIENT,
+    SEARCHES,
     SHORT,
     WALL_CLOCK_FACTOR,
     Iteration,
+    Round,
     affords,
     cost,
-    counted_seconds,
-    diversions,
-    iterations,
-    search_seconds,
+    rounds,
 )
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
@@ -75,11 +73,16 @@ from .precheck import check_smallest, unproven
 from .referee import Referee
 from .resegment import bare
 from .smaller_memories import SmallerMemories, WholeMachine
+from .spending import Rates, Spending
 
 FRUITLESS = 6
 """Segmentations in a row without a better plan, after which the search is exhausted; chosen."""
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
+LESS_MEMORY_SECONDS = 5.0
+"""What a search for less memory may take, counted; chosen, so that many of them fit into a minute."""
+ITERATIONS, LESS_MEMORY = "iterations", "plans for less memory"
+"""Kinds of steps, as users read them after "more"."""
 STEP_OF_ROOM = 16
 """Where single operators do not fit, they may use one part in so many less of a memory; chosen, not measured."""
 
@@ -101,32 +104,22 @@ def longest_seconds(graph: Graph, timeout: float) -> float:
 
 def search_plan(
     graph: Graph, machine: Machine, options: Options, record: Record, judge: Judge | None = None, *,
-    with_less_memory: bool = True, any_plan: bool = False, workers: Workers | None = None,
+    alone: bool = False, any_plan: bool = False, workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
     """The best plan of a search that ``record`` keeps, and ends.
 
-    ``with_less_memory``: plans for machines with less memory compete. ``any_plan``: the first plan ends the search.
+    ``alone``: neither plans for less memory compete, nor are segments excluded for good. ``any_plan``: the first plan
+    ends the search.
     """
     check_smallest(graph, machine)
-    referee = Referee(graph, options.timeout, judge)
-    incumbent = Incumbent(record, lower_bound(graph, machine), referee, any_plan=any_plan)
-    search = _Search(graph, machine, options, incumbent, workers)
-    infeasible: InfeasibleError | None = None
-    try:
-        try:
-            search.run()
-        except InfeasibleError as error:
-            infeasible = error
-        if with_less_memory:
-            search.compete(judge)
-            search.wander()
-    except KeyboardInterrupt:
-        if incumbent.best is None:
-            raise
-    if incumbent.best is None:
-        assert infeasible is not None
-        raise unproven(infeasible, graph, machine, _more(options, incumbent)) from infeasible
-    return incumbent.planned(*search.ending())
+    incumbent = Incumbent(
+        record, lower_bound(graph, machine), Referee(graph, options.timeout, judge), any_plan=any_plan
+    )
+    search = _Search(
+        graph, machine, options, incumbent, rounds(options.timeout, options.disabled), workers, alone=alone
+    )
+    search.run()
+    return search.planned()
 
 
 def _more(options: Options, incumbent: Incumbent) -> str:
@@ -159,16 +152,16 @@ def sorted_columns(segmentation: Segmentation) -> list[BendersCut]:
 
 
 class _Search:
-    """The one owner of what changes while a plan is looked for: the cuts, and through ``incumbent`` the best plan."""
+    """The one owner of what changes while a plan is looked for: the cuts, and through ``incumbent`` the best plan.
+
+    ``alone``: neither plans for less memory nor excluded segments are tried. ``known``: tiles that are shared with
+    searches for other machines.
+    """
 
     def __init__(
-        self,
-        graph: Graph,
-        machine: Machine,
-        options: Options,
-        incumbent: Incumbent,
-        workers: Workers | None = None,
-    ) -> None:
+        self, graph: Graph, machine: Machine, options: Options, incumbent: Incumbent, rounds: tuple[Round, ...],
+        workers: Workers | None = None, *, alone: bool = False, known: KnownTiles | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.options = options
@@ -177,86 +170,42 @@ class _Search:
         self.cuts = Cuts()
         live = self.record.watch
         self.workers = workers
-        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live, workers)
+        self._known: KnownTiles = {} if known is None else known
+        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live, workers, self._known)
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
-        self._class_count = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
+        self.spending = Spending(self.record, Rates(len(graph.ops), lambda: candidates.priced_count), options.timeout)
+        self._rounds = rounds
+        self._round = rounds[0]
+        self._alone = alone
+        self._iterations = 0
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
-        self._last = 1
-        """The number of the iteration after all others."""
+        self._infeasible: InfeasibleError | None = None
 
     def run(self) -> None:
-        """Plan by the strategy of the options."""
-        if self.options.strategy == "layerwise":
-            self._layerwise()
-        elif self.options.strategy in LEVELS:
-            self._graphturbo(self.options.strategy)
-        else:
-            self._solver()
+        """Plan by the strategy of the options; an interrupt ends it, if there is a plan."""
+        try:
+            if self.options.strategy == "layerwise":
+                self._single_operators()
+            elif self.options.strategy in LEVELS:
+                self._graphturbo(self.options.strategy)
+            else:
+                self._solver()
+        except InfeasibleError as error:
+            self._infeasible = error
+        except KeyboardInterrupt:
+            if self.incumbent.best is None:
+                raise
 
-    def compete(self, judge: Judge | None) -> None:
-        """Plans for less memory, of the whole search as it would be for that."""
-        options, builder = self.options, self.subproblem.builder
-        if options.strategy != "solver" or "smaller-memories" in options.disabled:
-            return
-        if options.timeout < PATIENT:
-            if not self.incumbent.is_final:
-                self._unpaid.append(f"plans for less memory, from {PATIENT:g} s on")
-            return
-
-        def solve(machine: Machine, record: Record) -> Planned:
-            return search_plan(
-                self.graph, machine, options, record, judge, with_less_memory=False, workers=self.workers
-            )
-
-        def timed(plan: Plan) -> Plan:
-            return builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
-
-        whole = WholeMachine(self.machine, len(self.graph.ops), self._class_count, options.timeout, solve, timed)
-        smaller = SmallerMemories(whole, self.incumbent, self._last)
-        smaller.compete()
-        if smaller.unpaid:
-            self._unpaid.append("more plans for less memory")
-
-    def wander(self) -> None:
-        """Segmentations that are ever farther from the first, while the timeout pays for them.
-
-        What is excluded stays excluded, and the next to go is the longest segment of the answer without it. It ends
-        when nothing is left, or with :data:`FRUITLESS` segmentations in a row without a better plan. All of this comes
-        after everything that a shorter timeout pays for, so that more of it cannot make a plan worse.
-        """
-        options = self.options
-        if options.strategy != "solver" or options.timeout < SHORT or self._unpaid:
-            return
-        if "excluded-segments" in options.disabled or self.incumbent.best is None:
-            return
-        share = search_seconds(options.timeout) / 4
-        iteration = Iteration(self._last, share, share, share, 0.2, options.disabled)
-        before, best, fruitless = self.cuts, self.incumbent.best, 0
-        left = [c for c in self._longest_segments(best.plan) if c not in before.columns]
-        while left and fruitless < FRUITLESS and not self.incumbent.is_final:
-            if not self._affords_another():
-                self._unpaid.append("more iterations")
-                break
-            iteration = replace(iteration, number=iteration.number + 1)
-            self.cuts = replace(self.cuts, columns=(*self.cuts.columns, left.pop(0)))
-            fruitless += 1
-            try:
-                attempt = self._iteration(iteration)
-            except InfeasibleError:
-                break
-            if attempt is not None:
-                left = sorted_columns(attempt.segmentation)
-            if self.incumbent.best is not best:
-                best, fruitless = self.incumbent.best, 0
-        self.cuts = before
-
-    def _affords_another(self) -> bool:
-        """Whether the timeout pays for another iteration after all that was done, counted without a clock."""
-        ops = len(self.graph.ops)
-        spent = counted_seconds(self.record.runs, ops, self._class_count)
-        return spent + ITERATION_SECONDS * ops <= self.options.timeout
+    def planned(self) -> Planned:
+        """The best plan; raises :class:`InfeasibleError` if there is none."""
+        if self.incumbent.best is None:
+            assert self._infeasible is not None
+            raise unproven(
+                self._infeasible, self.graph, self.machine, _more(self.options, self.incumbent)
+            ) from self._infeasible
+        return self.incumbent.planned(*self.ending())
 
     def ending(self) -> tuple[Ending, tuple[str, ...]]:
         """What ended the search, if neither the user nor the clock did; and what a longer timeout would pay for."""
@@ -264,42 +213,49 @@ class _Search:
             return "optimal", ()
         if self.options.strategy != "solver":
             return "fixed", ()
-        searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
+        unpaid = [*self._unpaid, *(f"more {kind}" for kind in self.spending.refused)]
         if self.incumbent.referee.unpaid:
-            self._unpaid.append("a simulation of what is predicted to be as good or better")
-        if searched and search_seconds(self.options.timeout) < LONGEST_SEARCH:
-            self._unpaid.append(f"a longer search of {', '.join(searched)}")
-        return ("budget" if self._unpaid else "exhausted"), tuple(self._unpaid)
+            unpaid.append("a simulation of what is predicted to be as good or better")
+        searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
+        if unpaid and searched and self._round.search < SEARCHES[-1]:
+            unpaid.append(f"a longer search of {', '.join(searched)}")
+        return ("budget" if unpaid else "exhausted"), tuple(unpaid)
 
     # The strategies.
 
     def _solver(self) -> None:
-        """Heuristics, all iterations, and changes of the best plan."""
-        budgets = self._iterations()
+        """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")
         if self.incumbent.best is not None and not self._affords(ENUMERATION_SECONDS):
-            seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._class_count)
+            seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._kinds)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             return
-        self._iterate(budgets)
-        if self.incumbent.best is None:
-            # What segments of several operators do not allow, operators by themselves may.
-            self._single_operators(budgets[0])
-        more = diversions(self.options.timeout, len(self.graph.ops), self._class_count, self.options.disabled)
-        if "excluded-segments" not in self.options.disabled:
-            self._diversify(more)
-        if self.options.timeout < SHORT and not self.incumbent.is_final:
-            self._unpaid.append(f"changes of the best plan, from {SHORT:g} s on")
-        self._last = len(budgets) + len(more) + 2
-        last = replace(budgets[0], number=self._last - 1)
-        improve(self.incumbent, Neighbourhood(self.subproblem, self.master.candidates, self.cuts.tiling, last))
+        for round_ in self._rounds:
+            self._round = round_
+            before, best = len(self.record.runs), self.incumbent.best
+            self._tried.clear()
+            self._iterate()
+            if self.incumbent.best is None:
+                # What segments of several operators do not allow, operators by themselves may.
+                try:
+                    self._single_operators()
+                except InfeasibleError as error:
+                    self._infeasible = error
+            if self.options.timeout < SHORT:
+                if not self.incumbent.is_final:
+                    self._unpaid.append(f"more iterations and changes of the best plan, from {SHORT:g} s on")
+                return
+            if round_ == self._rounds[0] or self.incumbent.best is not best:
+                self._diversify()
+                if not self._alone:
+                    self._compete()
+                    self._wander()
+            limited = any(r.limited and r.model in LIMITED_BY_TIMEOUT for r in self.record.runs[before:])
+            if self.incumbent.is_final or self.spending.refused or not limited:
+                return
 
-    def _layerwise(self) -> None:
-        """One operator after the other through main memory."""
-        self._single_operators(self._iterations()[0])
-
-    def _single_operators(self, budget: Iteration) -> None:
+    def _single_operators(self) -> None:
         """Segments of one operator each, with more of local and shared memory left free at each infeasibility.
 
         Raises :class:`InfeasibleError` if an operator fits under no split, or else with what came nearest to fitting
@@ -319,7 +275,7 @@ class _Search:
                 if not refused:
                     raise
                 break
-            answer = self._evaluate(segments, replace(budget, number=0))
+            answer = self._evaluate(segments, self._round.iteration(0))
             if isinstance(answer, EvaluatedPlan):
                 return
             refused.append(answer)
@@ -342,56 +298,127 @@ class _Search:
         plan = replace(heuristics.plan().plan, strategy=self.options.strategy)
         self.incumbent.offer(0, plan)
 
-    # The iterations.
+    # The steps of a round.
 
-    def _iterations(self) -> tuple[Iteration, ...]:
-        return iterations(self.options.timeout, len(self.graph.ops), self._class_count, self.options.disabled)
+    @property
+    def _kinds(self) -> int:
+        return len(set(self.graph.analysis(EquivalenceClasses).class_of.values()))
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
-        return affords(self.options.timeout, seconds, len(self.graph.ops), self._class_count)
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self._kinds)
 
-    def _iterate(self, budgets: tuple[Iteration, ...]) -> None:
-        """All iterations, until the search is over, nothing new comes, or no more segmentations are feasible."""
-        for iteration in budgets:
-            if self.incumbent.is_final:
-                break
+    def _next(self, kind: str) -> bool:
+        """Whether there is something to be won by another step of the kind, and the timeout pays for it."""
+        return not self.incumbent.is_final and self.spending.pays(kind)
+
+    @contextmanager
+    def _step(self, kind: str) -> Generator[None]:
+        """A step; if it finds a better plan, changes of that are tried."""
+        before = self.incumbent.best
+        self._iterations += 1
+        with self.spending.step(kind):
+            yield
+            if self.incumbent.best is not before and self.options.timeout >= SHORT:
+                budgets = self._round.iteration(self._iterations)
+                around = Neighbourhood(self.subproblem, self.master.candidates, self.cuts.tiling, budgets)
+                improve(self.incumbent, around)
+
+    def _iterate(self) -> None:
+        """Iterations, until nothing new comes, or no more segmentations are feasible."""
+        for count in range(MOST_ITERATIONS if self.options.timeout >= SHORT else 1):
+            # The first is begun at any timeout.
+            if self.incumbent.is_final or ((count or self._round != self._rounds[0]) and not self._next(ITERATIONS)):
+                return
             try:
-                attempt = self._iteration(iteration)
+                with self._step(ITERATIONS):
+                    attempt = self._iteration(self._round.iteration(self._iterations))
             except InfeasibleError:
                 # These cuts are never taken back, so no later iteration can do better.
                 return
             if attempt is None or attempt.evaluated is None:
-                break
+                return
             self._learn(attempt)
-        else:
-            if len(budgets) < MOST_ITERATIONS and not self.incumbent.is_final:
-                self._unpaid.append(f"more iterations than {len(budgets)}")
 
-    def _diversify(self, budgets: tuple[Iteration, ...]) -> None:
+    def _diversify(self) -> None:
         """Segmentations without one segment of the best plan at a time, the longest first.
 
         A segmentation is optimal for estimates. Where these mislead, iterations end with the same segments again and
         again, while time is left: what else there is must be asked for.
         """
+        if "excluded-segments" in self.options.disabled or self.incumbent.best is None:
+            return
         excluded: set[BendersCut] = set()
-        for iteration in budgets:
-            if self.incumbent.is_final:
-                return
-            assert self.incumbent.best is not None
+        while len(excluded) < MOST_DIVERSIONS:
             longest = self._longest_segments(self.incumbent.best.plan)
             column = next((c for c in longest if c not in excluded), None)
-            if column is None:
+            if column is None or not self._next(ITERATIONS):
                 return
             excluded.add(column)
             self.cuts = replace(self.cuts, columns=(*self.cuts.columns, column))
-            with suppress(InfeasibleError):
-                attempt = self._iteration(iteration)
+            with suppress(InfeasibleError), self._step(ITERATIONS):
+                attempt = self._iteration(self._round.diversion(self._iterations))
                 if attempt is not None:
                     self._learn(attempt)
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
-        if len(budgets) < MOST_DIVERSIONS and not self._unpaid and not self.incumbent.is_final:
-            self._unpaid.append("more iterations")
+
+    def _compete(self) -> None:
+        """Plans for less memory, each of a whole round as it would be for that."""
+        if "smaller-memories" in self.options.disabled:
+            return
+        builder = self.subproblem.builder
+
+        def solve(machine: Machine) -> Plan | None:
+            if not self._next(LESS_MEMORY):
+                return None
+            part = self.record.part()
+            incumbent = Incumbent(
+                part, lower_bound(self.graph, machine), Referee(self.graph, self.options.timeout, None)
+            )
+            options = replace(self.options, timeout=LESS_MEMORY_SECONDS)
+            search = _Search(
+                self.graph, machine, options, incumbent, (self._round,), self.workers, alone=True, known=self._known
+            )
+            with self.spending.step(LESS_MEMORY):
+                with suppress(InfeasibleError):
+                    check_smallest(self.graph, machine)
+                    search.run()
+                self.record.include(part)
+                self.spending.add(search.spending.spent)
+            return None if incumbent.best is None else incumbent.best.plan
+
+        def timed(plan: Plan) -> Plan:
+            return builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
+
+        def offer(plan: Plan, origin: str) -> None:
+            with self._step(LESS_MEMORY):
+                self.incumbent.offer(self._iterations, plan, origin)
+
+        SmallerMemories(WholeMachine(self.machine, solve, timed, offer), self.incumbent).compete()
+
+    def _wander(self) -> None:
+        """Segmentations that are ever farther from the first.
+
+        What is excluded stays excluded, and the next to go is the longest segment of the answer without it. It ends
+        when nothing is left, or with :data:`FRUITLESS` segmentations in a row without a better plan.
+        """
+        if "excluded-segments" in self.options.disabled or self.incumbent.best is None:
+            return
+        before, best, fruitless = self.cuts, self.incumbent.best, 0
+        left = [c for c in self._longest_segments(best.plan) if c not in before.columns]
+        while left and fruitless < FRUITLESS and self._next(ITERATIONS):
+            self.cuts = replace(self.cuts, columns=(*self.cuts.columns, left.pop(0)))
+            fruitless += 1
+            try:
+                with self._step(ITERATIONS):
+                    attempt = self._iteration(self._round.diversion(self._iterations))
+            except InfeasibleError:
+                break
+            if attempt is not None:
+                left = sorted_columns(attempt.segmentation)
+            if self.incumbent.best is not best:
+                best, fruitless = self.incumbent.best, 0
+        self.cuts = before
 
     def _longest_segments(self, plan: Plan) -> list[BendersCut]:
         """Cuts that each exclude a segment of a plan, that with the most predicted cycles first."""

@@ -18,7 +18,7 @@ from ..segmentation.candidates import Candidates
 from ..subproblem.plan_builder import Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.tiling_alternatives import TilingCuts
-from ..subproblem.time_budget import SHORT, Iteration
+from ..subproblem.time_budget import Iteration
 from ..switches import Switch
 from .evaluate import evaluate_segments, evaluate_tiled
 from .incumbent import Best, Incumbent
@@ -36,19 +36,18 @@ class Neighbourhood:
 
 
 def improve(incumbent: Incumbent, around: Neighbourhood) -> None:
-    """Try all changes as the last iteration."""
-    options = around.subproblem.options
-    long = options.timeout >= SHORT
-    if long and "aligned-splits" not in options.disabled and not incumbent.is_final:
+    """Try all changes of the best plan."""
+    disabled = around.subproblem.options.disabled
+    if "aligned-splits" not in disabled and not incumbent.is_final:
         around = align(incumbent, around)
-    steps: tuple[tuple[Switch, bool, Callable[[Incumbent, Neighbourhood], None]], ...] = (
-        ("fewer-instances", long, coarsen),
-        ("address-reflection", long, mirror),
-        ("weight-separation", long, separate),
-        ("deep-weights", long, deepen),
+    steps: tuple[tuple[Switch, Callable[[Incumbent, Neighbourhood], None]], ...] = (
+        ("fewer-instances", coarsen),
+        ("address-reflection", mirror),
+        ("weight-separation", separate),
+        ("deep-weights", deepen),
     )
-    for switch, affordable, step in steps:
-        if affordable and switch not in options.disabled and not incumbent.is_final:
+    for switch, step in steps:
+        if switch not in disabled and not incumbent.is_final:
             step(incumbent, around)
 
 

@@ -10,22 +10,17 @@ same ones for every machine (:func:`~girih.solver.reduced_machine.smaller_capaci
 
 It begins where a memory has no more than :data:`ROOMY` times what the plan uses, and a plan that is :data:`HOPELESS`
 ends a memory's turn. What a machine with less memory would find is so found here too, as far as the timeout pays for
-it and there are no more than :data:`MOST_SEARCHES`. It is counted without a clock.
+it and there are no more than :data:`MOST_SEARCHES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from ...ir.errors import InfeasibleError
 from ...ir.machine import Machine, Memory
 from ...ir.plan import Plan
-from ..cpsat.log import Record
-from ..options import Planned
 from ..reduced_machine import extent, reduced, reducible, smaller_capacities
-from ..subproblem.time_budget import counted_seconds
 from .incumbent import Incumbent
 
 HOPELESS = 1.1
@@ -42,31 +37,25 @@ Capacities = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class WholeMachine:
-    """What is planned for: ``solve`` searches for a smaller machine, ``timed`` tells what its plan takes on this one.
+    """What is planned for.
 
-    ``ops`` and ``kinds`` are the operators of the network, and how many kinds of them there are; ``timeout`` is that of
-    the whole search, in seconds.
+    ``solve`` searches for a smaller machine, or answers ``None`` if nothing pays for that or there is no plan;
+    ``timed`` tells what a plan for one takes on this machine, ``offer`` lets it compete, as one from where a text says.
     """
 
     machine: Machine
-    ops: int
-    kinds: int
-    timeout: float
-    solve: Callable[[Machine, Record], Planned]
+    solve: Callable[[Machine], Plan | None]
     timed: Callable[[Plan], Plan]
+    offer: Callable[[Plan, str], None]
 
 
 class SmallerMemories:
-    """One competition; ``iteration`` is the number of the plans in the log."""
+    """One competition."""
 
-    def __init__(self, whole: WholeMachine, incumbent: Incumbent, iteration: int) -> None:
+    def __init__(self, whole: WholeMachine, incumbent: Incumbent) -> None:
         self._whole = whole
         self._incumbent = incumbent
-        self._iteration = iteration
-        self._spent = self._most = self._seconds(incumbent.record)
         self._plans: dict[Capacities, Plan | None] = {}
-        self.unpaid = False
-        """Whether the timeout did not pay for all of it."""
 
     def compete(self) -> None:
         """Offer the plans for less memory to the incumbent."""
@@ -92,26 +81,16 @@ class SmallerMemories:
 
     def _search(self, capacities: Capacities) -> Plan | None:
         """The plan for these capacities, on the whole machine; ``None`` if there is none, or nothing pays for it."""
-        record, whole = self._incumbent.record, self._whole
-        if self._incumbent.is_final or self.unpaid or len(self._plans) > MOST_SEARCHES:
+        if self._incumbent.is_final or len(self._plans) > MOST_SEARCHES:
             return None
-        if self._spent + self._most > whole.timeout:
-            self.unpaid = True
-            return None
-        part = record.part()
-        answer: Planned | None = None
-        with suppress(InfeasibleError):
-            machine = whole.machine
-            for memory, capacity in capacities:
-                machine = reduced(machine, memory, capacity)
-            answer = whole.solve(machine, part)
-        record.include(part)
-        self._spent += self._seconds(part)
-        self._most = max(self._most, self._seconds(part))
-        plan = None if answer is None else whole.timed(answer.plan)
+        machine = self._whole.machine
+        for memory, capacity in capacities:
+            machine = reduced(machine, memory, capacity)
+        found = self._whole.solve(machine)
+        plan = None if found is None else self._whole.timed(found)
         self._plans[capacities] = plan
         if plan is not None:
-            self._incumbent.offer(self._iteration, plan, ", ".join(f"{c:,} bytes of {m}" for m, c in capacities))
+            self._whole.offer(plan, ", ".join(f"{c:,} bytes of {m}" for m, c in capacities))
         return plan
 
     def _promising(self, plan: Plan | None) -> bool:
@@ -127,6 +106,3 @@ class SmallerMemories:
             return [dict(capacities).get(name, memory[name].capacity) for name in memory]
 
         return min(found, key=lambda capacities: (found[capacities], size(capacities)), default=())
-
-    def _seconds(self, record: Record) -> float:
-        return counted_seconds(record.runs, self._whole.ops, self._whole.kinds)

@@ -71,6 +71,11 @@ class Candidates:
         """Every column, by last operator, then from short to long."""
         return [c for last in range(len(self.graph.ops)) for c in self.ending(last)]
 
+    @property
+    def priced_count(self) -> int:
+        """Columns that were priced so far."""
+        return sum(len(columns) for _, columns in self._known_columns.values())
+
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
         if self.graph.ops[last].host is not None:

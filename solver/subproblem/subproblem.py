@@ -20,16 +20,16 @@ from ..parallel.workers import Workers
 from ..tiling.solve import together
 from .plan_builder import Draft, EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .step_order import orders
-from .tiling_alternatives import TiledSegment, TilingAlternatives, TilingCuts
+from .tiling_alternatives import KnownTiles, TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
 
 
 class Subproblem:
-    """``note`` hears of each answer of each model, ``live`` of searches while they run."""
+    """``note`` hears of each answer of each model, ``live`` of searches while they run; ``known`` tiles are shared."""
 
     def __init__(
         self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None],
-        live: LiveListener | None = None, workers: Workers | None = None,
+        live: LiveListener | None = None, workers: Workers | None = None, known: KnownTiles | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -40,7 +40,7 @@ class Subproblem:
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
             graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
-            layerwise=self.is_layerwise, workers=workers,
+            layerwise=self.is_layerwise, workers=workers, known=known,
         )  # fmt: skip
 
     def tiles(

@@ -18,13 +18,15 @@ from ..options import LiveListener
 from ..parallel.questions import TilesAhead
 from ..parallel.workers import Workers
 from ..switches import ALL_ON, Disabled
-from ..tiling.solve import Caps, Choice, TileOverflow, Tiler
+from ..tiling.solve import Caps, Choice, TileOverflow, Tiler, TilerAnswers, seen_by_tiles
 from .concat_aliasing import with_inside
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
 from .step_order import segment_by_segment
 from .time_budget import Iteration
 
+KnownTiles = dict[tuple[str, float], TilerAnswers]
+"""What tilers have answered, by what tiles see of the machine, and the seconds that they could search."""
 LONGEST_TILING = 5.0
 """Seconds for the tiles of one operator at most; chosen, not measured."""
 
@@ -67,7 +69,7 @@ class TilingAlternatives:
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, builder: PlanBuilder, seed: int,
         disabled: Disabled = ALL_ON, live: LiveListener | None = None, *, layerwise: bool = False,
-        workers: Workers | None = None,
+        workers: Workers | None = None, known: KnownTiles | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -78,6 +80,7 @@ class TilingAlternatives:
         self.layerwise = layerwise
         self._live = live
         self._tilers: dict[float, Tiler] = {}
+        self._known: KnownTiles = {} if known is None else known
         self._ahead = TilesAhead(workers) if workers is not None else None
 
     def best(
@@ -136,9 +139,10 @@ class TilingAlternatives:
     def _tiler(self, iteration: Iteration) -> Tiler:
         if iteration.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, iteration.tiling)
+            answers = self._known.setdefault((repr(seen_by_tiles(self.machine)), seconds), {})
             self._tilers[iteration.tiling] = Tiler(
                 self.graph, self.machine, budget=iteration.budget("tiling", seconds), seed=self.seed,
-                disabled=self.disabled, live=self._live,
+                disabled=self.disabled, live=self._live, answers=answers,
             )  # fmt: skip
         return self._tilers[iteration.tiling]
 

@@ -96,12 +96,19 @@ TilerAnswers: TypeAlias = "dict[tuple[object, ...], Choice | TileOverflow]"
 """What a tiler remembers."""
 
 
+def seen_by_tiles(machine: Machine) -> Machine:
+    """The machine without what no tile depends on: how much the memories outside of its cores hold."""
+    return replace(
+        machine, memories=tuple(m if m.scope == "core" else replace(m, capacity=0) for m in machine.memories)
+    )
+
+
 class Tiler:
     """Tiles of one graph's operators on one machine; equal operators with equal boxes are solved once."""
 
     def __init__(
         self, graph: Graph, machine: Machine, *, budget: Budget = BUDGET, seed: int = 0, disabled: Disabled = ALL_ON,
-        live: LiveListener | None = None,
+        live: LiveListener | None = None, answers: TilerAnswers | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -112,8 +119,8 @@ class Tiler:
         self.disabled = disabled
         self._live = live
         self._costs: dict[int, OpCost] = {}
-        self.answers: TilerAnswers = {}
-        """By everything that they depend on."""
+        self.answers: TilerAnswers = {} if answers is None else answers
+        """By everything that they depend on besides the machine, the budget and the seed."""
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
 
     def segment(
@@ -166,7 +173,8 @@ class Tiler:
 
     def learn(self, answers: TilerAnswers) -> None:
         """What another tiler of the same kind has answered, this one answers too."""
-        self.answers = {**answers, **self.answers}
+        for question, answer in answers.items():
+            self.answers.setdefault(question, answer)
 
     def cost(self, op: Op) -> OpCost:
         number = self.structures.class_of[op.name]

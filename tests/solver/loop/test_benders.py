@@ -31,6 +31,7 @@ from girih.solver.loop.referee import Referee
 from girih.solver.options import Options, Planned, Progress, Strategy
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import BendersCut, Segmentation
+from girih.solver.subproblem import time_budget
 from girih.solver.subproblem.plan_builder import Infeasibility, PlanBuilder
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlternatives, TilingCuts
@@ -38,7 +39,7 @@ from girih.solver.subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
     WALL_CLOCK_FACTOR,
-    iterations,
+    rounds,
 )
 from tests.support import graphs
 
@@ -116,7 +117,7 @@ def test_the_clock_does_not_end_the_first_round(monkeypatch: pytest.MonkeyPatch)
 def test_more_time_gives_no_worse_plan_here() -> None:
     machine = load_machine("stcp920")
     graph = graphs.residual()
-    short, long = (plan(graph, machine, Options(timeout=t)).plan for t in (1.0, 30.0))
+    short, long = (plan(graph, machine, Options(timeout=t)).plan for t in (1.0, 8.0))
     assert long.cycles_predicted <= short.cycles_predicted
 
 
@@ -209,7 +210,7 @@ def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.Mo
     eager, patient = (
         [TiledSegment(replace(p, tiles=(Tile(p.ops[0], (size,), (0,)),)), ()) for p in parts] for size in (1, 2)
     )
-    budget = iterations(1.0, 5, 5)[0]
+    budget = rounds(1.0)[0].iteration(1)
     better = alternatives.quickest(patient, [patient, eager], budget)
     assert better == [patient[0], eager[1], *patient[2:]]
     # Where a segment cannot be like this, it is as it was.
@@ -241,6 +242,7 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(master, "segment", chosen)
     monkeypatch.setattr(benders, "FRUITLESS", 0)
+    monkeypatch.setattr(time_budget, "SEARCHES", (2.0,))
     planned = plan(
         graphs.chain(dtype="float32"),
         load_machine("tiny"),
@@ -255,7 +257,7 @@ def test_only_a_simulation_that_is_too_dear_is_one_for_a_longer_timeout() -> Non
     graph, machine = graphs.residual(1), load_machine("tiny")
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
     incumbent.referee.used_up = True
-    search = benders._Search(graph, machine, Options(), incumbent)  # pyright: ignore[reportPrivateUsage]
+    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0))  # pyright: ignore[reportPrivateUsage]
     assert search.ending() == ("exhausted", ())
     incumbent.referee.unpaid = True
     assert search.ending() == ("budget", ("a simulation of what is predicted to be as good or better",))
@@ -266,13 +268,13 @@ def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: b
     graph, machine = graphs.residual(1), load_machine("tiny")
     record = Record(60.0, None)
     incumbent = Incumbent(record, (0, ""), Referee(graph, options.timeout, None))
-    search = benders._Search(graph, machine, options, incumbent)  # pyright: ignore[reportPrivateUsage]
+    search = benders._Search(graph, machine, options, incumbent, rounds(1.0))  # pyright: ignore[reportPrivateUsage]
     infeasibility = Infeasibility(0, "op", "local", 200, 100, "no room")
     monkeypatch.setattr(search, "_evaluate", lambda *_: infeasibility)
     monkeypatch.setattr(record, "over", lambda: over)
     monkeypatch.setattr(search.master, "smaller_tiles", lambda *_: None)
     with pytest.raises(InfeasibleError):
-        search._single_operators(iterations(1.0, 1, 1)[0])  # pyright: ignore[reportPrivateUsage]
+        search._single_operators()  # pyright: ignore[reportPrivateUsage]
     return [run.model for run in record.log().runs if run.note.startswith("cut")]
 
 

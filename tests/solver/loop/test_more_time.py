@@ -6,15 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
 from girih.ir.load_machine import load_machine
-from girih.models import build
 from girih.solver import plan
 from girih.solver.loop import benders
 from girih.solver.options import Options, Planned
 from girih.solver.subproblem.time_budget import Iteration
 from girih.solver.switches import checked
+from tests.support import graphs
 from tests.support.cpsat import unhurried
 
 TINY = load_machine("tiny")
@@ -27,7 +25,7 @@ def plans(planned: Planned) -> int:
 def test_more_time_is_never_worse_and_what_is_excluded_stays_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benders, "FRUITLESS", 6)
     seen: list[tuple[object, int]] = []
-    wander = benders._Search.wander  # pyright: ignore[reportPrivateUsage]
+    wander = benders._Search._wander  # pyright: ignore[reportPrivateUsage]
 
     def watched(self: benders._Search) -> None:  # pyright: ignore[reportPrivateUsage]
         seen.clear()
@@ -44,13 +42,23 @@ def test_more_time_is_never_worse_and_what_is_excluded_stays_excluded(monkeypatc
         wander(self)
         assert self.cuts == before
 
-    monkeypatch.setattr(benders._Search, "wander", watched)  # pyright: ignore[reportPrivateUsage]
-    graph = divide(import_onnx(build("tiny-cnn"), batch=4), TINY)
+    monkeypatch.setattr(benders._Search, "_wander", watched)  # pyright: ignore[reportPrivateUsage]
+    graph = graphs.residual(dtype="float32")
     with unhurried():
-        found = [plan(graph, TINY, Options(t, disabled=checked(["smaller-memories"]))) for t in (5.0, 20.0, 60.0)]
+        found = [plan(graph, TINY, Options(t, disabled=checked(["smaller-memories"]))) for t in (5.0, 10.0, 60.0)]
     assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
     assert plans(found[-1]) > plans(found[0]), "there is more to try"
     assert found[-1].log.status == "exhausted" and not found[-1].log.more_time_helps
     assert len(seen) > 2
     assert len({segments for segments, _ in seen}) == len(seen), "each segmentation is new"
     assert all(a < b for (_, a), (_, b) in pairwise(seen))
+
+
+def test_a_longer_search_begins_with_the_whole_of_a_shorter_one() -> None:
+    graph = graphs.residual(dtype="float32")
+    with unhurried():
+        found = [plan(graph, TINY, Options(t)) for t in (5.0, 6.5, 8.0)]
+    plans = [[run.objective for run in p.log.runs if run.model == "plan"] for p in found]
+    assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(plans))
+    assert len(plans[0]) < len(plans[-1])
+    assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))

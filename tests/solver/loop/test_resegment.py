@@ -23,7 +23,7 @@ from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
-from girih.solver.subproblem.time_budget import iterations
+from girih.solver.subproblem.time_budget import rounds
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -96,7 +96,7 @@ def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourh
     """These segments as the best plan so far, and what local search needs besides."""
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
-    around = Neighbourhood(subproblem, Candidates(GRAPH, machine), TilingCuts(), iterations(20.0, 2, 2)[0])
+    around = Neighbourhood(subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[0].iteration(1))
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
     return incumbent, around
 

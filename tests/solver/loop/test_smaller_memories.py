@@ -14,11 +14,12 @@ from girih.solver import plan
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.options import Options, Planned
 from girih.solver.reduced_machine import reduced
+from girih.solver.switches import checked
 from girih.solver.timeline.predict import predict
 from tests.support import graphs
 
 MACHINE = load_machine("tiny")
-ALONE = frozenset({"smaller-memories"})
+ALONE = checked(["smaller-memories"])
 
 NETWORKS = {
     "residual": graphs.residual(dtype="float32"),
@@ -30,14 +31,16 @@ NETWORKS = {
 @cache
 def planned(network: str, memory: str, capacity: int, *, alone: bool = False) -> Planned:
     graph, machine = NETWORKS[network], reduced(MACHINE, memory, capacity << 10)
-    found = plan(graph, machine, Options(timeout=20.0, disabled=ALONE if alone else frozenset()))
+    # The dense block needs more capacities until its best one comes.
+    timeout = 15.0 if network == "dense" and not alone else 10.0
+    found = plan(graph, machine, Options(timeout, disabled=ALONE if alone else frozenset()))
     check_plan(found.plan, graph, machine)
     return found
 
 
 @pytest.mark.parametrize(
     ("network", "memory", "less", "more"),
-    [("residual", "LLB", 32, 256), ("dense", "LLB", 32, 256), ("dense", "L1", 32, 48)],
+    [("residual", "LLB", 32, 256), ("dense", "LLB", 32, 256)],
 )
 def test_what_misleads_one_search_does_not_mislead_all(network: str, memory: str, less: int, more: int) -> None:
     small, large = (planned(network, memory, capacity, alone=True).plan for capacity in (less, more))
@@ -55,10 +58,14 @@ def test_more_memory_never_gives_a_worse_plan(network: str, capacities: tuple[in
     assert all(more <= less for less, more in pairwise(cycles)), cycles
 
 
-def test_a_search_that_was_misled_is_not_any_more() -> None:
-    """Since residency is judged by transfers that are served in turn, no plan for less memory is needed here."""
-    less, more = (planned("attention", "LLB", capacity, alone=True).plan.cycles for capacity in (128, 256))
-    assert more <= less
+@pytest.mark.parametrize(
+    ("network", "memory", "less", "more"), [("attention", "LLB", 128, 256), ("dense", "L1", 32, 48)]
+)
+def test_a_search_that_was_misled_is_not_any_more(network: str, memory: str, less: int, more: int) -> None:
+    """Since residency is judged by transfers that are served in turn, and every better plan is followed by local
+    search, no plan for less memory is needed here."""
+    cycles = [planned(network, memory, capacity, alone=True).plan.cycles for capacity in (less, more)]
+    assert cycles[1] <= cycles[0]
 
 
 def test_the_log_tells_which_memory_the_plan_is_for() -> None:
@@ -70,4 +77,4 @@ def test_the_log_tells_which_memory_the_plan_is_for() -> None:
 
 def test_a_short_timeout_does_not_pay_for_it() -> None:
     found = plan(NETWORKS["residual"], MACHINE, Options(timeout=1.0))
-    assert "plans for less memory, from 15 s on" in found.log.unpaid
+    assert found.log.unpaid == ("more iterations and changes of the best plan, from 5 s on",)

@@ -1,0 +1,78 @@
+"""What a search has cost, counted without a clock, and whether its timeout pays for another step.
+
+A search is one sequence of steps, and nothing in it but its end depends on the timeout: a longer one goes on where a
+shorter one ends, so that it cannot find less. Counts, not seconds, so that a busy machine ends at the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..cpsat.log import Record
+
+COUNTED_COLUMN = 0.0025
+"""Seconds for each column of segmentation: networks of 8 to 57 operators with 120 to 5,600 columns on `stcp920` and
+`tiny` took 0.0012 to 0.0036."""
+COUNTED_PLAN = 0.02
+"""Seconds for each operator of each plan: what networks of 4 to 23 operators took on `tiny` with 32 to 256 KiB, 0.5 to
+6 s in all, up to a factor of about 2."""
+COUNTED_SEARCH = 4.0
+"""Seconds for each second of CP-SAT's work: see :data:`COUNTED_PLAN`."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What is counted: ``ops`` are the operators of the network, ``columns`` tells how many segmentation has priced."""
+
+    ops: int
+    columns: Callable[[], int]
+
+    def seconds(self, record: Record) -> float:
+        """About what it took to come to a record, without its parts."""
+        plans = sum(run.model == "plan" for run in record.own_runs)
+        searched = sum(run.deterministic_seconds for run in record.own_runs)
+        return COUNTED_COLUMN * self.columns() + COUNTED_PLAN * plans * self.ops + COUNTED_SEARCH * searched
+
+
+class Spending:
+    """Keeps the account of one search with a ``timeout`` in seconds.
+
+    A step is expected to cost as much as the costliest of its kind before it, the first of a kind as the costliest of
+    any kind.
+    """
+
+    def __init__(self, record: Record, rates: Rates, timeout: float) -> None:
+        self._record = record
+        self._rates = rates
+        self._timeout = timeout
+        self._elsewhere = 0.0
+        self._most: dict[str, float] = {}
+        self.refused: dict[str, None] = {}
+        """The kinds of steps that the timeout did not pay for, in the order in which they were refused."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds, counted."""
+        return self._rates.seconds(self._record) + self._elsewhere
+
+    def pays(self, kind: str) -> bool:
+        """Whether the timeout pays for another step of a kind; after a refusal it pays for nothing more."""
+        expected = self._most.get(kind, max(self._most.values(), default=0.0))
+        if not self.refused and self.spent + expected >= self._timeout:
+            self.refused[kind] = None
+        return not self.refused
+
+    @contextmanager
+    def step(self, kind: str) -> Generator[None]:
+        """What is done here counts as a step of the kind."""
+        before = self.spent
+        try:
+            yield
+        finally:
+            self._most[kind] = max(self._most.get(kind, 0.0), self.spent - before)
+
+    def add(self, seconds: float) -> None:
+        """What a search for another machine has cost."""
+        self._elsewhere += seconds
