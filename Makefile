@@ -23,7 +23,7 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteract
 # Set where tests of pages have to run, and not to be skipped.
 BROWSER_REQUIRED := $(filter required,$(GIRIH_BROWSER_TESTS))
 
-.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-computes bench-fit bench-hostile bench-models bench-published bench-mutations bench-prediction bench-scaling bench-simulator bench-source-mutants clean
+.PHONY: help demo test lint browser dist tour format docs site screenshot bench bench-ablation bench-allocation bench-calibration bench-computes bench-fit bench-hostile bench-machines bench-models bench-published bench-mutations bench-prediction bench-scaling bench-simulator bench-source-mutants clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -114,6 +114,10 @@ bench-fit: $(VENV)/.installed-dev | $(BUILD) ## fit the guesses of stcp920 to pu
 bench-hostile: JSON ?= $(BUILD)/hostile.json
 bench-hostile: $(VENV)/.installed-dev | $(BUILD) ## compile thousands of damaged files; counts, defects and messages go to JSON=FILE, ARGS="..." to the script
 	$(PY) -m benchmarks.hostile --json $(JSON) $(ARGS)
+
+bench-machines: JSON ?= $(BUILD)/machines.json
+bench-machines: $(VENV)/.installed-dev | $(BUILD) ## compile for 2,000 random machines: refused with a reason, or right to the bit; counts go to JSON=FILE, ARGS="..." to the script
+	$(PY) -m benchmarks.random_machines --json $(JSON) $(ARGS)
 
 bench-models: JSON ?= $(BUILD)/models.json
 bench-models: $(VENV)/.installed-dev | $(BUILD) ## plan with each constraint model reduced to its hint, to see what it is worth; rows go to JSON=FILE, ARGS="..." to the script

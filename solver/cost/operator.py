@@ -8,7 +8,8 @@ this: with a buffer multi-buffered ``d`` times between a producer of busy cycles
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import TypeAlias
@@ -151,6 +152,15 @@ def _only_weights(graph: Graph, name: str) -> bool:
     return name in graph.constant_names and all(read == (True, 1) for read in reads)
 
 
+@contextmanager
+def refused_by_name(op: Op) -> Generator[None]:
+    """What no engine can do is told with the operator that asks for it."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise UnsupportedError(f"operator {op.name}: {error}") from error
+
+
 class OpCost:
     """The cost of parts of one operator. ``anchor`` is the stage that the matrix engine runs, if any."""
 
@@ -223,7 +233,8 @@ class OpCost:
             tuple((s.lo == 0, s.hi == e) for s, e in zip(target, self._shape, strict=True)),
         )
         if key not in self._known:
-            self._known[key] = self._work(part, cell)
+            with refused_by_name(self.op):
+                self._known[key] = self._work(part, cell)
         return self._known[key]
 
     def _work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:

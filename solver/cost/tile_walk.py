@@ -21,6 +21,7 @@ from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
 from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
+from .operator import refused_by_name
 from .staging_time import staged_layout, with_staging
 from .transfers import Copies
 
@@ -150,7 +151,8 @@ class TileWalks:
             cell.ops[op.name].idle,
         )
         if key not in self._known:
-            self._known[key] = op, self._walk(op, tile, cell, box)
+            with refused_by_name(op):
+                self._known[key] = op, self._walk(op, tile, cell, box)
         first, walk = self._known[key]
         if first is op:
             return walk

@@ -1,0 +1,18 @@
+"""Random machines: refused with a reason, or programs for them are right to the bit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.machine_judge import judge
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_drawn_machine_is_refused_with_a_reason_or_computes_what_it_should(seed: int) -> None:
+    judgement = judge(seed)
+    assert judgement.verdict != "wrong", judgement.text
+
+
+def test_the_machines_are_of_all_kinds() -> None:
+    verdicts = {judge(seed).verdict for seed in (2, 4, 6, 54)}
+    assert verdicts == {"no such machine", "no type", "right", "no room"}
