@@ -39,6 +39,7 @@ Switch = Literal[
     "stalled-depths",
     "stationary-first",
     "step-orders",
+    "thirds",
     "tiling-model",
     "weight-rings",
     "weight-separation",
@@ -68,6 +69,7 @@ SWITCHES: Mapping[Switch, str] = {
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",
+    "thirds": "Few images, heads or rows may also be taken in three, six or twelve equal parts, one after the other.",
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
     # The subproblem.
     "step-orders": "Besides segment by segment, instances also run depth first.",

@@ -60,7 +60,8 @@ def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -
         cut: SegmentSplit | None = None
         if most > 1:
             shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
-            fewer = (i for i in instance_splits(shape, most - 1, most - 1) if count(i) < most)
+            thirds = "thirds" not in candidates.disabled
+            fewer = (i for i in instance_splits(shape, most - 1, most - 1, thirds=thirds) if count(i) < most)
             choices = tuple(split for i in fewer if (split := SegmentSplit(i, segment.cores)).fits(shape))
             column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], choices)
             cut = column.split if column is not None else None
@@ -90,8 +91,9 @@ def _cheapest(
     """The cheapest way to cut a segment first like its reader, then on."""
     shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
     splits: list[SegmentSplit] = []
+    thirds = "thirds" not in candidates.disabled
     for cores in core_splits(shape, candidates.machine.cores):
-        for more in instance_splits(shape, MOST_INSTANCES // count(like), 1):
+        for more in instance_splits(shape, MOST_INSTANCES // count(like), 1, thirds=thirds):
             split = SegmentSplit((*like, *more), cores)
             if len(split.instances) <= MOST_SPLITS and split.fits(shape):
                 splits.append(split)

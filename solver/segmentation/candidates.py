@@ -229,7 +229,8 @@ class Candidates:
         """The splits of a result of this shape, and the cells that represent them."""
         key = shape, most, most_in_two
         if key not in self._known_splits:
-            splits = segment_splits(shape, self.machine.cores, most, most_in_two)
+            thirds = "thirds" not in self.disabled
+            splits = segment_splits(shape, self.machine.cores, most, most_in_two, thirds=thirds)
             representatives = [representative_cells(split, shape) for split in splits]
             self._known_splits[key] = splits, batched_cells(splits, representatives)
         return self._known_splits[key]

@@ -75,6 +75,23 @@ def test_no_part_is_for_nothing() -> None:
     assert all(c.instance_count * c.core_count <= 56 for c in segment_splits((56,), 8))
 
 
+def test_thirds_are_equal_parts() -> None:
+    def parts(extent: int, *, thirds: bool) -> list[int]:
+        return [s[0].parts for s in instance_splits((extent,), 32, 8, thirds=thirds) if s]
+
+    assert parts(12, thirds=True) == [2, 3, 4, 6, 12]
+    assert parts(12, thirds=False) == [2, 4, 6]
+    assert parts(3, thirds=True) == [2, 3]
+    assert parts(24, thirds=True) == [2, 3, 4, 6, 8, 12, 24]
+    # Nothing else changes: where parts were not equal, or there are many.
+    for extent in (8, 14, 56, 197, 250, 768, 1000):
+        assert parts(extent, thirds=True) == parts(extent, thirds=False)
+    # Three images, each by itself on all cores.
+    alone = SegmentSplit((Split(0, 3), Split(2, 2)), (Split(1, 8),))
+    assert alone in segment_splits((3, 250, 20, 256), 8)
+    assert alone not in segment_splits((3, 250, 20, 256), 8, thirds=False)
+
+
 @pytest.mark.parametrize(
     "cut",
     [
