@@ -105,7 +105,7 @@ bench-calibration: $(VENV)/.installed-dev | $(BUILD) ## compare with SCALE-Sim a
 
 bench-computes: JSON ?= $(BUILD)/computes.json
 bench-computes: $(VENV)/.installed-dev | $(BUILD) ## lower 5,000 random operators under random plans, and compare; counts go to JSON=FILE, ARGS="..." to the script
-	$(PY) -m benchmarks.random_computes --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.drawn.random_computes --json $(JSON) $(ARGS)
 
 bench-fit: JSON ?= $(BUILD)/fit.json
 bench-fit: $(VENV)/.installed-dev | $(BUILD) ## fit the guesses of stcp920 to published figures, half of them held out; errors go to JSON=FILE, ARGS="..." to the script
@@ -117,7 +117,7 @@ bench-hostile: $(VENV)/.installed-dev | $(BUILD) ## compile thousands of damaged
 
 bench-machines: JSON ?= $(BUILD)/machines.json
 bench-machines: $(VENV)/.installed-dev | $(BUILD) ## compile for 2,000 random machines: refused with a reason, or right to the bit; counts go to JSON=FILE, ARGS="..." to the script
-	$(PY) -m benchmarks.random_machines --json $(JSON) $(ARGS)
+	$(PY) -m benchmarks.drawn.random_machines --json $(JSON) $(ARGS)
 
 bench-models: JSON ?= $(BUILD)/models.json
 bench-models: $(VENV)/.installed-dev | $(BUILD) ## plan with each constraint model reduced to its hint, to see what it is worth; rows go to JSON=FILE, ARGS="..." to the script

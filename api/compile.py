@@ -247,6 +247,7 @@ def compile_for(
     from .judge import judge, tasks_of
 
     load_installed()
+    machine = machine.share_of_cluster()
     stages = _Stages(progress)
     with stages("import"):
         # ONNX → operators: loop nests with affine accesses, weights folded and converted.

@@ -591,6 +591,28 @@ class Machine:
         """Whether an engine moves data so."""
         return (kind, self.role(source).name, self.role(target).name) in self._movers
 
+    def share_of_cluster(self) -> Machine:
+        """What one cluster has: of each memory of the chip, its bandwidth and its links an equal share.
+
+        The clusters run the same program on their own part of a batch at the same time. Constants are in every share,
+        as every cluster has its own copy of them.
+        """
+        shared = {m.name for m in self.memories if m.scope == "chip"}
+        if not shared:
+            return self
+
+        def memory(m: Memory) -> Memory:
+            if m.name not in shared:
+                return m
+            capacity = max(m.alignment, m.capacity // self.clusters // m.unit * m.unit)
+            served = max(1, m.bytes_per_cycle // self.clusters)
+            return replace(m, scope="cluster", capacity=capacity, bytes_per_cycle=served)
+
+        def link(x: Link) -> Link:
+            return replace(x, bytes_per_cycle=x.bytes_per_cycle / self.clusters) if x.memory in shared else x
+
+        return replace(self, memories=tuple(map(memory, self.memories)), links=tuple(map(link, self.links)))
+
     def __str__(self) -> str:
         rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]
         wide = max((len(m.name) for m in self.memories), default=0)

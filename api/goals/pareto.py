@@ -54,7 +54,7 @@ def pareto(
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed)
     if isinstance(target, Machine):
         check_machine(target)
-    machine = target if isinstance(target, Machine) else load_machine(target)
+    machine = (target if isinstance(target, Machine) else load_machine(target)).share_of_cluster()
     return curve_for(model, machine, memory, points, options, progress)
 
 
