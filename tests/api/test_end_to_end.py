@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("unhurried_solver")
 
 @pytest.fixture(scope="module")
 def compiled() -> girih.Compiled:
-    return girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=30)
+    return girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=6)
 
 
 def test_outputs_agree_with_the_network(compiled: girih.Compiled) -> None:
@@ -34,7 +34,7 @@ def test_outputs_agree_with_the_network(compiled: girih.Compiled) -> None:
 
 def test_half_precision_on_the_default_target() -> None:
     network = build("tiny-transformer").SerializeToString()
-    result = girih.compile(network, precision="fp16", batch=2, solver_timeout=30).run(check=True)
+    result = girih.compile(network, precision="fp16", batch=2, solver_timeout=6).run(check=True)
     assert result.check is not None
     assert 5e-4 < result.check.rel_err <= result.check.tolerance < 1e-2
 
@@ -65,7 +65,7 @@ def test_a_saved_network_runs_the_same(compiled: girih.Compiled, tmp_path: Path)
 
 
 def test_the_same_command_gives_the_same_bytes(compiled: girih.Compiled) -> None:
-    again = girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=30)
+    again = girih.compile(build("tiny-cnn").SerializeToString(), target="tiny", batch=3, solver_timeout=6)
     assert again.plan_sha256 == compiled.plan_sha256
     assert again.program_sha256 == compiled.program_sha256
 

@@ -23,7 +23,7 @@ def test_a_timeline_that_leaves_things_out_proves_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(plan_builder, "predict", too_early)
     monkeypatch.setattr(graphturbo, "predict", too_early)
     compiled = girih.compile(
-        build("tiny-cnn"), target="tiny", batch=2, strategy=strategy, solver_timeout=20, cache=False
+        build("tiny-cnn"), target="tiny", batch=2, strategy=strategy, solver_timeout=6, cache=False
     )
     simulated = compiled.run().cycles
     plan = compiled.plan
@@ -35,5 +35,5 @@ def test_a_timeline_that_leaves_things_out_proves_nothing(monkeypatch: pytest.Mo
     assert all(run.status == "feasible" for run in plans)
     # The search went on behind the first plan that seemed to meet the bound.
     assert len(plans) > 1 or strategy != "solver"
-    again = girih.compile(build("tiny-cnn"), target="tiny", batch=2, strategy=strategy, solver_timeout=20, cache=False)
+    again = girih.compile(build("tiny-cnn"), target="tiny", batch=2, strategy=strategy, solver_timeout=6, cache=False)
     assert again.plan == compiled.plan

@@ -31,7 +31,7 @@ def graph(network: str) -> Graph:
 
 
 @cache
-def planned(network: str, disabled: frozenset[Switch] = frozenset()) -> Plan:
+def planned(network: str, disabled: frozenset[Switch]) -> Plan:
     # Long enough for everything that follows the rounds.
     return plan(graph(network), MACHINE, Options(timeout=5.0, disabled=disabled)).plan
 
@@ -44,9 +44,10 @@ def test_every_switch_has_a_sentence() -> None:
 @pytest.mark.parametrize("network", ["tiny-cnn", "tiny-transformer"])
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_a_plan_without_it_is_valid(network: str, switch: Switch) -> None:
-    found = planned(network, frozenset({switch}))
+    # Plans for less memory would take most of the time, and hide what is off.
+    found = planned(network, frozenset({switch, "smaller-memories"}))
     check_plan(found, graph(network), MACHINE)
-    assert found.cycles_predicted <= 1.5 * planned(network).cycles_predicted
+    assert found.cycles_predicted <= 1.5 * planned(network, frozenset({"smaller-memories"})).cycles_predicted
 
 
 def test_a_plan_without_any_is_valid() -> None:
