@@ -106,7 +106,7 @@ def compiled_cnn(machine: Machine, batch: int, strategy: Strategy = "solver") ->
     precision = "fp16" if machine.name == "edge" else "as-is"
     return girih.compile(
         models.build("tiny-cnn"), target=machine, batch=batch, strategy=strategy, precision=precision,
-        solver_timeout=10, cache=False,
+        solver_timeout=2, cache=False,
     )  # fmt: skip
 
 

@@ -71,4 +71,4 @@ def test_an_operator_for_the_host_is_refused_by_name_where_there_is_none() -> No
     hidden = model.node("CumSum", x, model.constant("axis", 1), name="running")
     machine = without_class(without_class(TINY, "host"), "scalar")
     with pytest.raises(UsageError, match=r"(?s)running.*no host and no scalar engine.*add an engine of class \"host\""):
-        girih.compile(model.build(hidden).SerializeToString(), target=machine, batch=2, cache=False)
+        girih.compile(model.build(hidden).SerializeToString(), target=machine, batch=2, solver_timeout=1, cache=False)

@@ -226,7 +226,7 @@ def test_the_solver_keeps_the_neighbours_of_a_custom_operator_on_the_core(name: 
         net (float[12, 12] x, float[12, 12] w) => (float[12, 12] y)
         {{ a = MatMul (x, w)  b = Exp (a)  c = my.ops.{name} (b, x)  s = Softmax (c)  y = Neg (s) }}"""
     )
-    compiled = girih.compile(model, target="tiny", solver_timeout=5, cache=False)
+    compiled = girih.compile(model, target="tiny", solver_timeout=2, cache=False)
     random = np.random.default_rng(0)
     inputs = {n: (random.random((12, 12)) / 4).astype(np.float32) for n in ("x", "w")}
     assert compiled.run(inputs, check=True).npu_fraction.elements == 1.0

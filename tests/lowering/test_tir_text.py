@@ -25,7 +25,7 @@ NETWORKS = ("tiny-cnn", "tiny-transformer", "residual")
 def network(name: str) -> Compiled:
     if name == "residual":
         return compiled_residual()
-    return compile(build(name), target="tiny", batch=2, solver_timeout=5, cache=False)
+    return compile(build(name), target="tiny", batch=2, solver_timeout=2, cache=False)
 
 
 @cache

@@ -39,7 +39,7 @@ def mnemonics(compiled: Compiled) -> set[str]:
 @pytest.mark.parametrize("target", ["tiny", "stcp920"])
 def test_top_k_runs_on_the_scalar_engine_sample_by_sample(target: str) -> None:
     x = RANDOM.normal(size=(3, 40)).astype(np.float32)
-    compiled = compile(top_k_model(), target=target, batch=3, solver_timeout=5)
+    compiled = compile(top_k_model(), target=target, batch=3, solver_timeout=2)
     result = compiled.run({"x": x}, check=True)
     positions = np.argsort(-np.maximum(x, 0), 1, kind="stable")[:, :5]
     np.testing.assert_array_equal(result.outputs["p"], positions)

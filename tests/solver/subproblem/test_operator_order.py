@@ -86,7 +86,7 @@ def test_the_vector_engine_is_known_to_be_with_something_else() -> None:
 def test_the_order_is_that_of_the_plan_and_of_the_program() -> None:
     """Where it makes the segment shorter, as here."""
     graph = attention(length=192, width=192)
-    found = plan(graph, MACHINE, Options(timeout=5.0)).plan
+    found = plan(graph, MACHINE, Options(timeout=2.0)).plan
     assert [s.ops for s in found.segments] == [interleaved(graph, names(graph))]
     check_plan(found, graph, MACHINE)
     x = np.random.default_rng(0).standard_normal((8, 192, 192)).astype(np.float16)
