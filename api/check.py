@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.graph import Graph
+from ..ir.graph import FLOATS, Graph
 
 TOLERANCE_CEILING = 0.5
 """Relative tolerances from here on say nothing: such an output cannot be judged, and fails unless equal."""
@@ -93,7 +93,7 @@ class Check:
 
 def nan_counts(arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
     """How many elements are NaN, for each array that has any."""
-    counts = {name: int(np.isnan(a).sum()) for name, a in arrays.items() if a.dtype.kind == "f"}
+    counts = {name: int(np.isnan(a).sum()) for name, a in arrays.items() if a.dtype.name in FLOATS}
     return {name: count for name, count in counts.items() if count}
 
 

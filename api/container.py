@@ -33,7 +33,7 @@ import numpy as np
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
 from ..ir.files import written_whole
-from ..ir.graph import Graph, Tensor
+from ..ir.graph import Graph, Tensor, from_file
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
@@ -305,10 +305,11 @@ def _array(name: str, content: bytes, tensor: Tensor) -> np.ndarray:
         raise UsageError(f"{name} has the version {magic} of the npy format, not (1, 0); compile the model again")
     shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
     size = len(content) - file.tell()
-    if (shape, dtype, by_columns, size) != (tensor.shape, tensor.dtype, False, tensor.bytes):
+    named = from_file(np.empty(0, dtype), tensor.dtype).dtype
+    if (shape, named, by_columns, size) != (tensor.shape, tensor.dtype, False, tensor.bytes):
         expected = f"{tensor.dtype}{list(tensor.shape)} of {tensor.bytes:,} bytes"
-        raise UsageError(f"{name} is {dtype}{list(shape)} of {size:,} bytes, the graph says {expected}")
-    return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
+        raise UsageError(f"{name} is {named}{list(shape)} of {size:,} bytes, the graph says {expected}")
+    return np.frombuffer(content, named, offset=file.tell()).reshape(shape)
 
 
 def _constant(index: int) -> str:

@@ -22,7 +22,7 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..ir.graph import Access, Graph, Op, Port, Stage, contraction_axes
+from ..ir.graph import FLOATS, Access, Graph, Op, Port, Stage, contraction_axes
 from ..ir.isa.timing import matrix_shape
 from ..ir.plan import Plan
 from ..ir.program import Program
@@ -164,7 +164,7 @@ def evaluate_stage(stage: Stage, arrays: Arrays, cut: tuple[int, ...] = ()) -> N
         value = FUNCTIONS[stage.func](*operands)
         if stage.combine:
             shape = tuple(a.extent for a in stage.axes)
-            if stage.combine in ("sum", "prod") and value.dtype.kind == "f":
+            if stage.combine in ("sum", "prod") and value.dtype.name in FLOATS:
                 value = value.astype(np.float64)
             value = COMBINE[stage.combine].reduce(np.broadcast_to(value, shape), axis=reduced)
         else:
@@ -225,7 +225,7 @@ def contract(stage: Stage, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def summable(array: np.ndarray) -> np.ndarray:
     """In a dtype in which sums of products are exact."""
-    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    return array.astype(np.float64 if array.dtype.name in FLOATS else np.int64)
 
 
 def spatial(stage: Stage, array: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 
 from ..ir.errors import UsageError
-from ..ir.graph import Port
+from ..ir.graph import FLOATS, Port, from_file
 from .arguments import named
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dic
     arrays: dict[str, np.ndarray] = {}
     for name, port in expected.items():
         try:
-            array = arrays[name] = np.asarray(inputs[name])
+            array = arrays[name] = from_file(np.asarray(inputs[name]), port.dtype)
         except ValueError as error:
             wanted = _spec(port.dtype, port.shape)
             raise UsageError(f"input {name!r} is no array, the network expects {wanted}: {error}") from error
@@ -80,7 +80,7 @@ def random_inputs(ports: Sequence[Port], seed: int, limits: Mapping[str, int] | 
     for port in ports:
         rng = np.random.Generator(np.random.PCG64([seed, zlib.crc32(port.name.encode())]))
         dtype = np.dtype(port.dtype)
-        if dtype.kind == "f":
+        if dtype.name in FLOATS:
             arrays[port.name] = rng.standard_normal(port.shape, dtype=np.float32).astype(dtype)
         else:
             high = 2 if dtype.kind == "b" else min(RANDOM_INTEGERS, (limits or {}).get(port.name, RANDOM_INTEGERS))

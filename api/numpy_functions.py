@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..ir.graph import FLOATS
 from ..ir.isa.scalar_functions import ELEMENTS, is_int64
 
 erf = np.vectorize(math.erf, otypes=[np.float32])
@@ -15,7 +16,7 @@ erf64 = np.vectorize(math.erf, otypes=[np.float64])
 
 def double(array: np.ndarray) -> np.ndarray:
     """In float64, for functions of several steps that are rounded once; whole numbers stay what they are."""
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if array.dtype.name in FLOATS else array
 
 
 def smooth(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
@@ -71,8 +72,22 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 COMBINE: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
+def to_bfloat16(value: np.ndarray) -> np.ndarray:
+    """Rounded once, to the nearest multiple of the last of eight binary digits, of two the even one.
+
+    ``astype`` rounds a float64 twice, to float32 before.
+    """
+    wide = value.astype(np.float64)
+    exponent = np.maximum(np.frexp(wide)[1] - 8, -133)
+    rounded = np.ldexp(np.rint(np.ldexp(wide, -exponent)), exponent)
+    # Beyond the largest number, float32 still holds what is rounded to, and infinity comes of it.
+    return rounded.astype(np.float32).astype("bfloat16")
+
+
 def saturated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Converted to a dtype; floats become integers by truncation and saturation, and NaN becomes 0."""
+    if dtype.name == "bfloat16":
+        return to_bfloat16(value)
     if dtype.kind not in "iu" or value.dtype.kind != "f":
         return value.astype(dtype)
     limits = np.iinfo(dtype)

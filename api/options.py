@@ -12,8 +12,8 @@ from ..ir.errors import UsageError
 from ..solver.options import STRATEGIES, Options, Strategy
 from .arguments import named, number, whole
 
-Precision = Literal["as-is", "fp16"]
-PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16")
+Precision = Literal["as-is", "fp16", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16", "bf16")
 DEFAULT_TARGET = "stcp920"
 DEFAULT_POINTS = 8
 """Of a curve of cycles against bytes, at most."""
@@ -26,9 +26,9 @@ class CompileOptions:
     strategy: "solver" decides everything by constraint models. To compare with: "layerwise" runs one layer after the
     other through main memory; "graphturbo" follows the heuristics of a published compiler (OSDI 2023), as a whole or
     up to one of its levels: ":llb", ":l1", ":order". precision: "as-is" keeps the dtypes of the network, "fp16"
-    computes in half precision. minimise: "cycles", or "peak:MEMORY" with the name of a memory on the chip: the plan
-    takes as few bytes of it as one was found with, and the fewest cycles with so few. The same options and seed give
-    the same plan and program to the byte.
+    computes in half precision (float16), "bf16" in bfloat16. minimise: "cycles", or "peak:MEMORY" with the name of a
+    memory on the chip: the plan takes as few bytes of it as one was found with, and the fewest cycles with so few. The
+    same options and seed give the same plan and program to the byte.
     """
 
     target: str = DEFAULT_TARGET

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from ..ir.bounds.lower_bound import on_matrix, operand_dtypes
 from ..ir.checks.machine_effects import without_effect
-from ..ir.graph import Graph
+from ..ir.graph import NARROWED, Graph
 from ..ir.load_machine import load_machine, machine_names
 from ..ir.machine import Machine
 from ..ir.program import Program
@@ -42,8 +42,8 @@ def idle_engines(graph: Graph, program: Program, machine: Machine) -> tuple[str,
     for dtypes, names in by_dtypes.items():
         share = sum(macs.get(name, 0) for name in names) / total if total else 0.0
         missing = " and ".join(d for d in dtypes if not matrix.rate_of(d))
-        half = "float32" in dtypes and rate.get("float16")
-        advice = f"compile with --precision fp16, or give {matrix.name}" if half else f"give {matrix.name}"
+        narrower = next((p for p, dtype in NARROWED.items() if "float32" in dtypes and rate.get(dtype)), None)
+        advice = f"compile with --precision {narrower}, or give {matrix.name}" if narrower else f"give {matrix.name}"
         sentences.append(
             f"{matrix.name} {'is idle' if idle else 'runs only a part'}: {len(names)} of {contractions} "
             f"matrix products and convolutions, {share:.0%} of the MACs, are in {' and '.join(dtypes)} and run on "

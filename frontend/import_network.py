@@ -13,7 +13,7 @@ import onnx
 from ..ir.checks.check_graph import check_graph, check_op
 from ..ir.custom_operators import operator_by_key
 from ..ir.errors import CheckError, UnsupportedError, UsageError
-from ..ir.graph import Graph, Op, Port
+from ..ir.graph import NARROWED, Graph, Op, Port
 from .custom.module import custom_results
 from .net.batch_independence import is_alike, is_independent
 from .net.net import Net
@@ -40,12 +40,12 @@ from .relax.convert import NotImportableError, importable
 from .relax.host_samples import batch_dims
 from .relax.importer import build_net
 
-Precision = Literal["as-is", "fp16"]
+Precision = Literal["as-is", "fp16", "bf16"]
 
 
 def passes(precision: Precision) -> tuple[NetPass, ...]:
     """What happens to a net between the conversion of its nodes and the graph, in order."""
-    narrows = precision == "fp16"
+    narrowed = NARROWED.get(precision)
     return (
         # Data stays where it is read from, channels innermost.
         NetPass(fold_movements, paddings_only=True),
@@ -53,14 +53,14 @@ def passes(precision: Precision) -> tuple[NetPass, ...]:
         NetPass(fold_movements),
         # What each engine computes, and from constants in which layout.
         NetPass(sum_products),
-        NetPass(send_to_host, dtypes=("int64",) if narrows else ("int64", "float64")),
-        *((NetPass(wrap_hosts),) if narrows else ()),
+        NetPass(send_to_host, dtypes=("int64",) if narrowed else ("int64", "float64")),
+        *((NetPass(wrap_hosts),) if narrowed else ()),
         NetPass(lay_out_constants),
         # Steps become operators.
         NetPass(merge_axes),
         NetPass(fuse_operators),
         # What they hold and how they compute it.
-        *((NetPass(narrow_floats),) if narrows else ()),
+        *((NetPass(narrow_floats, dtype=narrowed),) if narrowed else ()),
         NetPass(widen_accumulators),
         NetPass(fuse_functions),
         NetPass(start_from_biases),
@@ -88,8 +88,8 @@ def import_onnx(
     cannot be, and :class:`~girih.ir.errors.UnsupportedError` for an operator that TVM lacks.
     With ``GIRIH_CHECK=1`` in the environment, the net is checked after each pass, and then the graph.
     """
-    if precision not in ("as-is", "fp16"):
-        raise UsageError(f"precision {precision!r} is not one of as-is, fp16")
+    if precision not in ("as-is", *NARROWED):
+        raise UsageError(f"precision {precision!r} is not one of as-is, {', '.join(NARROWED)}")
     model = load_model(source)
     try:
         check_model(model)

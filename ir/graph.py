@@ -18,6 +18,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeVar, cast
 
+import ml_dtypes as ml_dtypes  # Lets NumPy know bfloat16 by name.
 import numpy as np
 
 from .box import Affine
@@ -27,8 +28,20 @@ T = TypeVar("T")
 
 DTYPES: dict[str, int] = {
     "float32": 4, "float16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1, "float64": 8,
+    "bfloat16": 2,
 }  # fmt: skip
 """Bytes of one element, by dtype name."""
+
+FLOATS = frozenset({"bfloat16", "float16", "float32", "float64"})
+"""Names of the dtypes of floating-point numbers: NumPy's ``kind`` does not tell, as bfloat16 is none of its own."""
+
+NARROWED = {"fp16": "float16", "bf16": "bfloat16"}
+"""What floats become in the precisions that a network can be compiled in, other than its own."""
+
+
+def from_file(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The same elements as ``dtype`` where they are of bfloat16, which NumPy's files name by its size only."""
+    return array.view(dtype) if dtype == "bfloat16" and array.dtype == np.dtype("V2") else array
 
 
 @dataclass(frozen=True)

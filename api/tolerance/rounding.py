@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...ir.graph import Graph, Op, Stage
+from ...ir.graph import FLOATS, Graph, Op, Stage
 from ..exact import Arrays, HostFunction, evaluate_stage, replica_inputs
 
 SAFETY = 3.0
@@ -34,14 +34,14 @@ _LEAST_VALUES = 64
 
 _MOST_DRAWS = 16
 
-UNIT_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-24}
+UNIT_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-24}
 """Unit roundoff by dtype; no function computes more exactly than in float32."""
 
 REFERENCE_ERROR = 1e-5
 """What is allowed at least: the error of the network in float32, whose formulas (a variance as the mean of squares less
 the square of the mean) can lose digits that the graph keeps."""
 
-_TINY = {"float16": 2.0**-25, "float32": 2.0**-150, "float64": 2.0**-150}
+_TINY = {"bfloat16": 2.0**-134, "float16": 2.0**-25, "float32": 2.0**-150, "float64": 2.0**-150}
 """Half of the smallest positive number."""
 
 _QUANTISED = frozenset({"int8", "uint8"})
@@ -100,14 +100,14 @@ def _replicas(graph: Graph, samples: int | None) -> int:
 
 
 def _in_float32(graph: Graph) -> Graph:
-    """The graph whose float16 tensors, buffers and constants are float32, so that nothing is rounded to float16."""
-    wider = {"float16": "float32"}
+    """The graph whose tensors, buffers and constants of 16 bits are float32, so that nothing is rounded to fewer."""
+    wider = {"float16": "float32", "bfloat16": "float32"}
     tensors = tuple(replace(t, dtype=wider.get(t.dtype, t.dtype)) for t in graph.tensors)
     ops = tuple(
         replace(op, buffers=tuple(replace(b, dtype=wider.get(b.dtype, b.dtype)) for b in op.buffers))
         for op in graph.ops
     )
-    data = {n: a.astype(np.float32) if a.dtype == np.float16 else a for n, a in graph.data.items()}
+    data = {n: a.astype(wider.get(a.dtype.name, a.dtype), copy=False) for n, a in graph.data.items()}
     return replace(graph, tensors=tensors, ops=ops, data=data)
 
 
@@ -157,7 +157,7 @@ def _evaluate_op(
             if (
                 rng is not None
                 and dtypes[name] in _QUANTISED
-                and any(local[r.tensor].dtype.kind == "f" for r in stage.reads)
+                and any(local[r.tensor].dtype.name in FLOATS for r in stage.reads)
             ):
                 local[name] = _one_step_off(local[name], rng)
     arrays[op.output] = local[op.output]
@@ -186,7 +186,7 @@ def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _rounded(array: np.ndarray, error: float, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
     """With independent random errors of at most ``error``, relative, and of what ``dtype`` loses near zero."""
-    if rng is None or not error or array.dtype.kind != "f":
+    if rng is None or not error or array.dtype.name not in FLOATS:
         return array
     draws = rng.random(array.shape, np.float32) * 2 - 1
     with np.errstate(all="ignore"):

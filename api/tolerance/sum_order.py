@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ...ir.graph import Graph, Op, Stage
+from ...ir.graph import FLOATS, Graph, Op, Stage
 from ..exact import Arrays, HostFunction, ReductionTiles, evaluate_op, evaluate_stage, replica_inputs
 from .rounding import SAFETY, UNIT_ROUNDOFF, draws_for, squared_distance
 
@@ -67,9 +67,9 @@ def _depending(graph: Graph, ops: Collection[str]) -> set[str]:
 
 def _largest_step(array: np.ndarray) -> float:
     """From the largest finite number to the next one of its type."""
-    if array.dtype.kind != "f" or not array.size:
+    if array.dtype.name not in FLOATS or not array.size:
         return 0.0
-    return float(np.spacing(np.abs(array[np.isfinite(array)]).max(initial=0.0)))
+    return float(np.spacing(np.abs(array[np.isfinite(array)]).max(initial=array.dtype.type(0))))
 
 
 def _evaluate(
@@ -102,7 +102,7 @@ def _sum_in_some_order(graph: Graph, op: Op, arrays: Arrays, rng: np.random.Gene
     for stage in op.stages:
         with np.errstate(all="ignore"):
             evaluate_stage(stage, local)
-            if stage.combine in ("sum", "prod") and local[stage.write.tensor].dtype.kind == "f":
+            if stage.combine in ("sum", "prod") and local[stage.write.tensor].dtype.name in FLOATS:
                 local[stage.write.tensor] = _disturbed(stage, local, rng)
     arrays[op.output] = local[op.output]
 

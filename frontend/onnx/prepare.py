@@ -17,7 +17,7 @@ from onnx import numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from ...ir.errors import UnsupportedError, UsageError
-from ...ir.graph import DTYPES
+from ...ir.graph import DTYPES, FLOATS
 from ..net.net import Info, fresh
 from . import dims
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
@@ -308,4 +308,4 @@ def known(node: Node, network: Network, light: onnx.ModelProto) -> list[np.ndarr
     except Exception:
         return None  # The reference has no kernel for it: TVM may.
     values = [np.asarray(next(results)) if o else np.zeros(0) for o in node.outputs]
-    return values if all(v.dtype.kind in "fiub" for v in values) else None
+    return values if all(v.dtype.kind in "iub" or v.dtype.name in FLOATS for v in values) else None

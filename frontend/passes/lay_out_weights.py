@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ...ir.graph import FLOATS
 from ..net.linear import Linear
 from ..net.net import Info, Loop, Net, Operand, Ref, renamed
 
@@ -66,7 +67,7 @@ def _lay_out(loop: Loop, net: Net, laid_out: dict[tuple[str, tuple[object, ...]]
             operands.append(operand)  # A window over a constant: leave it in place.
             continue
         array = net.constants[operand.tensor]
-        if not axes and array.dtype.kind in "fi":
+        if not axes and (array.dtype.name in FLOATS or array.dtype.kind == "i"):
             point = tuple(i.const for i in operand.index)
             operands.append(float(array[point]))
             continue

@@ -22,11 +22,12 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from ...ir.graph import FLOATS
 from ..net.linear import NotAffine, Retry
 from ..net.net import Loop, Net, NetStep, Operand, Ref
 from .fold_movement import invert
 
-ABSORBED = frozenset({"float16", "float32", "float64", "bool"})
+ABSORBED = FLOATS | {"bool"}
 """The dtypes of values that can go."""
 
 Term = tuple[str, tuple[Operand, ...]]

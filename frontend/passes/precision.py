@@ -1,6 +1,6 @@
-"""float32 records become float16 ones, by the rounding rule of the graph.
+"""float32 records become float16 or bfloat16 ones, by the rounding rule of the graph.
 
-Activations and weights are float16. What is accumulated, and what is computed from nothing but accumulated values,
+Activations and weights have 16 bits. What is accumulated, and what is computed from nothing but accumulated values,
 stays float32 as long as it is private to an operator: sums of products, maxima, means, variances. Host kernels keep
 their dtypes; a conversion stands between them and the rest.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isinf
+from math import inf, isinf
 
+import ml_dtypes
 import numpy as np
 
 from ..net.dataflow import Dataflow
@@ -19,9 +20,10 @@ from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, Net, NetStep, Operand, Ref, renamed
 from ..relax.importer import copy_step
 
-WIDE, NARROW = "float32", "float16"
+WIDE = "float32"
 BROAD = (WIDE, "float64")
-NARROW_MAX = float(np.finfo(np.float16).max)
+LARGEST = {name: float(ml_dtypes.finfo(name).max) for name in ("float16", "bfloat16")}
+"""The largest finite number of each dtype of 16 bits."""
 
 
 def wrap_hosts(net: Net) -> None:
@@ -81,7 +83,7 @@ def accumulate_privately(net: Net, keep: set[str]) -> None:
             continue
         infos = {step.output: net.tensors[step.output], **step.temps}
         writers = Counter(loop.write.tensor for loop in step.loops)
-        rounded = infos[step.output].dtype == NARROW and step.output not in keep
+        rounded = infos[step.output].dtype in LARGEST and step.output not in keep
         loops: list[Loop] = []
         blocks: list[str] = []
         for number, loop in enumerate(step.loops):
@@ -107,8 +109,8 @@ def _accumulates(loop: Loop) -> bool:
     return loop.combine is not None and not (loop.combine in ("max", "min") and loop.func == "copy")
 
 
-def narrow_floats(net: Net) -> None:
-    """Convert float32 and float64 tensors and constants to float16.
+def narrow_floats(net: Net, dtype: str) -> None:
+    """Convert float32 and float64 tensors and constants to ``dtype``, of 16 bits.
 
     Before: :func:`wrap_hosts` has run, and operators are fused. After: only what host kernels touch, and scales of
     integers, have more than 16 bits.
@@ -118,13 +120,13 @@ def narrow_floats(net: Net) -> None:
     kept = {n for s in net.steps if s.host for n in (*s.host_inputs, *s.outputs)} | _scales(net)
     for name, info in net.tensors.items():
         if info.dtype in BROAD and name not in kept:
-            net.tensors[name] = Info(info.shape, NARROW)
+            net.tensors[name] = Info(info.shape, dtype)
             if name in net.constants:
-                net.constants[name] = narrow(net.constants[name])
+                net.constants[name] = narrow(net.constants[name], dtype)
     for step in net.steps:
         for name, info in step.temps.items():
             if info.dtype in BROAD:
-                step.temps[name] = Info(info.shape, NARROW)
+                step.temps[name] = Info(info.shape, dtype)
 
 
 def _scales(net: Net) -> set[str]:
@@ -142,27 +144,27 @@ def _scales(net: Net) -> set[str]:
 
 
 def widen_accumulators(net: Net) -> None:
-    """Let accumulating loops write private buffers; in networks of float16, these are float32, and numbers fit.
+    """Let accumulating loops write private buffers; in networks of 16 bits, these are float32, and numbers fit.
 
     Before: operators are fused and narrowed. After: no matrix product writes the output of its step, no loop combines a
-    part of a tensor, and no number or fill of a float16 loop is larger than float16 can hold.
+    part of a tensor, and no number or fill of a loop of 16 bits is larger than its dtype can hold.
 
         y = sum x · W  of float16       becomes      s = sum x · W  of float32; y = copy s  of float16
     """
-    narrow_net = any(info.dtype == NARROW for info in net.tensors.values())
+    narrow_net = any(info.dtype in LARGEST for info in net.tensors.values())
     statistics = _shared_statistics(net) if narrow_net else set[str]()
     accumulate_privately(net, statistics)
     if not narrow_net:
         return
     for name in statistics:
-        if net.tensors[name].dtype == NARROW:
+        if net.tensors[name].dtype in LARGEST:
             net.tensors[name] = Info(net.tensors[name].shape, WIDE)
     shared = {n: i.dtype for n, i in net.tensors.items()}
     for step in net.steps:
         if step.host:
             continue
         for name in _wide_temps(step, statistics):
-            if step.temps[name].dtype == NARROW:
+            if step.temps[name].dtype in LARGEST:
                 step.temps[name] = Info(step.temps[name].shape, WIDE)
         dtypes = ChainMap({n: i.dtype for n, i in step.temps.items()}, shared)
         step.loops = [_narrow_numbers(loop, dtypes) for loop in step.loops]
@@ -209,25 +211,27 @@ def _wide_temps(step: NetStep, shared: set[str]) -> set[str]:
     return wide
 
 
-def narrow(array: np.ndarray) -> np.ndarray:
-    """To float16; what is too large becomes the largest number, and infinity, which masks have, stays what it is.
+def narrow(array: np.ndarray, dtype: str) -> np.ndarray:
+    """To a dtype of 16 bits; what is too large becomes the largest number; infinity, which masks have, stays.
 
     Were what is too large infinity as well, two of it would have no difference.
     """
-    return np.where(np.isinf(array), array, np.clip(array, -NARROW_MAX, NARROW_MAX)).astype(np.float16)
+    largest = LARGEST[dtype]
+    return np.where(np.isinf(array), array, np.clip(array, -largest, largest)).astype(dtype)
 
 
 def _narrow_numbers(loop: Loop, dtypes: Mapping[str, str]) -> Loop:
-    """Numbers that float16 cannot hold become the largest that it can, in reads and results of float16."""
+    """Numbers that a dtype of 16 bits cannot hold become the largest that it can, in its reads and results."""
 
-    def fit(value: float) -> float:
-        return value if isinf(value) else float(np.clip(value, -NARROW_MAX, NARROW_MAX))
+    def fit(value: float, dtype: str) -> float:
+        largest = LARGEST.get(dtype, inf)
+        return value if isinf(value) else min(max(value, -largest), largest)
 
     def change(operand: Operand) -> Operand:
         if not isinstance(operand, Ref):
-            return fit(operand) if dtypes[loop.write.tensor] == NARROW else operand
-        if operand.fill is None or dtypes[operand.tensor] != NARROW:
+            return fit(operand, dtypes[loop.write.tensor])
+        if operand.fill is None:
             return operand
-        return replace(operand, fill=fit(operand.fill))
+        return replace(operand, fill=fit(operand.fill, dtypes[operand.tensor]))
 
     return replace(loop, operands=tuple(change(o) for o in loop.operands))

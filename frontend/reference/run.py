@@ -23,6 +23,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx import from_onnx
 
 from ...ir.errors import UnsupportedError, UsageError
+from ...ir.graph import FLOATS
 from ..custom.module import custom_results
 from ..custom.whole_model import import_model
 from ..net.linear import NotAffine
@@ -82,7 +83,7 @@ def reference_outputs(
     A NaN goes through maxima and minima, as it does in our instructions.
     """
     model = load_model(source)
-    special = any(a.dtype.kind == "f" and not np.isfinite(a).all() for a in inputs.values())
+    special = any(a.dtype.name in FLOATS and not np.isfinite(a).all() for a in inputs.values())
     first = {n: a[:1] if n in batched else a for n, a in inputs.items()}
     program = Program(model, first, special=special)
     if not batched:

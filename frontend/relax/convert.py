@@ -23,7 +23,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from ...ir.custom_operators import CustomOperator, blaming, find_operator
 from ...ir.errors import UnsupportedError
-from ...ir.graph import DTYPES
+from ...ir.graph import DTYPES, FLOATS
 from ..custom.call import wrong
 from ..custom.module import node_module
 from ..library.shipped_operators import DOMAIN
@@ -49,7 +49,7 @@ SMALL_INTEGERS = 4096
 
 def is_small(array: np.ndarray) -> bool:
     """Whether a constant's value, not just its shape, may matter to the conversion."""
-    return array.size <= (SMALL if array.dtype.kind == "f" else SMALL_INTEGERS)
+    return array.size <= (SMALL if array.dtype.name in FLOATS else SMALL_INTEGERS)
 
 
 class NotImportableError(UnsupportedError):

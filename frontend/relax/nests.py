@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from ...ir.graph import FLOATS
 from ...ir.isa.tir_operators import FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Extent, Info, Loop, Operand, Ref
@@ -329,7 +331,7 @@ def _adds_nothing(fill: float, func: str, combine: str, dtype: str) -> bool:
         return fill == 0.0
     if func != "copy" or combine not in ("max", "min"):
         return False
-    limits = np.finfo(dtype) if np.dtype(dtype).kind == "f" else np.iinfo(dtype)
+    limits = ml_dtypes.finfo(dtype) if dtype in FLOATS else np.iinfo(dtype)
     return fill <= float(limits.min) if combine == "max" else fill >= float(limits.max)
 
 

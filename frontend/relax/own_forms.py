@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from tvm import relax
 
+from ...ir.graph import FLOATS
 from ..library.shipped_operators import DOMAIN
 from ..net.net import Info
 from ..onnx.inline import CUSTOM_DOMAIN, Node
@@ -26,7 +27,7 @@ def truncating_cast(node: Node, infos: Sequence[Info | None]) -> Any | None:
     if node.op_type != "Cast" or not isinstance(to, int):
         return None
     source, dtype = infos[0], onnx.helper.tensor_dtype_to_np_dtype(to)
-    if source is None or np.dtype(source.dtype).kind != "f" or dtype.kind not in "iu":
+    if source is None or source.dtype not in FLOATS or dtype.kind not in "iu":
         return None
     builder = relax.BlockBuilder()
     value = relax.Var("in0", relax.TensorType(cast("Any", source.shape), source.dtype))

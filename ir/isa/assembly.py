@@ -11,7 +11,7 @@ from .table import DTYPE_NAMES, Instruction
 
 SHORT_DTYPES = {
     "float32": "f32", "float16": "f16", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64", "bool": "b8",
-    "float64": "f64",
+    "float64": "f64", "bfloat16": "bf16",
 }  # fmt: skip
 
 

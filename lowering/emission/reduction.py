@@ -99,7 +99,7 @@ def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
         return fill == 0.0
     if combine in ("max", "min"):
         # Networks pad with the lowest finite number of a dtype where they mean minus infinity.
-        lowest = {"float16": -65504.0, "float32": -3.4e38}.get(dtype, float("-inf"))
+        lowest = {"float16": -65504.0, "float32": -3.4e38, "bfloat16": -3.3895e38}.get(dtype, float("-inf"))
         return fill <= lowest if combine == "max" else fill >= -lowest
     return fill == COMBINE_IDENTITY[combine]
 

@@ -13,6 +13,8 @@ from .half import narrow, widened
 Array = np.ndarray
 Function = Callable[..., Array]
 
+BFLOAT16 = np.dtype("bfloat16")
+
 
 def to_float(source: Array) -> Array:
     """Elements as binary32; a new array, or ``source`` itself where nothing has to change."""
@@ -38,10 +40,25 @@ def store(target: Array, value: Array) -> None:
         target[...] = saturated(value, target.dtype)
     elif target.dtype.kind in "iu":
         target[...] = value.astype(target.dtype)
+    elif target.dtype == BFLOAT16:
+        target[...] = _to_odd(value) if value.dtype == np.float64 else value
     elif target.dtype == np.float16 and value.dtype == np.float32 and target.shape == value.shape:
         narrow(target, value)
     else:
         target[...] = value
+
+
+def _to_odd(value: Array) -> Array:
+    """Binary64 as binary32, of two neighbours the one whose last bit is 1: what has fewer digits is then rounded once.
+
+    Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE
+    Transactions on Computers 57, 2008.
+    """
+    single = value.astype(np.float32)
+    bits, back = single.view(np.uint32), single.astype(np.float64)
+    bits -= (np.abs(back) > np.abs(value)).astype(np.uint32)
+    bits |= ((back != value) & ~np.isnan(value)).astype(np.uint32)
+    return single
 
 
 def saturated(value: Array, dtype: np.dtype) -> Array:

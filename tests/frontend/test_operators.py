@@ -19,9 +19,10 @@ def test_float32(name: str) -> None:
     compare(CASES[name]())
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("name", CASES)
-def test_float16(name: str) -> None:
-    graph = compare(CASES[name](), precision="fp16")
+def test_sixteen_bits(name: str, precision: str) -> None:
+    graph = compare(CASES[name](), precision=precision)
     for tensor in graph.tensors:
         assert tensor.dtype != "float32", f"{tensor.name} is still float32"
 

@@ -52,7 +52,7 @@ def judge(seed: int) -> Judgement:
         return Judgement("no such machine" if re.search(r": .+ \(in [a-z]+", text) else "wrong", text)
     random = Random(f"network {seed}")
     name, strategy = random.choice(NETWORKS), random.choice(STRATEGIES)
-    precision = random.choice(("fp16", "as-is"))
+    precision = random.choice(("fp16", "bf16", "as-is"))
     try:
         compiled = girih.compile(
             network(name), target=machine, batch=machine.clusters, precision=precision, strategy=strategy,

@@ -7,7 +7,7 @@ from random import Random
 
 from girih.ir.machine import Dataflow, Engine, Link, Machine, Memory, Scope, Side
 
-TYPES = ("float16", "float32", "int8", "int32", "bool")
+TYPES = ("float16", "bfloat16", "float32", "int8", "int32", "bool")
 SCOPES: tuple[Scope, ...] = ("chip", "cluster", "core")
 SIDES: tuple[Side, ...] = ("reads", "weights", "writes")
 FLOWS: tuple[Dataflow, ...] = ("output", "weight", "input")
@@ -40,7 +40,7 @@ def _memory(random: Random, name: str, scope: Scope) -> Memory:
 
 
 def _matrix(random: Random, reads: list[str], weights: list[str], writes: list[str]) -> Engine:
-    types = random.sample(TYPES[:3], random.randint(1, 3))
+    types = random.sample(TYPES[:4], random.randint(1, 4))
     return Engine(
         "MME", "core", ("matrix",), tuple(reads), tuple(writes), random.randint(1, 20), random.randint(0, 50),
         weights=tuple(weights), rows=random.choice((1, 3, 8, 16)), columns=random.choice((1, 4, 7, 16)),

@@ -6,15 +6,52 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from girih.api.numpy_functions import to_bfloat16
 from girih.ir.isa.scalar_functions import ELEMENTS
 from girih.simulator.execution.numbers import FLOAT, converted, erf, to_float
+from tests.support.simulator.scalar_oracle import nearest_bfloat16
 
 
 def test_every_half_is_read_exactly() -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     assert np.array_equal(to_float(halves), halves.astype(np.float32), equal_nan=True)
     assert np.array_equal(converted(to_float(halves), "float16"), halves, equal_nan=True)
+
+
+def test_every_bfloat16_is_read_exactly() -> None:
+    brains = np.arange(1 << 16, dtype=np.uint16).view("bfloat16")
+    singles = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
+    assert np.array_equal(to_float(brains), singles, equal_nan=True)
+    assert np.array_equal(converted(to_float(brains), "bfloat16"), brains, equal_nan=True)
+
+
+def _near_bfloat16(random: np.random.Generator) -> np.ndarray:
+    """Numbers at and next to the middle between two neighbours, any numbers, and what no binary32 holds."""
+    bits = random.integers(0, 0x7F80, 400).astype(np.uint32) << 16
+    low, high = bits.view(np.float32).astype(np.float64), (bits + (1 << 16)).view(np.float32).astype(np.float64)
+    middle = np.where(np.isinf(high), 1.5 * 2.0**127 + 2.0**127 - 2.0**119, (low + high) / 2)
+    next_to = [np.nextafter(middle, toward) for toward in (0.0, np.inf)]
+    any_number = np.ldexp(random.uniform(-1, 1, 400), random.integers(-150, 140, 400))
+    special = np.array([0.0, -0.0, np.inf, 1e-300, 1e300, 3.3e38, 2.0**-134, 2.0**-133 * 1.5])
+    found = np.concatenate([middle, *next_to, any_number, special])
+    return np.concatenate([found, -found])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=5, deadline=None)
+def test_bfloat16_is_rounded_once(dtype: type, seed: int) -> None:
+    """Sums come in binary64: rounded to binary32 before, some would end on the wrong side."""
+    with np.errstate(over="ignore"):
+        values = _near_bfloat16(np.random.default_rng(seed)).astype(dtype)
+        found, judged = converted(values, "bfloat16").astype(np.float64), to_bfloat16(values).astype(np.float64)
+    expected = np.array([nearest_bfloat16(float(v)) for v in values])
+    assert np.array_equal(found, expected) and np.array_equal(np.signbit(found), np.signbit(expected))
+    assert np.array_equal(judged, expected), "the judge of programs rounds otherwise"
+    assert np.isnan(converted(np.array([np.nan], dtype), "bfloat16")).all()
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])

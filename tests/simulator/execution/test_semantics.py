@@ -23,7 +23,7 @@ def judge(tried: Case) -> None:
     after = simulated(in_order([(tried.queue, tried.instruction)]), tried.before)
     dtype = DTYPE_NAMES[int(field(tried.instruction, "dst.dtype"))]
     allowed = tolerance(tried.instruction.row)
-    relative = {"float32": allowed, "float16": 2.0**-10}
+    relative = {"float32": allowed, "float16": 2.0**-10, "bfloat16": 2.0**-7}
     for place, address in sorted(written):
         got, wanted = (np.float64(s.get(place, address, dtype)) for s in (after, expected))
         if allowed and got != wanted:

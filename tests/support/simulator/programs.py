@@ -14,12 +14,13 @@ from girih.ir.trace import Trace
 from girih.simulator import simulate
 
 
-def _with_int8(machine: Machine) -> Machine:
-    engines = [replace(e, rate=e.rate | {"int8": 2.0}) if e.rate else e for e in machine.engines]
+def _with_every_type(machine: Machine) -> Machine:
+    engines = [replace(e, rate=e.rate | {"int8": 2.0, "bfloat16": 1.0}) if e.rate else e for e in machine.engines]
+    engines = [replace(e, lanes=e.lanes | {"bfloat16": 8}) if e.lanes else e for e in engines]
     return replace(machine, engines=tuple(engines))
 
 
-TINY = _with_int8(load_machine("tiny"))
+TINY = _with_every_type(load_machine("tiny"))
 MEMORY = {memory.name: number for number, memory in enumerate(TINY.memories)}
 
 

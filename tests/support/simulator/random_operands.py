@@ -22,10 +22,10 @@ LARGEST = {"n0": 4, "n1": 4, "n2": 6, "n3": 5, "m": 9, "n": 9, "k": 9, "oh": 4, 
 """The largest extents and steps that are drawn."""
 POSITIVE = {"log", "sqrt", "rsqrt", "recip", "div", "mod", "pow"}
 """Functions that are tried on positive numbers alone."""
-FLOATS = ("float32", "float16")
+FLOATS = ("float32", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int32")
 PRODUCTS = (("float32", "float32"), ("float16", "float32"), ("float16", "float16"), ("float32", "float16"),
-            ("int8", "int32"))  # fmt: skip
+            ("bfloat16", "float32"), ("bfloat16", "bfloat16"), ("int8", "int32"))  # fmt: skip
 """Dtypes of the operands and of the result of matrix instructions."""
 
 

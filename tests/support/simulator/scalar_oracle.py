@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Any] = {
 COMBINE: dict[str, Any] = {
     "sum": lambda a, b: a + b, "max": extreme(max), "min": extreme(min), "prod": lambda a, b: a * b
 }  # fmt: skip
+FLOATS = ("bfloat16", "float16", "float32")
 ALWAYS_FLOAT = {"pow", "quant", "dequant", "avg"}
 """Functions that are computed in floats whatever their arguments are."""
 
@@ -74,11 +75,22 @@ class State:
         )
 
 
+def nearest_bfloat16(value: float) -> float:
+    """The nearest number of eight binary digits and exponents of binary32, of two the even one; by rational numbers."""
+    if not math.isfinite(value) or not value:
+        return value
+    last = Fraction(2) ** max(math.frexp(value)[1] - 8, -133)
+    nearest = round(Fraction(value) / last) * last
+    return math.copysign(math.inf if abs(nearest) >= Fraction(2) ** 128 else float(abs(nearest)), value)
+
+
 def converted(value: Any, dtype: str) -> Any:
     """A number as the machine stores it."""
     if dtype == "bool":
         return np.bool_(value != 0)
-    if dtype in ("float32", "float16"):
+    if dtype == "bfloat16":
+        return np.dtype(dtype).type(nearest_bfloat16(float(value)))
+    if dtype in FLOATS:
         return np.dtype(dtype).type(value)
     if isinstance(value, int | np.integer | np.bool_):
         return np.int64(value).astype(dtype)
@@ -109,7 +121,7 @@ class View:
 
     @property
     def integral(self) -> bool:
-        return self.dtype not in ("float32", "float16")
+        return self.dtype not in FLOATS
 
 
 @dataclass(frozen=True)
