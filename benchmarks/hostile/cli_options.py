@@ -39,7 +39,8 @@ _WORDS = (
     "x=1", "N=2", "N=", "=3", "N=x", "N=-1", "é", "名", "a\nb", "x" * 300, "tiny", "stcp920", "nothing", ".",
     "/dev/null/x", "net.onnx", "net.girih", "broken.onnx", "broken.girih", "tiny.toml", "in.npz", "out.girih",
     "out.txt", "out.json", "out.csv", "out.npz", "folder", "folder/out.girih", "missing/out.girih", "tiny-cnn", "text",
-    "json", "fp16", "as-is", "solver", "layerwise", "graphturbo", "info", "clear", "bash", "size=8", "size=-8", "MME0",
+    "json", "fp16", "bf16", "as-is", "solver", "layerwise", "graphturbo", "info", "clear", "bash", "size=8",
+    "size=-8", "MME0",
 )  # fmt: skip
 _LIKELY = {
     "model": ("net.onnx", "net.onnx", "broken.onnx", "net.girih"),
@@ -67,7 +68,7 @@ def cases(seed: int) -> Iterator[Case]:
         words = [name, *_arguments(random, cli.commands[name])]
         if random.random() < 0.1:
             words.insert(random.randrange(len(words) + 1), random.choice(_WORDS))
-        if "compile" in words:
+        if "compile" in words or "pareto" in words:
             # The default is a minute.
             words += ["--solver-timeout", random.choice(("0", "0.2"))]
         yield Case(

@@ -14,11 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tvm.script import tirx as T  # pyright: ignore[reportMissingModuleSource]
 
 Expr = Any
+
+KEPT = 64
+"""Kernels of each kind that are remembered: to parse one takes half a second, and a network is converted thrice."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ def _own(row: Sequence[Expr], *index: Expr) -> tuple[Expr, ...]:
     return (*row, *index)
 
 
+@lru_cache(KEPT)
 def by_sorting(rows: Rows, dtype: str, k: int, largest: bool) -> Any:
     """The kernel (data, values, positions) that sorts each row, and returns its first ``k`` entries.
 
@@ -106,6 +111,7 @@ def by_sorting(rows: Rows, dtype: str, k: int, largest: bool) -> Any:
     return sort
 
 
+@lru_cache(KEPT)
 def by_heap(rows: Rows, dtype: str, k: int, largest: bool) -> Any:
     """The kernel (data, values, positions) that keeps the first ``k`` entries of a row in a heap.
 

@@ -171,7 +171,9 @@ class _Search:
         live = self.record.watch
         self.workers = workers
         self._known: KnownTiles = {} if known is None else known
-        self.subproblem = Subproblem(graph, machine, options, incumbent.note, live, workers, self._known)
+        self.subproblem = Subproblem(
+            graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
+        )
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
         self.spending = Spending(self.record, Rates(len(graph.ops), lambda: candidates.priced_count), options.timeout)

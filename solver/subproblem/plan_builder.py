@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 from ...ir.box import full
 from ...ir.checks.check_plan import check_plan
@@ -94,11 +95,15 @@ class Draft:
 
 
 class PlanBuilder:
-    """Everything that plans of one graph on one machine have in common, remembered from one to the next."""
+    """Everything that plans of one graph on one machine have in common, remembered from one to the next.
+
+    ``any_plan``: nobody asks how long a plan takes before it is one; each slot counts as one cycle until then.
+    """
 
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None],
         disabled: Disabled = ALL_ON, live: LiveListener | None = None, workers: Workers | None = None,
+        *, any_plan: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -112,6 +117,8 @@ class PlanBuilder:
         self._live = live
         self._workers = workers
         self._sha256 = graph.digest
+        self._any_plan = any_plan
+        self._slot_cycles: dict[tuple[object, ...], tuple[int, ...]] = {}
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
 
@@ -122,7 +129,7 @@ class PlanBuilder:
             drafted = self._draft(request)
             if not isinstance(drafted, Infeasibility):
                 plan, solved = drafted
-                drafted = Draft(plan, tuple(solved), request, tuple(self.slot_cycles(plan)), None)
+                drafted = Draft(plan, tuple(solved), request, self.slot_cycles(plan), None)
             drafts.append(drafted)
         return [draft if isinstance(draft, Infeasibility) else self._asked(draft, len(drafts)) for draft in drafts]
 
@@ -300,15 +307,17 @@ class PlanBuilder:
         if self._live is not None:
             self._live("residency", incumbent, bound, "cycles, weighted")
 
-    def slot_cycles(self, draft: Plan) -> list[int]:
+    def slot_cycles(self, draft: Plan) -> tuple[int, ...]:
         """Cycles of each slot if the shared memory were endless and held everything: by how much it moves the end."""
-        timeline = predict(self.graph, self.cells, self.machine, self._endless(draft), self.walks)
-        cycles: list[int] = []
-        before = 0
-        for prediction in timeline.predictions:
-            cycles.append(max(1, prediction.stop - before))
-            before = max(before, prediction.stop)
-        return cycles
+        # Tiles are compared by it in one order, and then planned in each: often the same.
+        if self._any_plan:
+            return (1,) * len(draft.slots)
+        key = draft.segments, draft.steps, draft.local
+        if key not in self._slot_cycles:
+            timeline = predict(self.graph, self.cells, self.machine, self._endless(draft), self.walks)
+            stops = accumulate((p.stop for p in timeline.predictions), max, initial=0)
+            self._slot_cycles[key] = tuple(max(1, stop - before) for before, stop in pairwise(stops))
+        return self._slot_cycles[key]
 
     def _endless(self, draft: Plan) -> Plan:
         """The plan with each tensor in its own place of shared and of main memory, for good."""

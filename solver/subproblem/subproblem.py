@@ -25,22 +25,28 @@ from .time_budget import Iteration
 
 
 class Subproblem:
-    """``note`` hears of each answer of each model, ``live`` of searches while they run; ``known`` tiles are shared."""
+    """``note`` hears of each answer of each model, ``live`` of searches while they run; ``known`` tiles are shared.
+
+    ``any_plan``: the first plan will do, so that nothing is compared.
+    """
 
     def __init__(
         self, graph: Graph, machine: Machine, options: Options, note: Callable[[ModelRun], None],
         live: LiveListener | None = None, workers: Workers | None = None, known: KnownTiles | None = None,
+        *, any_plan: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
         self.options = options
         self.note = note
         self.cells = Cells(graph)
-        self.builder = PlanBuilder(graph, machine, self.cells, options.seed, note, options.disabled, live, workers)
+        self.builder = PlanBuilder(
+            graph, machine, self.cells, options.seed, note, options.disabled, live, workers, any_plan=any_plan
+        )
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
             graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
-            layerwise=self.is_layerwise, workers=workers, known=known,
+            layerwise=self.is_layerwise, any_plan=any_plan, workers=workers, known=known,
         )  # fmt: skip
 
     def tiles(

@@ -16,7 +16,7 @@ from girih.solver.reduced_machine import extent, reduced
 from tests.support import graphs
 
 MACHINE = load_machine("tiny")
-GRAPH = graphs.chain(dtype="float32")
+GRAPH = graphs.chain(2, channels=8, dtype="float32")
 
 
 @pytest.mark.parametrize("memory", ["LLB", "L1", "L1W", "IM"])
