@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import NamedTuple
 
 from ...ir.box import Box, full, is_empty, shape_of
@@ -292,15 +292,25 @@ class CopyTime:
         return self.issue + ceil(slowest)
 
 
-def slow_memories(machine: Machine) -> dict[str, float]:
-    """The memories of the cluster whose banks together serve less than their links carry, and their bytes a cycle."""
-    slow: dict[str, float] = {}
-    for memory in machine.memories:
-        links = [link.bytes_per_cycle for link in machine.links if link.memory == memory.name]
-        served = float(memory.banks * memory.bytes_per_cycle)
-        if memory.scope != "core" and (not links or served < sum(links)):
-            slow[memory.name] = served
-    return slow
+def bytes_served(memory: Memory, used: int = 0) -> float:
+    """What the banks together give in a cycle, if as many bytes are in use from the first on.
+
+    Banks that do not take turns by an interleave serve only where they are reached: the first of them always.
+    """
+    banks = memory.banks if memory.interleave else ceil(max(1, used) * memory.banks / memory.capacity)
+    return float(min(banks, memory.banks) * memory.bytes_per_cycle)
+
+
+def slow_memories(machine: Machine) -> tuple[Memory, ...]:
+    """The memories of the cluster whose banks may serve less than what comes and goes; there may be no link for it."""
+
+    def carried(memory: Memory) -> float:
+        links = [link for link in machine.links if link.memory == memory.name]
+        directions = {link.direction for link in links}
+        every = "both" in directions or directions >= ({"read"} if memory.read_only else {"read", "write"})
+        return sum(link.bytes_per_cycle for link in links) if every else inf
+
+    return tuple(m for m in machine.memories if m.scope != "core" and bytes_served(m) < carried(m))
 
 
 def route(machine: Machine, source: Role, target: Role) -> Engine:
@@ -314,7 +324,7 @@ class Transfers:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._slow = slow_memories(machine)
+        self._slow = {memory.name for memory in slow_memories(machine)}
         self._known: dict[tuple[object, ...], CopyTime] = {}
 
     def transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:

@@ -18,6 +18,7 @@ from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import BroadcastTurns
 from ..cost.instructions import CopyTime
 from ..cost.transfers import Copies, SharedLoad
+from ..reduced_machine import extent
 from .link_sharing import Area, Horizon, Links, Queue, Space
 
 MOST_DELAYED = 64
@@ -61,7 +62,7 @@ class Movement:
         self.machine = machine
         self.copies = copies
         self.transfers = copies.transfers
-        self.links = Links(machine, self._delay)
+        self.links = Links(machine, self._delay, {m.name: extent(plan, m.name) for m in machine.memories})
         self.spaces = {m.name: Space() for m in machine.memories}
         self.queues = {e.name: [0.0] * (machine.cores if e.scope == "core" else 1) for e in machine.engines}
         """Of each engine, until when it is occupied; one that a core has, on each core."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir.machine import Link, Machine
-from ..cost.instructions import CopyTime, slow_memories
+from ..cost.instructions import CopyTime, bytes_served, slow_memories
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
@@ -110,21 +110,29 @@ class Links:
     Transfers come in program order and not in that of time: each takes what those before it have left from its start
     on, so none holds up what can run before it. But links are shared fairly, and DMA runs ahead: while cores load or
     store, it has one share of the link for each of theirs, and is ``delay``-ed by what it had beyond that.
+    ``used``: the bytes in use of each memory.
     """
 
-    def __init__(self, machine: Machine, delay: Delay) -> None:
+    def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
         main, cores = machine.role("main").name, machine.cores
-        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
-        self._users = {
-            link.name: 2 if link.memory == main and machine.has_shared else cores + 1 for link in machine.links
+        self._shares = {
+            link.name: _Shares(link.bytes_per_cycle, 1 if link.memory == main and machine.has_shared else cores)
+            for link in machine.links
         }
-        self._rate = {link.name: link.bytes_per_cycle for link in machine.links}
-        for memory, served in slow_memories(machine).items():
-            # Its banks are one more link, of both directions.
-            self._loads[memory] = _Load(served, ("dma in", "dma out"))
-            self._users[memory] = 2 if memory == main and machine.has_shared else cores + 1
-            self._rate[memory] = served
+        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
+        copy, dma = (
+            max((e.bytes_per_cycle for e in machine.engines if kind in e.classes), default=0)
+            for kind in ("copy", "dma")
+        )
+        # A bank hears of a transfer what the links leave it.
+        dma = min([dma, *(link.bytes_per_cycle for link in machine.links if link.memory == main)])
+        for memory in slow_memories(machine):
+            # Its banks are one more link, of both directions. Who asks for more of a bank gets more.
+            served = bytes_served(memory, used.get(memory.name, 0))
+            own = memory.name == main and machine.has_shared
+            self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
+            self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
     def body(
         self, start: float, transfer: CopyTime, copies: int = 1, together: int | None = None, queue: Queue | None = None
@@ -134,17 +142,33 @@ class Links:
         So many of them start ``together``; else it is not known how many others run.
         """
         crossed = (*transfer.links, *transfer.memories)
-        body = max([transfer.payload / transfer.rate, *(size * copies / self._rate[name] for name, size in crossed)])
+        rates = [size * copies / self._shares[name].rate for name, size in crossed]
+        body = max([transfer.payload / transfer.rate, *rates])
         stop = start + body
         for name, size in crossed:
             crossing = size * copies
-            share = self._rate[name] * (together / (together + 1) if together else 1 / self._users[name])
-            kept = self._rate[name] / (together + 1 if together else self._users[name])
+            share, kept = self._shares[name].of(together, dma=queue is not None)
             end, taken = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
             stop = max(stop, end)
             for other, since, lost in taken:
                 self._delay(other, since, lost)
         return stop
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """How ``rate`` bytes a cycle are shared by so many ``others``, cores as a rule, and DMA: by what each asks for."""
+
+    rate: float
+    others: int
+    core: float = 1.0
+    dma: float = 1.0
+
+    def of(self, together: int | None, *, dma: bool) -> tuple[float, float]:
+        """What a transfer has at least, or so many that start ``together``; and what DMA keeps beside it."""
+        total = (together or self.others) * self.core + self.dma
+        asked = together * self.core if together else self.dma if dma else self.core
+        return self.rate * asked / total, self.rate * self.dma / total
 
 
 @dataclass

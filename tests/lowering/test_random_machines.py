@@ -14,5 +14,5 @@ def test_a_drawn_machine_is_refused_with_a_reason_or_computes_what_it_should(see
 
 
 def test_the_machines_are_of_all_kinds() -> None:
-    verdicts = {judge(seed).verdict for seed in (2, 4, 6, 54)}
+    verdicts = {judge(seed).verdict for seed in (0, 1, 2, 3, 7, 8)}
     assert verdicts == {"no such machine", "no type", "right", "no room"}

@@ -16,7 +16,7 @@ TINY = load_machine("tiny")
 def links(rate: float, delays: list[tuple[Queue, float, float]] | None = None) -> Links:
     """Links of equal rates; ``delays`` hears of the delays of DMA."""
     machine = replace(TINY, links=tuple(replace(link, bytes_per_cycle=rate) for link in TINY.links))
-    return Links(machine, lambda *delay: delays.append(delay) if delays is not None else None)
+    return Links(machine, lambda *delay: delays.append(delay) if delays is not None else None, {})
 
 
 def transfer(rate: int, size: int, link: str = "ddr") -> CopyTime:

@@ -315,3 +315,22 @@ def test_a_fetch_in_flight_is_slowed_by_the_stores_of_all_cores() -> None:
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.01 * simulated, (predicted, simulated)
+
+
+@pytest.mark.parametrize("interleave", [0, 1024])
+@pytest.mark.parametrize("name", ["attention", "conv", "residual"])
+def test_banks_of_the_shared_memory_that_do_not_take_turns_serve_where_they_are_reached(
+    name: str, interleave: int
+) -> None:
+    # Eight banks of 8 bytes a cycle each: what a small network needs lies in the first, unless they take turns.
+    tiny = load_machine("tiny")
+    memories = (
+        replace(m, capacity=1 << 23, banks=8, interleave=interleave, bytes_per_cycle=8) if m.name == "LLB" else m
+        for m in tiny.memories
+    )
+    machine = replace(tiny, memories=tuple(memories))
+    graph = GRAPHS[name](dtype="float32")
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
