@@ -148,11 +148,16 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) 
     window = _window(engine, stage, nest, dtypes, fill, form.busy)
     visited = [steps if window is not None else nest.elements(o + 1, form) for o in range(len(reads))]
     sources = [_demand(read, points, layout, elements) for read, elements in zip(reads, visited, strict=True)]
-    if window is not None or form.folds:
-        return _limited(engine, window or _sum(form, fill if started or nest.partial else None), sources)
+    filled = started or nest.partial
+    if window is not None:
+        return _limited(engine, window, sources)
+    if form.folds:
+        # What the lanes fold is written once in each instruction, and read before if something is there.
+        sums = _demand(stage.write, points, layout, (2 if filled else 1) * nest.elements(0, form))
+        return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
     # One instruction for each point of the reduction reads and writes all sums.
     sums = _demand(stage.write, points, layout, 2 * steps)
-    return _limited(engine, _sum(form, fill if started or nest.partial else None), [*sources, sums])
+    return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
 
 
 def _limited(engine: Engine, form: tuple[int, int], demands: Sequence[_Demand]) -> EngineTime:

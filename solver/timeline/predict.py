@@ -56,10 +56,14 @@ def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Til
 
 
 def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
-    """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core."""
+    """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core.
+
+    Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
+    """
     places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
+    met = {machine.role(role).name for role in ("local", "accumulator")}
     for b in plan.local:
-        if b.use != "weights":
+        if b.use != "weights" or b.memory in met:
             size = b.bytes // b.depth
             versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
             places[b.segment, "" if b.use == "data" else b.op, b.name] = versions
