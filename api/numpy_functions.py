@@ -88,7 +88,7 @@ def saturated(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Converted to a dtype; floats become integers by truncation and saturation, and NaN becomes 0."""
     if dtype.name == "bfloat16":
         return to_bfloat16(value)
-    if dtype.kind not in "iu" or value.dtype.kind != "f":
+    if dtype.kind not in "iu" or value.dtype.name not in FLOATS:
         return value.astype(dtype)
     limits = np.iinfo(dtype)
     # In float64, the largest integer of 64 bits may round up to one that does not fit.

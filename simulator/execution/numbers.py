@@ -34,6 +34,8 @@ def to_integer(source: Array) -> Array:
 
 def store(target: Array, value: Array) -> None:
     """Round ``value`` to the dtype of ``target`` and write it there."""
+    if value.dtype == BFLOAT16 != target.dtype:
+        value = value.astype(np.float32)
     if target.dtype == np.bool_:
         target[...] = value != 0
     elif target.dtype.kind in "iu" and value.dtype.kind == "f":
@@ -41,7 +43,7 @@ def store(target: Array, value: Array) -> None:
     elif target.dtype.kind in "iu":
         target[...] = value.astype(target.dtype)
     elif target.dtype == BFLOAT16:
-        target[...] = _to_odd(value) if value.dtype == np.float64 else value
+        target[...] = _to_odd(value.astype(np.float64)) if value.dtype.itemsize == 8 else value
     elif target.dtype == np.float16 and value.dtype == np.float32 and target.shape == value.shape:
         narrow(target, value)
     else:

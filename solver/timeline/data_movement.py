@@ -145,7 +145,7 @@ class Movement:
         engine = self.engine("dma", "main", "shared")
         queue = self.queues[engine.name]
         start = max(queue[0], shared.area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
-        queue[0] = self.links.body(start + move.issue, move, queue="dma in")
+        queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma in")
         arrived = self.over(queue[0] + move.latency, engine)
         shared.area.ready.note(arrived, engine.name)
         shared.area.use(arrived, engine.name)
@@ -190,7 +190,7 @@ class Movement:
         engine = self.engine("dma", "shared", "main")
         queue = self.queues[engine.name]
         start = max(queue[0], ready)
-        queue[0] = self.links.body(start + move.issue, move, queue="dma out")
+        queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma out")
         stop = self.over(queue[0] + move.latency, engine)
         shared.area.use(stop, engine.name)
         self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop, engine.name))
@@ -240,7 +240,7 @@ class Movement:
         queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
         start = max(queue[issuer], source.ready(box, self.alone(engine)), free(own))
-        queue[issuer] = self.links.body(start + move.issue, move)
+        queue[issuer] = self.links.body(start + move.issue, move, source.buffer)
         stop = self.over(queue[issuer] + move.latency, engine)
         source.area.use(stop, self.alone(engine))
         return stop, own
@@ -324,7 +324,7 @@ class Movement:
             move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
             # The last one to begin stands for all.
             start = max(begin, *(queue[core] for core in cores))
-            done = self.links.body(start + move.issue, move, len(cores), min(len(cores), together))
+            done = self.links.body(start + move.issue, move, shared.buffer, len(cores), min(len(cores), together))
             for core in cores:
                 queue[core] = max(queue[core], begin) + done - start
             stop = self.over(done + move.latency, engine)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir.machine import Link, Machine
+from ...ir.plan import SharedBuffer
 from ..cost.instructions import CopyTime, bytes_served, slow_memories
 
 REMEMBERED = 4096
@@ -115,6 +116,7 @@ class Links:
 
     def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
+        self._interleaved = {m.name: (m.interleave, m.banks) for m in slow_memories(machine)}
         main, cores = machine.role("main").name, machine.cores
         self._shares = {
             link.name: _Shares(link.bytes_per_cycle, 1 if link.memory == main and machine.has_shared else cores)
@@ -134,14 +136,23 @@ class Links:
             self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
+    def _crowding(self, memory: str, buffer: SharedBuffer | None) -> float:
+        """All banks over those that hold the buffer: what moves at one time is taken to be of one tensor."""
+        block, banks = self._interleaved.get(memory, (0, 0))
+        if buffer is None or not block or memory != buffer.memory:
+            return 1.0
+        return banks / min(banks, (buffer.address + buffer.bytes - 1) // block - buffer.address // block + 1)
+
     def body(
-        self, start: float, transfer: CopyTime, copies: int = 1, together: int | None = None, queue: Queue | None = None
-    ) -> float:
+        self, start: float, transfer: CopyTime, buffer: SharedBuffer | None = None, copies: int = 1,
+        together: int | None = None, queue: Queue | None = None,
+    ) -> float:  # fmt: skip
         """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
 
-        So many of them start ``together``; else it is not known how many others run.
+        They are from or to ``buffer``; without one, from or to all banks alike. So many start ``together``; else
+        it is not known how many others run.
         """
-        crossed = (*transfer.links, *transfer.memories)
+        crossed = (*transfer.links, *((name, size * self._crowding(name, buffer)) for name, size in transfer.memories))
         rates = [size * copies / self._shares[name].rate for name, size in crossed]
         body = max([transfer.payload / transfer.rate, *rates])
         stop = start + body

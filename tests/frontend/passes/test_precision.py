@@ -17,9 +17,19 @@ LARGEST = 65504.0
 def test_numbers_are_rounded_or_the_largest() -> None:
     wide = np.array([1e6, -1e6, np.inf, -np.inf, 65519.0, 65520.0, 1.0, 2049.0, 1e-8], np.float32)
     expected = [LARGEST, -LARGEST, np.inf, -np.inf, LARGEST, LARGEST, 1.0, 2048.0, 0.0]
-    assert narrow(wide).dtype == np.float16
-    np.testing.assert_array_equal(narrow(wide), np.array(expected, np.float16))
-    assert np.isnan(narrow(np.array([np.nan], np.float32)))[0]
+    assert narrow(wide, "float16").dtype == np.float16
+    np.testing.assert_array_equal(narrow(wide, "float16"), np.array(expected, np.float16))
+    assert np.isnan(narrow(np.array([np.nan], np.float32), "float16"))[0]
+
+
+def test_bfloat16_holds_all_but_the_very_largest() -> None:
+    largest = 2.0**127 * (2 - 2.0**-7)
+    wide = np.array([3.4e38, -3.4e38, np.inf, 1e6, 257.0, 259.0, 1e-40], np.float32)
+    found = narrow(wide, "bfloat16")
+    assert found.dtype.name == "bfloat16"
+    # 1e6 is between 999424 and 1003520; the least steps below 2 ** -126 are 2 ** -133.
+    expected = [largest, -largest, np.inf, 999424.0, 256.0, 260.0, round(1e-40 * 2.0**133) * 2.0**-133]
+    np.testing.assert_array_equal(found.astype(np.float64), expected)
 
 
 def imported(kind: str, precision: str) -> Graph:

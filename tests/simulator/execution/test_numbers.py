@@ -28,6 +28,23 @@ def test_every_bfloat16_is_read_exactly() -> None:
     assert np.array_equal(converted(to_float(brains), "bfloat16"), brains, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bool", "float16", "float32"])
+def test_bfloat16_becomes_what_the_same_single_becomes(dtype: str) -> None:
+    singles = np.array([0.0, -0.5, 1.9, -300.0, 3e38, -3e38, np.inf, np.nan, 2.0**-130], np.float32)
+    brains = singles.astype("bfloat16")
+    with np.errstate(over="ignore"):
+        expected = converted(brains.astype(np.float32), dtype)
+        assert np.array_equal(converted(brains, dtype), expected, equal_nan=dtype.startswith("float"))
+
+
+def test_whole_numbers_are_rounded_to_bfloat16_once() -> None:
+    # A little more than the middle between two neighbours, which binary32 does not tell from it.
+    middle = 2**40 + 2**32
+    found = converted(np.array([middle - 1, middle, middle + 1, 3 * middle + 1, -middle - 1]), "bfloat16")
+    expected = [nearest_bfloat16(float(n)) for n in (middle - 1, middle, middle + 1, 3 * middle + 1, -middle - 1)]
+    assert found.astype(np.float64).tolist() == expected
+
+
 def _near_bfloat16(random: np.random.Generator) -> np.ndarray:
     """Numbers at and next to the middle between two neighbours, any numbers, and what no binary32 holds."""
     bits = random.integers(0, 0x7F80, 400).astype(np.uint32) << 16

@@ -334,3 +334,19 @@ def test_banks_of_the_shared_memory_that_do_not_take_turns_serve_where_they_are_
     predicted = timeline(graph, machine, plan).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
+
+
+@pytest.mark.parametrize("name", ["attention", "conv", "residual"])
+def test_cores_that_load_one_small_tensor_meet_on_its_banks(name: str) -> None:
+    # Sixteen banks serve twice what the links carry; a tensor of a few kB lies in one or two of them.
+    tiny = load_machine("tiny")
+    memories = (
+        replace(m, banks=16, interleave=4096, bytes_per_cycle=8) if m.name == "LLB" else m for m in tiny.memories
+    )
+    links = (replace(li, bytes_per_cycle=256.0) if li.memory == "LLB" else li for li in tiny.links)
+    machine = replace(tiny, memories=tuple(memories), links=tuple(links))
+    graph = GRAPHS[name](dtype="float32")
+    plan = plain_plan(graph, machine, depth=2, barrier=False)
+    predicted = timeline(graph, machine, plan).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
