@@ -117,7 +117,7 @@ class PlanBuilder:
         self._live = live
         self._workers = workers
         self._sha256 = graph.digest
-        self._any_plan = any_plan
+        self.any_plan = any_plan
         self._slot_cycles: dict[tuple[object, ...], tuple[int, ...]] = {}
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
@@ -309,9 +309,9 @@ class PlanBuilder:
 
     def slot_cycles(self, draft: Plan) -> tuple[int, ...]:
         """Cycles of each slot if the shared memory were endless and held everything: by how much it moves the end."""
-        # Tiles are compared by it in one order, and then planned in each: often the same.
-        if self._any_plan:
+        if self.any_plan:
             return (1,) * len(draft.slots)
+        # Tiles are compared by it in one order, and then planned in each: often the same.
         key = draft.segments, draft.steps, draft.local
         if key not in self._slot_cycles:
             timeline = predict(self.graph, self.cells, self.machine, self._endless(draft), self.walks)

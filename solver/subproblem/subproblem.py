@@ -46,7 +46,7 @@ class Subproblem:
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
             graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
-            layerwise=self.is_layerwise, any_plan=any_plan, workers=workers, known=known,
+            layerwise=self.is_layerwise, workers=workers, known=known,
         )  # fmt: skip
 
     def tiles(

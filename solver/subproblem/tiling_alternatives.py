@@ -69,7 +69,7 @@ class TilingAlternatives:
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, builder: PlanBuilder, seed: int,
         disabled: Disabled = ALL_ON, live: LiveListener | None = None, *, layerwise: bool = False,
-        any_plan: bool = False, workers: Workers | None = None, known: KnownTiles | None = None,
+        workers: Workers | None = None, known: KnownTiles | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -78,7 +78,6 @@ class TilingAlternatives:
         self.seed = seed
         self.disabled = disabled
         self.layerwise = layerwise
-        self.any_plan = any_plan
         self._live = live
         self._tilers: dict[float, Tiler] = {}
         self._known: KnownTiles = {} if known is None else known
@@ -89,7 +88,7 @@ class TilingAlternatives:
     ) -> list[TiledSegment] | Infeasibility:
         """For each segment, or the one in its place in ``instead``, the best of its alternatives."""
         fallback = self._tiled(segments, cuts, iteration, stalls=False)
-        if isinstance(fallback, Infeasibility) or self.layerwise or self.any_plan:
+        if isinstance(fallback, Infeasibility) or self.layerwise or self.builder.any_plan:
             return fallback
         others = [way for given in (segments, instead) if given for way in self._others(given, cuts, iteration)]
         choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]

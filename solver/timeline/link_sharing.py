@@ -178,8 +178,8 @@ class _Shares:
     def of(self, together: int | None, *, dma: bool) -> tuple[float, float]:
         """What a transfer has at least, or so many that start ``together``; and what DMA keeps beside it."""
         total = (together or self.others) * self.core + self.dma
-        asked = together * self.core if together else self.dma if dma else self.core
-        return self.rate * asked / total, self.rate * self.dma / total
+        demand = together * self.core if together else self.dma if dma else self.core
+        return self.rate * demand / total, self.rate * self.dma / total
 
 
 @dataclass

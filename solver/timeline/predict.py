@@ -61,9 +61,9 @@ def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Pl
     Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
     """
     places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
-    met = {machine.role(role).name for role in ("local", "accumulator")}
+    data_memories = {machine.role(role).name for role in ("local", "accumulator")}
     for b in plan.local:
-        if b.use != "weights" or b.memory in met:
+        if b.use != "weights" or b.memory in data_memories:
             size = b.bytes // b.depth
             versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
             places[b.segment, "" if b.use == "data" else b.op, b.name] = versions

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
-from tests.support.onnx_models import Model, compare, error, onnxruntime_outputs, random_inputs
+from tests.support.onnx_models import TOLERANCE, Model, compare, error, onnxruntime_outputs, random_inputs
 from tests.support.operator_cases import CASES, local_response
 
 
@@ -22,7 +22,9 @@ def test_float32(name: str) -> None:
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("name", CASES)
 def test_sixteen_bits(name: str, precision: str) -> None:
-    graph = compare(CASES[name](), precision=precision)
+    # Next to a pole, an error of the argument is a larger one of the tangent; bfloat16 has three bits less than float16.
+    tolerance = 8 * TOLERANCE["fp16"] if (name, precision) == ("tan", "bf16") else None
+    graph = compare(CASES[name](), precision=precision, tolerance=tolerance)
     for tensor in graph.tensors:
         assert tensor.dtype != "float32", f"{tensor.name} is still float32"
 

@@ -123,8 +123,7 @@ def distance(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.linalg.norm(got - expected) / max(1e-30, float(np.linalg.norm(expected))))
 
 
-TOLERANCE = {"as-is": 1e-5, "fp16": 2e-2, "bf16": 8 * 2e-2}
-"""bfloat16 has three bits less than float16."""
+TOLERANCE = {"as-is": 1e-5, "fp16": 2e-2, "bf16": 5e-2}
 
 
 def compare(

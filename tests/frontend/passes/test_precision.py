@@ -25,11 +25,11 @@ def test_numbers_are_rounded_or_the_largest() -> None:
 def test_bfloat16_holds_all_but_the_very_largest() -> None:
     largest = 2.0**127 * (2 - 2.0**-7)
     wide = np.array([3.4e38, -3.4e38, np.inf, 1e6, 257.0, 259.0, 1e-40], np.float32)
-    found = narrow(wide, "bfloat16")
-    assert found.dtype.name == "bfloat16"
+    narrowed = narrow(wide, "bfloat16")
+    assert narrowed.dtype.name == "bfloat16"
     # 1e6 is between 999424 and 1003520; the least steps below 2 ** -126 are 2 ** -133.
     expected = [largest, -largest, np.inf, 999424.0, 256.0, 260.0, round(1e-40 * 2.0**133) * 2.0**-133]
-    np.testing.assert_array_equal(found.astype(np.float64), expected)
+    np.testing.assert_array_equal(narrowed.astype(np.float64), expected)
 
 
 def imported(kind: str, precision: str) -> Graph:

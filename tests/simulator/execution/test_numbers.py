@@ -40,9 +40,9 @@ def test_bfloat16_becomes_what_the_same_single_becomes(dtype: str) -> None:
 def test_whole_numbers_are_rounded_to_bfloat16_once() -> None:
     # A little more than the middle between two neighbours, which binary32 does not tell from it.
     middle = 2**40 + 2**32
-    found = converted(np.array([middle - 1, middle, middle + 1, 3 * middle + 1, -middle - 1]), "bfloat16")
+    rounded = converted(np.array([middle - 1, middle, middle + 1, 3 * middle + 1, -middle - 1]), "bfloat16")
     expected = [nearest_bfloat16(float(n)) for n in (middle - 1, middle, middle + 1, 3 * middle + 1, -middle - 1)]
-    assert found.astype(np.float64).tolist() == expected
+    assert rounded.astype(np.float64).tolist() == expected
 
 
 def _near_bfloat16(random: np.random.Generator) -> np.ndarray:
@@ -53,8 +53,8 @@ def _near_bfloat16(random: np.random.Generator) -> np.ndarray:
     next_to = [np.nextafter(middle, toward) for toward in (0.0, np.inf)]
     any_number = np.ldexp(random.uniform(-1, 1, 400), random.integers(-150, 140, 400))
     special = np.array([0.0, -0.0, np.inf, 1e-300, 1e300, 3.3e38, 2.0**-134, 2.0**-133 * 1.5])
-    found = np.concatenate([middle, *next_to, any_number, special])
-    return np.concatenate([found, -found])
+    positive = np.concatenate([middle, *next_to, any_number, special])
+    return np.concatenate([positive, -positive])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -64,9 +64,9 @@ def test_bfloat16_is_rounded_once(dtype: type, seed: int) -> None:
     """Sums come in binary64: rounded to binary32 before, some would end on the wrong side."""
     with np.errstate(over="ignore"):
         values = _near_bfloat16(np.random.default_rng(seed)).astype(dtype)
-        found, judged = converted(values, "bfloat16").astype(np.float64), to_bfloat16(values).astype(np.float64)
+        rounded, judged = converted(values, "bfloat16").astype(np.float64), to_bfloat16(values).astype(np.float64)
     expected = np.array([nearest_bfloat16(float(v)) for v in values])
-    assert np.array_equal(found, expected) and np.array_equal(np.signbit(found), np.signbit(expected))
+    assert np.array_equal(rounded, expected) and np.array_equal(np.signbit(rounded), np.signbit(expected))
     assert np.array_equal(judged, expected), "the judge of programs rounds otherwise"
     assert np.isnan(converted(np.array([np.nan], dtype), "bfloat16")).all()
 
