@@ -24,6 +24,7 @@ from ..ir.checks.check_machine import check_machine
 from ..ir.errors import InfeasibleError, UsageError
 from ..ir.load_machine import load_machine
 from ..ir.machine import Machine
+from ..ir.machines.as_planned import as_planned
 from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
@@ -247,7 +248,7 @@ def compile_for(
     from .judge import judge, tasks_of
 
     load_installed()
-    machine = machine.share_of_cluster()
+    machine = as_planned(machine)
     stages = _Stages(progress)
     with stages("import"):
         # ONNX → operators: loop nests with affine accesses, weights folded and converted.

@@ -33,8 +33,10 @@ from benchmarks.hostile.machine_files import NETWORKS, plausible_machine_file
 from benchmarks.networks import columns
 from girih.api.judge import judge
 from girih.ir.errors import GirihError
+from girih.ir.graph import NARROWED
 from girih.ir.load_machine import load_machine, machine_names, parse_machine
 from girih.ir.machine import Machine
+from girih.ir.machines.as_planned import as_planned
 from girih.models import build
 from girih.solver.options import Strategy
 from tests.support.quantised_networks import Kind, quantised
@@ -98,8 +100,9 @@ def drawn_cases(count: int, timeout: float) -> Iterator[Case]:
 def machine_of(case: Case) -> Machine:
     """Raises an error of girih's if a drawn machine is none."""
     if case.machine.isdigit():
-        return parse_machine(plausible_machine_file(Random(int(case.machine))), f"drawn-{case.machine}.toml")
-    return load_machine(case.machine)
+        file = plausible_machine_file(Random(int(case.machine)))
+        return as_planned(parse_machine(file, f"drawn-{case.machine}.toml"))
+    return as_planned(load_machine(case.machine))
 
 
 def compiled(case: Case) -> girih.Compiled:
@@ -108,7 +111,7 @@ def compiled(case: Case) -> girih.Compiled:
     types = set(machine.engine_for("matrix").rate or {})
     small = NETWORKS if case.machine.isdigit() else SMALL
     network = _network(case.network, tuple(small[case.network].items()), types <= {"int8", "uint8"})
-    precision = "fp16" if "float16" in types else "as-is"
+    precision = next((name for name, dtype in NARROWED.items() if dtype in types), "as-is")
     return girih.compile(
         network, target=machine, solver_timeout=case.timeout, strategy=case.strategy, batch=1, cache=False,
         precision=precision,

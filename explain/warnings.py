@@ -9,6 +9,7 @@ from ..ir.checks.machine_effects import without_effect
 from ..ir.graph import NARROWED, Graph
 from ..ir.load_machine import load_machine, machine_names
 from ..ir.machine import Machine
+from ..ir.machines.as_planned import as_planned
 from ..ir.program import Program
 
 
@@ -17,7 +18,7 @@ def compilation_warnings(graph: Graph, program: Program, machine: Machine) -> tu
 
     Of a built-in machine only the first: who compiles for it cannot change its file.
     """
-    built_in = machine.name in machine_names() and machine == load_machine(machine.name)
+    built_in = machine.name in machine_names() and machine == as_planned(load_machine(machine.name))
     return (*idle_engines(graph, program, machine), *(() if built_in else without_effect(machine)))
 
 

@@ -75,7 +75,7 @@ class Engine:
     """One kind of engine, with an in-order queue for each instance (one a core, or one a cluster)."""
 
     name: Annotated[str, Meta(description="How reports and queues call it; a core's number follows.")]
-    scope: Annotated[Scope, Meta(description="What has one of it: each cluster, or each core.")]
+    scope: Annotated[Scope, Meta(description="What has it: each cluster, or each core.")]
     classes: Annotated[
         tuple[Annotated[str, _CLASS], ...],
         Meta(description="The instruction classes that it runs: matrix, vector, copy, broadcast, dma, host, scalar."),
@@ -143,6 +143,13 @@ class Engine:
     ] = None
     bytes_per_cycle: Annotated[int, Meta(description="Of an engine that moves data: bytes a cycle, at most.")] = 0
     queue_depth: Annotated[int, Meta(description="Without effect: queues have as much room as they need.")] = 0
+    count: Annotated[
+        int,
+        Meta(
+            description="Of a matrix or vector engine: how many there are of it, named NAME.a, NAME.b and so on. "
+            "Instructions are divided among them."
+        ),
+    ] = 1
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -152,6 +159,11 @@ class Engine:
     def rate_of(self, dtype: str) -> float | None:
         """The ``rate`` at which operands of ``dtype`` are multiplied, uint8 at that of int8; ``None``: not at all."""
         return (self.rate or {}).get("int8" if dtype == "uint8" else dtype)
+
+
+def _pace(engine: Engine) -> Engine:
+    """What two engines that differ only in their names and memories have in common."""
+    return replace(engine, name="", reads=(), weights=(), writes=())
 
 
 @dataclass(frozen=True)
@@ -573,6 +585,21 @@ class Machine:
         """The engine that runs instructions of class ``kind``: matrix, vector or, the first of several, dma."""
         return self._engines[kind]
 
+    def team(self, kind: str) -> tuple[Engine, ...]:
+        """The engines of a core among which instructions of class ``kind`` (matrix, vector) are divided.
+
+        :meth:`engine_for` is the first; the others are as fast, and have the same operands in reach.
+        """
+        return self._teams[kind]
+
+    @cached_property
+    def _teams(self) -> dict[str, tuple[Engine, ...]]:
+        return {
+            way.kind: tuple(e for e in self.engines if self._goes(way, e) and _pace(e) == _pace(first))
+            for way, first in self.ways.items()
+            if way.kind in ("matrix", "vector")
+        }
+
     @property
     def host(self) -> Engine | None:
         """The host of a cluster, if it has one."""
@@ -590,36 +617,3 @@ class Machine:
     def moves(self, kind: str, source: Role, target: Role) -> bool:
         """Whether an engine moves data so."""
         return (kind, self.role(source).name, self.role(target).name) in self._movers
-
-    def share_of_cluster(self) -> Machine:
-        """What one cluster has: of each memory of the chip, its bandwidth and its links an equal share.
-
-        The clusters run the same program on their own part of a batch at the same time. Constants are in every share,
-        as every cluster has its own copy of them.
-        """
-        shared = {m.name for m in self.memories if m.scope == "chip"}
-        if not shared:
-            return self
-
-        def memory(m: Memory) -> Memory:
-            if m.name not in shared:
-                return m
-            capacity = max(m.alignment, m.capacity // self.clusters // m.unit * m.unit)
-            served = max(1, m.bytes_per_cycle // self.clusters)
-            return replace(m, scope="cluster", capacity=capacity, bytes_per_cycle=served)
-
-        def link(x: Link) -> Link:
-            return replace(x, bytes_per_cycle=x.bytes_per_cycle / self.clusters) if x.memory in shared else x
-
-        return replace(self, memories=tuple(map(memory, self.memories)), links=tuple(map(link, self.links)))
-
-    def __str__(self) -> str:
-        rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]
-        wide = max((len(m.name) for m in self.memories), default=0)
-        rows += [f"  {m.name:{wide}} {m.scope:7} {m.capacity:>13,} B  {self.use_of(m.name)}" for m in self.memories]
-        wide = max((len(e.name) for e in self.engines), default=0)
-        for e in self.engines:
-            weights = f" x {', '.join(e.weights)}" if e.weights else ""
-            way = f"{', '.join(e.reads)}{weights} -> {', '.join(e.writes)}"
-            rows.append(f"  {e.name:{wide}} {e.scope:7} {', '.join(e.classes):15} {way}")
-        return "\n".join(rows)

@@ -15,6 +15,7 @@ from ...ir.errors import UsageError
 from ...ir.graph import Graph
 from ...ir.load_machine import load_machine
 from ...ir.machine import Machine
+from ...ir.machines.as_planned import as_planned
 from ...ir.plan import Plan
 from ...solver.options import Listener, Strategy
 from ..arguments import path, whole
@@ -54,7 +55,7 @@ def pareto(
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed)
     if isinstance(target, Machine):
         check_machine(target)
-    machine = (target if isinstance(target, Machine) else load_machine(target)).share_of_cluster()
+    machine = as_planned(target if isinstance(target, Machine) else load_machine(target))
     return curve_for(model, machine, memory, points, options, progress)
 
 

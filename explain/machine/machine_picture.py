@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ...ir.machine import Engine, Link, Machine, Memory
 from ..units import plural
+from .machine_rows import uses
 
 LEFT, COLUMN, ROW, HEAD = 260, 150, 46, 128
 """In pixels: the names of the rows, the width of a column, the height of a row, the heads of the columns."""
@@ -51,7 +52,8 @@ class Row:
 def machine_picture(machine: Machine) -> str:
     """The whole SVG, which refers to no other file; light or dark as its reader's system."""
     ordered = sorted(machine.memories, key=lambda m: (m.scope == "core", -m.capacity))
-    columns = {m.name: _column(machine, m, LEFT + COLUMN * (i + 0.5)) for i, m in enumerate(ordered)}
+    used = uses(machine)
+    columns = {m.name: _column(used[m.name], m, LEFT + COLUMN * (i + 0.5)) for i, m in enumerate(ordered)}
     rows = [_engine(e, columns, HEAD + ROW * i) for i, e in enumerate(machine.engines)]
     rows += [_link(link, columns, HEAD + ROW * (len(rows) + i)) for i, link in enumerate(machine.links)]
     near = [c.x for c in columns.values() if c.memory.scope == "core"]
@@ -79,8 +81,7 @@ def machine_picture(machine: Machine) -> str:
     )
 
 
-def _column(machine: Machine, memory: Memory, x: float) -> Column:
-    use = machine.use_of(memory.name)
+def _column(use: str, memory: Memory, x: float) -> Column:
     banks = f"{plural(memory.banks, 'bank')}, {memory.bytes_per_cycle} B/cycle"
     capacity = f"{memory.capacity / 1024:,.{1 if memory.capacity % 1024 else 0}f} KiB"
     return Column(memory, x, (capacity, banks, use), use == "unused")
@@ -94,7 +95,7 @@ def _engine(engine: Engine, columns: dict[str, Column], y: float) -> Row:
         f"{engine.operations_per_cycle:g} per cycle" if engine.operations_per_cycle else "",
         f"{engine.bytes_per_cycle} B/cycle" if engine.bytes_per_cycle else "",
     ]
-    scope = f"{', '.join(engine.classes)}, one a {engine.scope}"
+    scope = f"{', '.join(engine.classes)}, {'one' if engine.count == 1 else engine.count} a {engine.scope}"
     return Row(
         engine.name, (scope, _short("; ".join(f for f in facts if f))), y, _places(engine.reads, columns),
         _places(engine.weights, columns), _places(engine.writes, columns), "engine",

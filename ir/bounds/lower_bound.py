@@ -175,7 +175,7 @@ def _contractions(graph: Graph, machine: Machine, points: Needed) -> Iterator[tu
 
 
 def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
-    engine = machine.engine_for("matrix")
+    engine, engines = machine.engine_for("matrix"), machine.cores * len(machine.team("matrix"))
     cycles: dict[str, float] = defaultdict(float)
     rounded: dict[str, float] = defaultdict(float)
     filled: dict[str, float] = defaultdict(float)
@@ -183,18 +183,24 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     for op, position, stage, inside in _running(graph, points):
         dtypes = operand_dtypes(graph, op)
         if on_matrix(op, position, dtypes, machine):
-            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * machine.cores * engine.depth
+            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * engines * engine.depth
             blocks = least_blocks(stage, inside, engine)
-            fill = engine.fill * (least_fills(stage, blocks) if engine.dataflow == "output" else 0) / machine.cores
+            fill = engine.fill * (least_fills(stage, blocks) if engine.dataflow == "output" else 0) / engines
             cycles[op.name] += blocks / rate + fill
             filled[op.name] += fill
             rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
             macs += inside.count
     array = f"{engine.rows} x {engine.columns}" + (f" x {engine.depth}" if engine.depth > 1 else "")
-    reason = f"{macs:,} multiply-accumulates in blocks of {array} on {machine.cores} cores"
+    reason = f"{macs:,} multiply-accumulates in blocks of {array} on {_places(machine, 'matrix')}"
     if engine.fill:
         reason += f", each of which takes {engine.fill} cycles to fill and drain"
     return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded, filled)
+
+
+def _places(machine: Machine, kind: str) -> str:
+    """Where instructions of a class run."""
+    engines = len(machine.team(kind))
+    return f"{machine.cores} cores" + (f" with {engines} engines each" if engines > 1 else "")
 
 
 def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
@@ -209,7 +215,7 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
             continue
         cycles[op.name] += _vector_cycles(stage, dtypes, inside, machine)
         elements += inside.count
-    reason = f"{elements:,} element operations on {machine.cores} cores"
+    reason = f"{elements:,} element operations on {_places(machine, 'vector')}"
     return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
 
 
@@ -217,7 +223,7 @@ def _vector_cycles(stage: Stage, dtypes: dict[str, str], inside: InBoundsPoints,
     """Cycles of a stage on the vector engines of all cores, at full lanes."""
     engine = machine.engine_for("vector")
     lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
-    return inside.count * _slowdown(stage, engine) / (lanes * machine.cores)
+    return inside.count * _slowdown(stage, engine) / (lanes * machine.cores * len(machine.team("vector")))
 
 
 def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:

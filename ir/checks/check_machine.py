@@ -11,6 +11,7 @@ from typing import cast
 from ..errors import UsageError
 from ..graph import DTYPES
 from ..machine import ROLES, WAYS, Candidate, Engine, Link, Machine, Memory, Role
+from ..machines.as_planned import as_planned, name_in_file
 
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
@@ -30,7 +31,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "engines.columns": (0, _MOST), "engines.depth": (1, _MOST), "engines.rate": (1 / 1024, _MOST),
     "engines.lanes": (1, _MOST),
     "engines.special": (1, 2**12), "engines.bytes_per_cycle": (0, _MOST), "engines.queue_depth": (0, _MOST),
-    "engines.fill": (0, _MOST), "engines.operations_per_cycle": (1 / 1024, _MOST),
+    "engines.fill": (0, _MOST), "engines.count": (1, 64), "engines.operations_per_cycle": (1 / 1024, _MOST),
     "links.bytes_per_cycle": (1 / 1024, _MOST), "links.latency": (0, _LONGEST), "links.burst": (1, _MOST),
 }  # fmt: skip
 """By table and key, the least and the largest number. A broadcast names its cores in 64 bits."""
@@ -54,7 +55,11 @@ def problems(machine: Machine) -> Iterator[Finding]:
         *_sizes(machine), *_memories(machine), *_names(machine), *_engines(machine), *_links(machine),
         *_reached(machine),
     ]  # fmt: skip
-    yield from alone if alone else islice(chain(_roles(machine), _ways(machine)), 1)
+    if alone:
+        yield from alone
+        return
+    planned = as_planned(machine)
+    yield from islice(chain(_apart(machine, planned), _roles(machine, planned), _ways(machine, planned)), 1)
 
 
 def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Link]]:
@@ -149,20 +154,31 @@ _PLAYS: dict[Role, str] = {
 }
 
 
-def _roles(machine: Machine) -> Iterator[Finding]:
+def _apart(machine: Machine, planned: Machine) -> Iterator[Finding]:
+    """Names that meet where several of a kind are told apart by what is put behind their name."""
+    for table in ("memories", "engines"):
+        names = [entry.name for entry in getattr(planned, table)]
+        for name in dict.fromkeys(names):
+            if names.count(name) > 1:
+                index = [entry.name for entry in getattr(machine, table)].index(name)
+                yield f"{table}[{index}].name", f"{name} is the name of one of several {table} of a kind; rename it"
+
+
+def _roles(machine: Machine, planned: Machine) -> Iterator[Finding]:
     """The first role that no memory can play, with the memory that comes nearest to it."""
     for role in ("local", "accumulator", "weights", "shared", "main"):
-        if role in machine.roles:
+        if role in planned.roles:
             continue
         scope = "core" if role in ("local", "accumulator", "weights") else "cluster"
-        candidates = machine.candidates(role, machine.roles, staged=True)
+        candidates = planned.candidates(role, planned.roles, staged=True)
         message = f'there is no memory (scope "{scope}") that {_PLAYS[role]}'
         if not candidates:
             yield "memories", f"{message}: add one to [[memories]]"
             return
-        nearest = min(candidates, key=lambda c: (len(c.lacks), c.memory in machine.roles.values()))
-        index = machine.memories.index(nearest.memory)
-        yield f"memories[{index}]", f"{message}; {nearest.memory.name} comes nearest, but {_listed(nearest)}"
+        nearest = min(candidates, key=lambda c: (len(c.lacks), c.memory in planned.roles.values()))
+        name = name_in_file(machine, nearest.memory.name)
+        index = [m.name for m in machine.memories].index(name)
+        yield f"memories[{index}]", f"{message}; {name} comes nearest, but {_listed(nearest)}"
         return
 
 
@@ -209,18 +225,18 @@ def _links(machine: Machine) -> Iterator[Finding]:
             yield f"links[{index}].memory", message
 
 
-def _ways(machine: Machine) -> Iterator[Finding]:
-    if not set(ROLES) <= set(machine.roles):
+def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:
+    if not set(ROLES) <= set(planned.roles):
         return
     for way in WAYS:
         runs = [i for i, e in enumerate(machine.engines) if way.kind in e.classes]
-        if way in machine.ways or way.optional or (way.kind == "dma" and not machine.has_shared):
+        if way in planned.ways or way.optional or (way.kind == "dma" and not planned.has_shared):
             continue
-        reads, writes = (_named(machine, roles) for roles in (way.reads, way.writes))
+        reads, writes = (_named(planned, roles) for roles in (way.reads, way.writes))
         where = f"engines[{runs[0]}]" if runs else "engines"
         message = f'no engine of class {way.kind!r} with scope "{way.scope}" that reads {reads} and writes {writes}'
         yield where, f"{message}; add it to classes, reads and writes of one"
-    constants = machine.roles.get("constants")
+    constants = planned.roles.get("constants")
     for index, engine in enumerate(machine.engines):
         if constants is not None and {"host", "scalar"} & set(engine.classes) and constants.name not in engine.reads:
             message = f"{engine.name} runs kernels, and cannot read {constants.name}, which has the constants"

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 
-from ..machine import WAYS, Engine, Machine, Side
+from ..machine import WAYS, Engine, Machine, Side, Way
+from ..machines.as_planned import as_planned, name_in_file
 from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("rows", "columns", "depth", "dataflow", "rate", "fill", "weights"), ("matrix",)),
     "lanes": ("vector",), "special": ("vector", "scalar"), "operations_per_cycle": ("scalar",),
     "bytes_per_cycle": ("copy", "broadcast", "dma", "host", "scalar"), "queue_depth": (),
+    "count": ("matrix", "vector"),
 }  # fmt: skip
 """The instruction classes whose times follow from a key of an engine; what is not here concerns all of them."""
 _TRANSFERS = ("copy", "broadcast", "dma", "scalar")
@@ -23,34 +25,50 @@ def without_effect(machine: Machine) -> tuple[str, ...]:
 
     It ends in the path of what it is about, such as ``engines[2].queue_depth``.
     """
-    findings = chain(_memories(machine), _engines(machine), _links(machine))
+    planned = as_planned(machine)
+    findings = chain(_memories(machine, planned), _engines(machine, planned), _links(machine, planned))
     return tuple(f"{message} (in {path})" for path, message in findings)
 
 
-def _memories(machine: Machine) -> Iterator[Finding]:
+def _memories(machine: Machine, planned: Machine) -> Iterator[Finding]:
+    used = {name_in_file(machine, m.name) for m in planned.memories if planned.use_of(m.name) != "unused"}
     for index, memory in enumerate(machine.memories):
         if memory.interleave and memory.banks == 1:
             yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
-        if not machine.roles_of(memory.name) and memory.name not in machine.staging_memories:
+        if memory.name not in used:
             why = "other memories are on the way of every operand"
             if memory.read_only:
-                lacks = (c.lacks for c in machine.candidates("constants", machine.roles) if c.memory is memory)
+                lacks = (
+                    c.lacks for c in planned.candidates("constants", planned.roles) if c.memory.name == memory.name
+                )
                 why = "; ".join(text for texts in lacks for text in texts) or why
             yield f"memories[{index}]", f"{memory.name} is never used: {why}"
 
 
-def _engines(machine: Machine) -> Iterator[Finding]:
+def _engines(machine: Machine, planned: Machine) -> Iterator[Finding]:
+    def in_file(name: str) -> str:
+        return name_in_file(machine, name)
+
+    goers: dict[str, list[Way]] = {}
+    for way, runner in planned.ways.items():
+        team = planned.team(way.kind) if way.kind in ("matrix", "vector") else (runner,)
+        for name in dict.fromkeys(in_file(e.name) for e in team):
+            goers.setdefault(name, []).append(way)
+    copies = [tuple(map(in_file, copy)) for copy in planned.staging_copies]
     for index, engine in enumerate(machine.engines):
         path = f"engines[{index}]"
-        ways = [way for way, runner in machine.ways.items() if runner is engine]
-        staging = [copy for copy in machine.staging_copies if copy[0] == engine.name]
+        ways = goers.get(engine.name, [])
+        staging = [copy for copy in copies if copy[0] == engine.name]
+        # A DMA that fills the memory of a core copies for it.
+        kinds = {kind: "copy" if kind == "dma" and _copies(planned, engine) else kind for kind in engine.classes}
         if not ways and not staging:
-            yield path, f"{engine.name} is never used: {'; '.join(_instead(machine, kind) for kind in engine.classes)}"
+            why = "; ".join(_instead(planned, kind) for kind in kinds.values())
+            yield path, f"{engine.name} is never used: {why}"
             continue
-        for kind in engine.classes:
-            if kind not in {way.kind for way in ways} and not (kind == "copy" and staging):
-                yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(machine, kind)}"
-        weights = machine.role("weights").name
+        for kind, planned_kind in kinds.items():
+            if planned_kind not in {way.kind for way in ways} and not (planned_kind == "copy" and staging):
+                yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(planned, kind)}"
+        weights = planned.role("weights").name
         sides: tuple[Side, ...] = ("reads", "weights", "writes")
         for key in sides:
             if key == "weights":
@@ -59,16 +77,26 @@ def _engines(machine: Machine) -> Iterator[Finding]:
                 roles = (
                     role for way in ways for role in getattr(way, key) if (way.kind, role) != ("matrix", "weights")
                 )
-                used = {machine.role(role).name for role in roles}
+                used = {planned.role(role).name for role in roles}
             if key == "reads" and {"host", "scalar"} & {way.kind for way in ways}:
-                used.add(machine.role("constants").name)
+                used.add(planned.role("constants").name)
             used |= {copy[2 if key == "writes" else 1] for copy in staging}
-            used |= {s.memory.name for n in machine.memory if (s := machine.staging(engine, key, n)) is not None}
+            used |= {
+                in_file(s.memory.name)
+                for e in planned.engines if in_file(e.name) == engine.name
+                for n in planned.memory
+                if (s := planned.staging(e, key, n)) is not None
+            }  # fmt: skip
             for name in getattr(engine, key):
                 if name not in used:
                     verb = "writes nothing to" if key == "writes" else "reads nothing from"
                     yield f"{path}.{key}", f"{name} in {key} of {engine.name} has no effect: it {verb} there"
         yield from _keys(path, engine, {way.kind for way in ways} | ({"copy"} if staging else set()))
+
+
+def _copies(planned: Machine, engine: Engine) -> bool:
+    """Whether an engine of a cluster is one that copies to and from the memory of a core when it is planned for."""
+    return any(e.name == engine.name and e.scope == "core" != engine.scope for e in planned.engines)
 
 
 def _keys(path: str, engine: Engine, kinds: set[str]) -> Iterator[Finding]:
@@ -85,18 +113,18 @@ def _keys(path: str, engine: Engine, kinds: set[str]) -> Iterator[Finding]:
         yield f"{path}.rate", f"uint8 in rate of {engine.name} has no effect: uint8 is multiplied at the rate of int8"
 
 
-def _instead(machine: Machine, kind: str) -> str:
+def _instead(planned: Machine, kind: str) -> str:
     """Which engines run the instructions of a class that another one could run, too."""
-    runners = {way: engine.name for way, engine in machine.ways.items() if way.kind == kind}
+    runners = {way: engine.name for way, engine in planned.ways.items() if way.kind == kind}
     scope = next(way.scope for way in WAYS if way.kind == kind)
     names = " and ".join(dict.fromkeys(runners.values()))
     return f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
 
 
-def _links(machine: Machine) -> Iterator[Finding]:
-    ways = [way for way in machine.ways if way.kind in _TRANSFERS]
-    crossed = {(machine.role(role).name, "read") for way in ways for role in way.reads}
-    crossed |= {(machine.role(role).name, "write") for way in ways for role in way.writes}
+def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:
+    ways = [way for way in planned.ways if way.kind in _TRANSFERS]
+    crossed = {(planned.role(role).name, "read") for way in ways for role in way.reads}
+    crossed |= {(planned.role(role).name, "write") for way in ways for role in way.writes}
     for index, link in enumerate(machine.links):
         directions = ("read", "write") if link.direction == "both" else (link.direction,)
         if not any((link.memory, direction) in crossed for direction in directions):

@@ -9,7 +9,7 @@ little), so that while one block is computed the next one is copied. What the bl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from ...ir.errors import InfeasibleError
@@ -19,10 +19,8 @@ from ...ir.isa.table import ROWS, make
 from ...ir.machine import Engine, Machine, Side, Staging
 from ...ir.semantics.packing import PackedArray, pack
 from ..loops.axes import ByteAccess
+from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
 from .vector import Emitted, OperandRef, copies
-
-Places = Mapping[str, tuple[int, int]]
-"""Memory and dtype of each buffer, by their codes."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +30,6 @@ class Room:
     buffer: str
     memory: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class EngineStep:
-    """An instruction, on the queue of ``engine`` or, if that is empty, of the engine of its class."""
-
-    emitted: Emitted
-    engine: str
 
 
 @dataclass(frozen=True)
@@ -60,13 +50,12 @@ class _Staged:
         return self.ref.buffer, self.ref.offset + self.at.low, self.packed
 
 
-def staged(step: Emitted, places: Places, machine: Machine) -> tuple[list[Room | EngineStep], Places]:
-    """The step with what it stages, and the places of all buffers that its steps name.
+def staged(step: Emitted, places: Places, machine: Machine, engine: Engine) -> tuple[list[Room | EngineStep], Places]:
+    """The step on an ``engine`` with what it stages, and the places of all buffers that its steps name.
 
     Raises :class:`InfeasibleError` if the operands of the smallest block do not fit a staging memory.
     """
     row = ROWS[step.mnemonic]
-    engine = machine.engine_for(row.kind)
     ways = {
         operand.name: way
         for operand in row.operands
@@ -76,12 +65,12 @@ def staged(step: Emitted, places: Places, machine: Machine) -> tuple[list[Room |
         if way is not None
     }
     if not ways:
-        return [EngineStep(step, "")], places
+        return [EngineStep(step, engine.name)], places
     known = dict(places)
     steps: list[Room | EngineStep] = []
     held: dict[str, tuple[tuple[object, ...], str]] = {}
     for number, block in enumerate(_blocks(step, row, ways, places, machine, engine)):
-        steps += _block(block, ways, known, machine, number, held)
+        steps += _block(block, ways, known, machine, engine, number, held)
     return steps, known
 
 
@@ -96,19 +85,11 @@ def _side(row: Row, operand: Operand) -> Side:
     return "weights" if row.kind == "matrix" and operand.name == "b" else "reads"
 
 
-def _fields(step: Emitted, places: Places) -> dict[str, int | float]:
-    fields: dict[str, int | float] = dict(step.fields)
-    for ref in step.refs:
-        fields[f"{ref.operand}.mem"], fields[f"{ref.operand}.dtype"] = places[ref.buffer]
-        fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
-    return fields
-
-
 def _operands(step: Emitted, ways: Mapping[str, Staging], places: Places) -> list[_Staged]:
     """The operands of a block that are staged and not empty."""
     row = ROWS[step.mnemonic]
     ref = {r.operand: r for r in step.refs}
-    instruction = make(step.mnemonic, 0, _fields(step, places))
+    instruction = make(step.mnemonic, 0, placed_fields(step, places))
     found: list[_Staged] = []
     for operand, at in zip(row.operands, footprint(instruction), strict=True):
         if operand.name not in ways or at.low == at.high:
@@ -140,13 +121,13 @@ def _blocks(
     step: Emitted, row: Row, ways: Mapping[str, Staging], places: Places, machine: Machine, engine: Engine
 ) -> Iterator[Emitted]:
     """The step cut until two of its blocks have room at once or, failing that, one has."""
-    sizes = {name: int(value) for name, value in step.fields if name in _cuttable(step, row)}
+    sizes = {name: int(value) for name, value in step.fields if name in cuttable(step, row)}
     for share in (2, 1):
         cut = _cut(step, row, dict(sizes), ways, places, share, engine)
         if cut is not None:
             break
     else:
-        smallest = _part(step, row, dict.fromkeys(sizes, (0, 1)), first=True)
+        smallest = part_of(step, row, dict.fromkeys(sizes, (0, 1)), first=True)
         needs = _rooms(_operands(smallest, ways, places))
         name = max(needs, key=lambda n: needs[n] - machine.memory[n].capacity)
         capacity = machine.memory[name].capacity
@@ -161,20 +142,7 @@ def _blocks(
     counts = [-(-sizes[n] // cut[n]) for n in order]
     for at in product(*map(range, counts)):
         bounds = {n: (i * cut[n], min(cut[n], sizes[n] - i * cut[n])) for n, i in zip(order, at, strict=True)}
-        yield _part(step, row, bounds, first=not any(bounds[n][0] for n in reduced))
-
-
-def _cuttable(step: Emitted, row: Row) -> tuple[str, ...]:
-    """The extents in which an instruction can be cut: of its result, and of products that it can add to."""
-    result = row.operands[0].dims
-    names = [f.name for f in row.scalars if any(f.name in o.dims for o in row.operands if not o.picked)]
-    if row.func == "scatter":
-        return ()
-    if row.mnemonic.startswith("vscan"):
-        return tuple(names[:-1])
-    # Sums of the vector engine may be of a narrow type, and rounded once.
-    adds = row.kind == "matrix" and not dict(step.fields).get("relu")
-    return tuple(n for n in names if n not in ("H", "W") and (n in result or adds))
+        yield part_of(step, row, bounds, first=not any(bounds[n][0] for n in reduced))
 
 
 def _cut(
@@ -196,7 +164,7 @@ def _cut(
         return units[name] if row.kind == "matrix" and name in units else 1
 
     while True:
-        operands = _operands(_part(step, row, {n: (0, s) for n, s in sizes.items()}, first=True), ways, places)
+        operands = _operands(part_of(step, row, {n: (0, s) for n, s in sizes.items()}, first=True), ways, places)
         rooms = _rooms(operands)
         capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
         full = [name for name, size in rooms.items() if size > capacity[name]]
@@ -219,41 +187,6 @@ def _extents_of(operand: Operand) -> tuple[str, ...]:
     return tuple(name for dim in operand.dims for name in (window.get(dim, (dim,)) if operand.window else (dim,)))
 
 
-def _part(step: Emitted, row: Row, bounds: Mapping[str, tuple[int, int]], *, first: bool) -> Emitted:
-    """The points of an instruction from the first of each bound on; all but the ``first`` of a sum add to it."""
-    fields = dict(step.fields)
-    for name, (_, size) in bounds.items():
-        fields[name] = size
-    for place, outer, inner, step_name, dilation in (("h0", "oh", "kh", "sh", "dh"), ("w0", "ow", "kw", "sw", "dw")):
-        if place in fields:
-            begin = bounds.get(outer, (0, 0))[0] * fields[step_name] + bounds.get(inner, (0, 0))[0] * fields[dilation]
-            fields[place] += begin
-    operands = {o.name: o for o in row.operands}
-    mnemonic, refs = step.mnemonic, step.refs
-    if not first:
-        fields["acc"] = 1
-        if mnemonic.endswith(".bias"):
-            mnemonic = mnemonic.removesuffix(".bias")
-            refs = tuple(r for r in refs if r.operand != "c")
-            fields.pop("relu", None)
-    return Emitted(
-        mnemonic,
-        tuple(fields.items()),
-        tuple(
-            replace(
-                r,
-                offset=r.offset
-                + sum(
-                    bounds[dim][0] * stride
-                    for dim, stride in zip(operands[r.operand].dims, r.strides, strict=True)
-                    if dim in bounds
-                ),
-            )
-            for r in refs
-        ),
-    )
-
-
 # Copies.
 
 
@@ -262,6 +195,7 @@ def _block(
     ways: Mapping[str, Staging],
     places: dict[str, tuple[int, int]],
     machine: Machine,
+    engine: Engine,
     number: int,
     held: dict[str, tuple[tuple[object, ...], str]],
 ) -> Iterator[Room | EngineStep]:
@@ -303,7 +237,7 @@ def _block(
         yield Room(room_of(typed), codes[way.memory.name], way.memory.alignment)
         staged_refs[operand] = OperandRef(operand, typed, 0, ref.strides)
     refs = tuple(staged_refs.get(r.operand, r) for r in block.refs)
-    yield EngineStep(Emitted(block.mnemonic, tuple(fields.items()), refs), "")
+    yield EngineStep(Emitted(block.mnemonic, tuple(fields.items()), refs), engine.name)
     for o in operands:
         if o.written and o.staging.out is not None:
             ref = staged_refs[o.operand.name]

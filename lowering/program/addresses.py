@@ -32,10 +32,6 @@ class QueueTable:
     def _numbers(self) -> dict[tuple[str, int | None], int]:
         return {(q.engine, q.core): n for n, q in enumerate(self.all)}
 
-    def compute(self, kind: str, core: int) -> int:
-        """The queue of the engine of class ``kind`` (matrix, vector) of a core."""
-        return self._numbers[(self.machine.engine_for(kind).name, core)]
-
     def of(self, engine: str, core: int) -> int:
         """The queue of an engine of a core, by its name."""
         return self._numbers[(engine, core)]

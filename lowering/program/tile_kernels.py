@@ -16,13 +16,14 @@ from ...ir.custom_operators import operator_by_key
 from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.errors import GirihError, UsageError
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.isa.row import Kind
 from ...ir.isa.table import DTYPE_NAMES, ROWS
 from ...ir.machine import Machine
 from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
+from ..emission.blocks import Places, placed_fields
+from ..emission.engine_shares import divided
 from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
-from ..emission.staging import Places, Room, room_of, staged
+from ..emission.staging import Room, room_of, staged
 from ..emission.vector import Emitted, Fetch
 from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
 from ..loops.tile_nests import tile_nests, without_turn
@@ -52,15 +53,11 @@ class BoundView:
 
 @dataclass(frozen=True)
 class Stamped:
-    """An instruction for the engine of class ``kind``, or for the one that is named.
+    """An instruction for an ``engine``; ``refs``: buffer and offset of each operand."""
 
-    ``refs``: buffer and offset of each operand.
-    """
-
-    kind: Kind
     instruction: Relocatable
     refs: tuple[tuple[str, int], ...]
-    engine: str = ""
+    engine: str
 
 
 Step = Stamped | Room | Fetch
@@ -223,7 +220,7 @@ class TileKernels:
                 role = "accumulator" if view.private else "local"
                 name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
                 places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
-            self._stamped[key] = tuple(step for s in kernel.steps for step in _steps(s, places, self._machine))
+            self._stamped[key] = tuple(_steps(kernel, places, self._machine))
         return self._stamped[key]
 
 
@@ -268,23 +265,20 @@ def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
     return [tuple(Span(a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(low, high, strict=True)]
 
 
-def _steps(step: Emitted | Fetch, places: Places, machine: Machine) -> Iterator[Step]:
-    """What is done for one step of a kernel, with the copies of what is staged for it."""
-    if isinstance(step, Fetch):
-        yield step
-        return
-    steps, known = staged(step, places, machine)
-    for each in steps:
-        yield each if isinstance(each, Room) else _stamped(each.emitted, known, each.engine)
+def _steps(kernel: EmittedKernel, places: Places, machine: Machine) -> Iterator[Step]:
+    """What is done for a kernel: its steps divided among the engines, with the copies of what is staged for them."""
+    for step in divided(kernel.steps, places, machine):
+        if isinstance(step, Fetch):
+            yield step
+            continue
+        steps, known = staged(step.emitted, places, machine, machine.engine[step.engine])
+        for each in steps:
+            yield each if isinstance(each, Room) else _stamped(each.emitted, known, each.engine)
 
 
 def _stamped(step: Emitted, places: Places, engine: str) -> Stamped:
     """The step with everything but addresses; ``places``: memory and dtype of each buffer, by their codes."""
-    fields: dict[str, int | float] = dict(step.fields)
-    for ref in step.refs:
-        fields[f"{ref.operand}.mem"], fields[f"{ref.operand}.dtype"] = places[ref.buffer]
-        fields |= {f"{ref.operand}.s{i}": s for i, s in enumerate(ref.strides)}
     row = ROWS[step.mnemonic]
     ref = {r.operand: r for r in step.refs}
     refs = tuple((room_of(ref[o.name].buffer), ref[o.name].offset) for o in row.operands)
-    return Stamped(row.kind, relocatable(step.mnemonic, fields), refs, engine)
+    return Stamped(relocatable(step.mnemonic, placed_fields(step, places)), refs, engine)

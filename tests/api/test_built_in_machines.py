@@ -8,7 +8,9 @@ import pytest
 
 import girih
 from girih import models
+from girih.ir.graph import NARROWED
 from girih.ir.load_machine import load_machine, machine_names
+from girih.ir.machines.as_planned import as_planned
 from tests.support.quantised_networks import Kind, quantised
 from tests.support.small_models import SMALL
 
@@ -19,14 +21,14 @@ QUICK = ("bert-base", "conformer", "dlrm", "tiny-cnn", "tiny-transformer", "vit-
 @pytest.mark.parametrize("machine", machine_names())
 @pytest.mark.parametrize("name", QUICK)
 def test_networks_are_right_on_every_machine(machine: str, name: str, tmp_path: Path) -> None:
-    target = load_machine(machine)
+    target = as_planned(load_machine(machine))
     rate = target.engine_for("matrix").rate or {}
     model = models.build(name, **SMALL[name])
     if set(rate) == {"int8"}:
         model = quantised(model, Kind(), tmp_path)
     compiled = girih.compile(
         model.SerializeToString(deterministic=True), target=target, batch=2, strategy="graphturbo", solver_timeout=0,
-        precision="fp16" if "float16" in rate else "as-is", cache=False,
+        precision=next((name for name, dtype in NARROWED.items() if dtype in rate), "as-is"), cache=False,
     )  # fmt: skip
     result = compiled.run(check="exact")
     assert result.cycles >= compiled.plan.lower_bound_cycles

@@ -7,6 +7,7 @@ from dataclasses import replace
 import girih
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.ir.machines.as_planned import as_planned
 from girih.models import build
 
 
@@ -25,8 +26,8 @@ def of_the_chip(machine: Machine, name: str) -> Machine:
 def test_as_much_for_all_clusters_together_is_the_same_machine() -> None:
     machine = load_machine("stcp920")
     assert machine.clusters == 4
-    assert of_the_chip(machine, "DDR").share_of_cluster() == machine
-    assert machine.share_of_cluster() is machine
+    assert as_planned(of_the_chip(machine, "DDR")) == machine
+    assert as_planned(machine) is machine
 
 
 def test_two_clusters_on_one_memory_take_longer_than_one() -> None:

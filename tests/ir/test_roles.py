@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from girih.explain.machine.machine_rows import uses
 from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.checks.machine_effects import without_effect
 from girih.ir.load_machine import load_machine, machine_names
@@ -110,14 +111,14 @@ def test_a_part_has_the_banks_that_it_lies_in() -> None:
 @pytest.mark.parametrize("name", machine_names())
 def test_every_memory_of_a_built_in_machine_is_used(name: str) -> None:
     machine = load_machine(name)
-    assert all(machine.use_of(memory.name) != "unused" for memory in machine.memories)
+    assert all(uses(machine)[memory.name] != "unused" for memory in machine.memories)
 
 
 def test_roles_are_played_from_behind_staging_memories() -> None:
     machine = load_machine("ascend310")
-    uses = {memory.name: machine.use_of(memory.name) for memory in machine.memories if memory.scope == "core"}
+    used = {memory.name: machine.use_of(memory.name) for memory in machine.memories if memory.scope == "core"}
     staging = dict.fromkeys(("L0A", "L0B", "UB"), "staging")
-    assert uses == {"L1": "local, weights", "L0C": "accumulator", **staging}
+    assert used == {"L1": "local, weights", "L0C": "accumulator", **staging}
     stop = machine.stopover("L1", "L2")
     assert stop is not None and stop.name == "UB" and machine.mover("copy", "L1", "L2").name == "MTE3"
     vector = machine.engine_for("vector")

@@ -11,11 +11,12 @@ from girih.api.options import Strategy
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine
 from girih.models import build
-from tests.support.machines import kinds_of, without_class
+from tests.support.machines import kinds_of, kinds_with_shared_engines, without_class
 from tests.support.onnx_models import Model
 
 TINY = load_machine("tiny")
 KINDS = kinds_of(TINY)
+SHARED = kinds_with_shared_engines(TINY)
 
 
 @cache
@@ -24,7 +25,8 @@ def network(name: str) -> bytes:
 
 
 def compiled(name: str, kind: str, strategy: Strategy) -> girih.Compiled:
-    return girih.compile(network(name), target=KINDS[kind], batch=2, strategy=strategy, solver_timeout=1, cache=False)
+    machine = (KINDS | SHARED)[kind]
+    return girih.compile(network(name), target=machine, batch=2, strategy=strategy, solver_timeout=1, cache=False)
 
 
 @pytest.mark.parametrize("strategy", ["layerwise", "graphturbo", "solver"])
@@ -36,6 +38,19 @@ def test_programs_are_right_and_predicted(kind: str, name: str, strategy: Strate
     assert result.cycles >= made.plan.lower_bound_cycles
     # A plan whose operators wait for nothing but each other is the hardest to predict; the solver's are searched by it.
     assert 0.88 <= made.plan.cycles_predicted / result.cycles <= 1.08
+
+
+@pytest.mark.parametrize("strategy", ["layerwise", "solver"])
+@pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
+@pytest.mark.parametrize("kind", SHARED)
+def test_engines_share_the_work_of_a_core(kind: str, name: str, strategy: Strategy) -> None:
+    made = compiled(name, kind, strategy)
+    result = made.run(check="exact")
+    assert result.cycles >= made.plan.lower_bound_cycles
+    assert 0.88 <= made.plan.cycles_predicted / result.cycles <= 1.08
+    streams = dict(zip(made.program.queues, made.program.streams, strict=True))
+    for engine in (engine for kind in ("matrix", "vector") for engine in made.machine.team(kind)):
+        assert any(q.engine == engine.name and stream for q, stream in streams.items()), f"{engine.name} is idle"
 
 
 def test_without_shared_memory_nothing_is_fetched() -> None:

@@ -80,3 +80,34 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
         "copies to weight memory": replace(unstaged, name="unstaged"),
         "all but local and main memory": without_class(bare, "broadcast"),
     }
+
+
+def with_count(machine: Machine, counts: dict[str, int]) -> Machine:
+    """So many engines of each of these classes."""
+
+    def change(engine: Engine) -> Engine:
+        return replace(engine, count=next((n for kind, n in counts.items() if kind in engine.classes), engine.count))
+
+    name = "-".join([machine.name, *(f"{n}{kind}" for kind, n in counts.items())])
+    return with_engines(replace(machine, name=name), change)
+
+
+def of_the_cluster(machine: Machine, kinds: tuple[str, ...]) -> Machine:
+    """Engines of these classes belong to the cluster, with the memories called L1, L1W and IM."""
+    memories = tuple(replace(m, scope="cluster") if m.name in ("L1", "L1W", "IM") else m for m in machine.memories)
+
+    def change(engine: Engine) -> Engine:
+        return replace(engine, scope="cluster") if set(kinds) & set(engine.classes) else engine
+
+    return with_engines(replace(machine, name=f"{machine.name}-cluster", memories=memories), change)
+
+
+def kinds_with_shared_engines(machine: Machine) -> dict[str, Machine]:
+    """Machines whose engines share the work of a core, or serve the cores of a cluster."""
+    return {
+        "two matrix engines": with_count(machine, {"matrix": 2}),
+        "five vector engines": with_count(machine, {"vector": 5}),
+        "three matrix and four vector engines": with_count(machine, {"matrix": 3, "vector": 4}),
+        "a matrix engine of the cluster": of_the_cluster(machine, ("matrix",)),
+        "a vector engine of the cluster": of_the_cluster(machine, ("vector",)),
+    }

@@ -53,7 +53,7 @@ CHANGES: dict[str, tuple[int, object]] = {
     "engines.fill": (0, 999), "engines.rows": (0, 2), "engines.columns": (0, 2), "engines.depth": (0, 2),
     "engines.dataflow": (0, "weight"), "engines.rate": (0, {"float32": 0.5}),
     "engines.lanes": (1, {"float32": 2}), "engines.special": (1, 9), "engines.bytes_per_cycle": (2, 1),
-    "engines.operations_per_cycle": (7, 0.5),
+    "engines.operations_per_cycle": (7, 0.5), "engines.count": (0, 2),
     "links.memory": (0, "LLB"), "links.direction": (0, "read"), "links.bytes_per_cycle": (0, 1.0),
     "links.latency": (0, 500), "links.burst": (0, 4096),
 }  # fmt: skip
@@ -97,7 +97,7 @@ def more(machine: Machine, **changes: object) -> Machine:
 
 
 UNUSED = {
-    "a second matrix engine": (more(TINY, like="MME"), "X is never used: matrix instructions run on MME", "engines[8]"),
+    "a slower matrix engine": (more(TINY, like="MME", rows=2), "X is never used: matrix instructions run on MME", "engines[8]"),
     "a second DMA engine": (more(TINY, like="DMR"), "X is never used: dma instructions run on DMR and DMW", "engines[8]"),
     "DMA of a core": (
         more(TINY, like="DMR", scope="core"),

@@ -1,0 +1,1 @@
+"""The machines that ship (TOML files), and the form in which every machine is planned for."""
