@@ -109,7 +109,7 @@ class WeightBuffer:
         if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
             stop, body = ready - move.latency, move.payload / move.rate
             met = sum(max(0.0, min(stop, ended) - max(stop - body, begun)) for begun, ended in own.products)
-            own.delay += met * move.rate * conflict_cycles(self._movement.machine)
+            own.delay += met * move.rate * conflict_cycles(self._movement.machine, area.high - area.low)
         return ready
 
     def slowed(self, lane: int) -> float:
@@ -165,16 +165,21 @@ def _arrive(area: Area, arrivals: Iterable[tuple[float, str | None]]) -> float:
     return area.ready.last
 
 
-def conflict_cycles(machine: Machine) -> float:
-    """Cycles that a byte of weights costs the matrix engine if it is loaded into a bank that the engine reads.
+def conflict_cycles(machine: Machine, size: int) -> float:
+    """Cycles that a byte of weights costs the matrix engine if it is loaded into banks that the engine reads.
 
     A load of b bytes takes b / r cycles, in which both want d + r of a bank that serves p: the engine is slowed by
-    (d + r) / p. An engine that wants more than p goes at that pace already.
+    (d + r) / p. An engine that wants more than p goes at that pace already. Versions of ``size`` bytes are spread over
+    the banks that take turns, and so is what is wanted of each.
     """
-    engine, served = machine.engine_for("matrix"), float(machine.role("weights").bytes_per_cycle)
-    wanted = engine.columns * engine.depth * max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
-    loaded = min(served, float(route(machine, "shared", "weights").bytes_per_cycle))
-    return max(0.0, (min(served, wanted) + loaded - served) / (loaded * served))
+    memory, engine = machine.role("weights"), machine.engine_for("matrix")
+    served = float(memory.bytes_per_cycle)
+    banks = min(memory.banks, -(-size // memory.interleave)) if memory.interleave else 1
+    width = max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
+    wanted = len(machine.team("matrix")) * engine.columns * engine.depth * width / banks
+    loaded = float(route(machine, "shared", "weights").bytes_per_cycle)
+    into = min(served, loaded / banks)
+    return max(0.0, (min(served, wanted) + into - served) / (into * banks * served))
 
 
 def _shares_bank(machine: Machine, area: Area, versions: Sequence[Area]) -> bool:

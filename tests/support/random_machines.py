@@ -15,14 +15,32 @@ FLOWS: tuple[Dataflow, ...] = ("output", "weight", "input")
 
 def random_machine(seed: int) -> Machine:
     """1 to 6 memories and 1 to 8 engines. One machine in eight is drawn blindly; others have a way for every operand,
-    and half of these are damaged in one or two places afterwards."""
+    and half of these are damaged in one or two places afterwards. In four of ten, there are several engines of a kind,
+    or one of a cluster that computes."""
     random = Random(f"machine {seed}")
+    groups = Random(f"groups of machine {seed}")
     if random.random() < 0.125:
         return _blind(random)
     machine = _sound(random)
+    machine = _of_the_cluster(groups, machine) if groups.random() < 0.15 else machine
     for _ in range(random.choice((0, 0, 1, 2))):
         machine = _damaged(random, machine)
-    return machine
+    return _several(groups, machine) if groups.random() < 0.3 else machine
+
+
+def _of_the_cluster(random: Random, machine: Machine) -> Machine:
+    """An engine that computes belongs to the cluster, and so do the memories in its reach."""
+    chosen = random.choice([e for e in machine.engines if {"matrix", "vector"} & set(e.classes)])
+    reached = {*chosen.sources, *chosen.writes}
+    memories = tuple(replace(m, scope="cluster") if m.name in reached else m for m in machine.memories)
+    engines = tuple(replace(e, scope="cluster") if e is chosen else e for e in machine.engines)
+    return replace(machine, memories=memories, engines=engines)
+
+
+def _several(random: Random, machine: Machine) -> Machine:
+    """Some engines more than once."""
+    engines = tuple(replace(e, count=random.choice((1, 2, 3, 4))) for e in machine.engines)
+    return replace(machine, engines=engines)
 
 
 def _memory(random: Random, name: str, scope: Scope) -> Memory:

@@ -107,13 +107,18 @@ def test_loads_into_the_bank_that_the_matrix_engine_reads_cost_it_cycles() -> No
     # that is loaded, and one of 96 half a byte; where the array gets less than it wants, each byte comes on top.
     machine = load_machine("stcp920")
 
-    def cost(served: int) -> float:
+    def cost(served: int, interleave: int = 0) -> float:
         memories = (
-            replace(m, bytes_per_cycle=served) if machine.use_of(m.name) == "weights" else m for m in machine.memories
+            replace(m, bytes_per_cycle=served, interleave=interleave, banks=4)
+            if machine.use_of(m.name) == "weights"
+            else m
+            for m in machine.memories
         )
-        return conflict_cycles(replace(machine, memories=tuple(memories)))
+        return conflict_cycles(replace(machine, memories=tuple(memories)), 16384)
 
     assert cost(256) == cost(128) == 0.0
+    # Two banks that take turns have half of both; four have enough.
+    assert (cost(32, 8192), cost(32, 4096)) == (pytest.approx(cost(64)), 0.0)
     assert cost(96) == pytest.approx(32 / (64 * 96))
     assert (cost(64), cost(32)) == (pytest.approx(1 / 64), pytest.approx(1 / 32))
 
