@@ -592,6 +592,14 @@ class Machine:
         """
         return self._teams[kind]
 
+    def shared_engine(self, kind: str) -> Engine:
+        """:meth:`engine_for`, with the number of those that share its work as its ``count``."""
+        return self._shared_engines[kind]
+
+    @cached_property
+    def _shared_engines(self) -> dict[str, Engine]:
+        return {kind: replace(team[0], count=len(team)) for kind, team in self._teams.items()}
+
     @cached_property
     def _teams(self) -> dict[str, tuple[Engine, ...]]:
         return {

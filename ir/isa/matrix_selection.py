@@ -19,7 +19,7 @@ from ..box import Affine
 from ..errors import UnsupportedError
 from ..machine import Engine
 from .loop_bounds import Dimension, merge_loops
-from .timing import matrix_body
+from .timing import divided, matrix_body
 
 FIELDS = {"mmatmul": ("m", "n", "k"), "mconv": ("oh", "ow", "n", "kh", "kw", "ci")}
 """The extents of the instructions, in the order of :attr:`MatrixForm.axes`."""
@@ -74,6 +74,7 @@ class MatrixWindow:
 class MatrixForm:
     """``instructions`` that take ``busy`` cycles in all; each makes m x n sums of k products, its ``shape``.
 
+    Of several engines that share them, the one that has the most to do is ``busy`` and has ``issued`` so many.
     Loops are numbered as those of ``extents``. ``kept[i]`` is the number that loop i had before loops were merged.
     Without ``row`` and ``column`` an instruction is a product, with them a convolution. ``repeated`` are the windows
     that no loop of an instruction walks: where one is out of bounds, nothing is emitted.
@@ -89,6 +90,7 @@ class MatrixForm:
     repeated: tuple[MatrixWindow, ...]
     shape: tuple[int, int, int]
     instructions: int
+    issued: int
     busy: int
 
     @property
@@ -161,12 +163,16 @@ def matrix_form(
     columns, depth = (group[0] if group else None for group in (n, k))
     inner = [w for w in windows if w.inner]
 
-    def cost(loops: Collection[int | None]) -> tuple[tuple[int, int, int], int, int]:
-        """(m, n and k of an instruction, instructions, busy cycles) if these ``loops`` are in the instruction."""
+    def cost(loops: Collection[int | None]) -> tuple[tuple[int, int, int], int, int, int]:
+        """The shape of an instruction, instructions, issued, and busy cycles if it has these ``loops``."""
         rows, cols, reduced = (prod(merged[a] for a in group if a in loops) for group in (roles.m, roles.n, roles.k))
         instructions = prod(e for a, e in enumerate(merged) if a not in loops)
-        busy = engine.issue + matrix_body(engine, rows, cols, reduced, dtype)
-        return (rows, cols, reduced), instructions, instructions * busy
+        issued, busy = divided(
+            engine, instructions, (*(merged[a] for a in roles.m if a in loops), cols),
+            lambda part: matrix_body(engine, prod(part[:-1]), part[-1], reduced, dtype),
+            apart=all(merged[a] == 1 or a in loops for a in roles.k),
+        )  # fmt: skip
+        return (rows, cols, reduced), instructions, issued, busy
 
     repeated = tuple(w for w in windows if not w.inner)
     if family == "mmatmul" or (family == "" and not inner and len(m) < 2 and len(k) < 2):
@@ -179,7 +185,7 @@ def matrix_form(
     others = sorted((*m, *k[1:]), key=lambda a: (a not in wishes, -merged[a]))
     fitting = [*combinations(others, min(len(others), 2 - len(inner)))]
     fitting = [loops for loops in fitting if wishes.keys() & {*others} <= {*loops}] or fitting
-    chosen = min(fitting, key=lambda loops: cost({*held, *loops})[2])
+    chosen = min(fitting, key=lambda loops: cost({*held, *loops})[-1])
     zero = Affine((0,) * len(merged), 0)
     for a in chosen:
         out, kernel = (a, None) if a in m else (None, a)

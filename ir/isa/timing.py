@@ -8,7 +8,7 @@ conflicts) is the simulator's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -110,6 +110,44 @@ def matrix_traffic(engine: Engine, m: int, n: int, k: int) -> tuple[int, int, in
     if engine.dataflow == "weight":
         return m * n * deep, m * k * -(-n // engine.columns), n * k, n
     return m * n * deep, m * k, n * k * -(-m // engine.columns), n
+
+
+def divisions(extents: Sequence[int], engines: int) -> Iterator[tuple[int, ...]]:
+    """Numbers of parts, one for each extent, that together make no more than so many ``engines``: the whole first.
+
+    One extent is cut as often as it can be, or two are; not every division is among them.
+    """
+    whole = [1] * len(extents)
+    known = {tuple(whole)}
+    yield tuple(whole)
+    for outer, extent in enumerate(extents):
+        for inner, other in enumerate(extents):
+            counts = list(whole)
+            counts[outer] = max(1, min(engines, extent))
+            if inner != outer:
+                counts[inner] = max(1, min(engines // counts[outer], other))
+            if tuple(counts) not in known:
+                known.add(tuple(counts))
+                yield tuple(counts)
+
+
+def divided(
+    engine: Engine, instructions: int, extents: Sequence[int], body: Callable[[Sequence[int]], int], *, apart: bool
+) -> tuple[int, int]:
+    """(instructions, cycles) of the busiest of the engines, ``engine.count``, that share equal instructions.
+
+    Each has a part of every instruction: ``extents`` are those that can be cut, and ``body`` gives the cycles of a part
+    by its own. Instructions that write ``apart`` may be dealt out whole instead.
+    """
+    if engine.count == 1:
+        return instructions, instructions * (engine.issue + body(extents))
+    parts = ([-(-e // n) for e, n in zip(extents, counts, strict=True)] for counts in divisions(extents, engine.count))
+    ways = [(instructions * (engine.issue + min(map(body, parts))), instructions)]
+    if apart:
+        dealt = -(-instructions // engine.count)
+        ways.append((dealt * (engine.issue + body(extents)), dealt))
+    cycles, issued = min(ways, key=lambda way: way[0])
+    return issued, cycles
 
 
 def bank_cycles(demands: Iterable[tuple[Memory, float, int]]) -> float:

@@ -15,7 +15,7 @@ from math import prod
 
 from ..errors import UnsupportedError
 from ..machine import Engine
-from .timing import vector_body
+from .timing import divided, vector_body
 
 RANK = 3
 """The most loops of a vector instruction."""
@@ -25,7 +25,8 @@ RANK = 3
 class VectorForm:
     """``instructions`` over ``loops`` (the last along the lanes) that take ``busy`` cycles in all.
 
-    ``folds``: the last loop is reduced within an instruction.
+    Of several engines that share them, both are of the one that has the most to do. ``folds``: the last loop is reduced
+    within an instruction.
     """
 
     busy: int
@@ -93,7 +94,7 @@ def _forms(
     fields: Sequence[str],
 ) -> Iterator[VectorForm]:
     """Every choice among the ``free`` loops, all behind one another or in front of the ``lane`` that is folded."""
-    points = prod(extents)
+    points, spatial = prod(extents), set(free)
     free = [a for a in free if not fields or fields[a] != "outer"]
     rank = RANK if lane is None else RANK - 1
     # Where loops are tied, fewer of them than an instruction could take may be all that it can take.
@@ -107,8 +108,12 @@ def _forms(
             continue
         loops = placed
         shape = [extents[a] for a in loops] or [1]
-        instructions = points // prod(shape)
-        busy = instructions * (engine.issue + vector_body(engine, shape, dtype, special))
+        folded = () if lane is None else (extents[lane],)
+        apart = all(a in loops or a in spatial or e == 1 for a, e in enumerate(extents))
+        instructions, busy = divided(
+            engine, points // prod(shape), shape[: len(shape) - len(folded)],
+            lambda part, folded=folded: vector_body(engine, (*part, *folded), dtype, special), apart=apart,
+        )  # fmt: skip
         yield VectorForm(busy, instructions, lane is not None, loops)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..box import Span
 from ..machine import Engine
 from .loop_bounds import Dimension
-from .timing import vector_body
+from .timing import divided, vector_body
 
 MOST_STEP = (1 << 16) - 1
 """The largest stride or dilation that an instruction holds."""
@@ -64,7 +64,10 @@ EMPTY = Slot(None, None, 1, 1, 0, None)
 
 @dataclass(frozen=True)
 class WindowForm:
-    """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and along ``lane``."""
+    """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and along ``lane``.
+
+    Of several engines that share them, both are of the one that has the most to do.
+    """
 
     busy: int
     instructions: int
@@ -192,7 +195,7 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
         along = 1 if lane is None else nest.extents[lane]
         # However the other loops are dealt with, each of their points is a step.
         body = vector_body(engine, (points // along, along), dtype)
-        if body + engine.issue >= below:
+        if body // engine.count + engine.issue >= below:
             continue
         slots = _slots(nest) if slots is None else slots
         row, column = max(
@@ -203,8 +206,15 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
             ),
             key=lambda pair: _size(nest, pair),
         )
-        times = points // along // _size(nest, (row, column))
-        busy = times * engine.issue + body
+        instructions = points // along // _size(nest, (row, column))
+        kernel = prod(nest.extents[s.kernel] for s in (row, column) if s.kernel is not None)
+        outs = [nest.extents[s.out] for s in (row, column) if s.out is not None]
+        inside = {*row.loops, *column.loops, lane}
+        times, busy = divided(
+            engine, instructions, (*outs, along),
+            lambda part, kernel=kernel: vector_body(engine, (kernel, *part), dtype),
+            apart=all(s or a in inside for a, s in enumerate(nest.target)),
+        )  # fmt: skip
         if busy < below:
             below = busy
             row, column = sorted((row, column), key=lambda s: -abs(s.pitch))

@@ -81,7 +81,7 @@ def cores_as_one(machine: Machine) -> Machine:
             engines += [_renamed(e, mark, own) for mark in marks]
         elif e in serving:
             engines.append(replace(e, scope="core"))
-        elif "dma" in e.classes and near & {*e.reads, *e.writes}:
+        elif {"copy", "dma"} & set(e.classes) and near & {*e.reads, *e.writes}:
             # What comes to the memory of a core, or leaves it, is copied by the core.
             engines.append(replace(e, scope="core", classes=tuple("copy" if c == "dma" else c for c in e.classes)))
         else:

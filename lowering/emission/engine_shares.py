@@ -13,9 +13,8 @@ from itertools import accumulate, groupby, pairwise, product
 from ...ir.isa.footprint import Strided, footprint
 from ...ir.isa.row import Row
 from ...ir.isa.table import ROWS, Instruction, make
-from ...ir.isa.timing import instruction_cost
+from ...ir.isa.timing import divisions, instruction_cost
 from ...ir.machine import Engine, Machine
-from ...ir.semantics.division import divisions
 from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
 from .vector import Emitted, Fetch
 

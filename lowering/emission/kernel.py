@@ -28,7 +28,7 @@ def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
 
     Raises :class:`~girih.ir.errors.UnsupportedError` for a nest that no instruction of the machine could become.
     """
-    vector = machine.engine_for("vector")
+    vector = machine.shared_engine("vector")
     buffers = {b.name: Array(b.shape or (1,), b.strides or (1,), b.dtype) for b in tile.buffers}
     staged = {b.name: b.shape for b in tile.buffers if b.scope == SCOPES["weights"]}
     products = {nest.buffer for nest in tile.nests if nest.combine is not None and _reads(nest, staged)}
@@ -62,7 +62,7 @@ def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
         else:
             if _reads(nest, staged):
                 emitted, overwrites = contraction(
-                    nest, buffers, machine.engine_for("matrix"), nest.buffer in started, starts.get(nest.buffer)
+                    nest, buffers, machine.shared_engine("matrix"), nest.buffer in started, starts.get(nest.buffer)
                 )
             else:
                 emitted, overwrites = reduction(nest, buffers, vector, nest.buffer in started)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, inf, prod
 from typing import NamedTuple
 
-from ...ir.box import Box, full, is_empty, shape_of, volume
+from ...ir.box import Box, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
 from ...ir.isa.matrix_selection import matrix_form
@@ -118,16 +118,10 @@ def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     )
 
 
-def vector_run(
-    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, *, among: Box | None = None
-) -> EngineTime:
-    """The vector instructions for ``points`` of one stage (0 of them for an empty box).
-
-    ``among``: the points that it and others as fast run at once on the same banks, if there are others.
-    """
+def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> EngineTime:
+    """The vector instructions for ``points`` of one stage (0 of them for an empty box)."""
     if is_empty(points):
         return EngineTime(0, 0, 0)
-    among = among or points
     nest = _nest(stage, points, layout)
     fill = _fill(engine, stage, points, layout)
     if nest is None:
@@ -140,29 +134,29 @@ def vector_run(
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, special=special)
         operands = enumerate((stage.write, *reads))
-        demands = [_demand(access, points, among, layout, nest.elements(o, form)) for o, access in operands]
+        demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
         return _limited(engine, _sum(form, fill if nest.partial else None), demands)
     started = stage.start is not None
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
         first = elementwise_form(engine, nest.extents, "float32", special=special)
         form = _reduction(engine, nest, dtype, "float32")
-        sources = [_demand(r, points, among, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
+        sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, fill if nest.partial else None)
         return _limited(engine, (instructions + form.instructions, busy + form.busy), sources)
     form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
     window = _window(engine, stage, nest, dtypes, fill, form.busy)
     visited = [steps if window is not None else nest.elements(o + 1, form) for o in range(len(reads))]
-    sources = [_demand(read, points, among, layout, elements) for read, elements in zip(reads, visited, strict=True)]
+    sources = [_demand(read, points, layout, elements) for read, elements in zip(reads, visited, strict=True)]
     filled = started or nest.partial
     if window is not None:
         return _limited(engine, window, sources)
     if form.folds:
         # What the lanes fold is written once in each instruction, and read before if something is there.
-        sums = _demand(stage.write, points, among, layout, (2 if filled else 1) * nest.elements(0, form))
+        sums = _demand(stage.write, points, layout, (2 if filled else 1) * nest.elements(0, form))
         return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
     # One instruction for each point of the reduction reads and writes all sums.
-    sums = _demand(stage.write, points, among, layout, 2 * steps)
+    sums = _demand(stage.write, points, layout, 2 * steps)
     return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
 
 
@@ -211,17 +205,14 @@ def _window(
 
 
 def matrix_run(
-    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False,
-    among: Box | None = None,
-) -> EngineTime:  # fmt: skip
+    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False
+) -> EngineTime:
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
 
     ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
-    ``among``: the points that it and others as fast run at once on the same banks, if there are others.
     """
     if is_empty(points):
         return EngineTime(0, 0, 0)
-    among = among or points
     loops = len(stage.axes)
     strides = tuple(
         access_strides(access, layout[access.tensor][0], loops) if access.tensor in layout else (0,) * loops
@@ -238,17 +229,17 @@ def matrix_run(
     if stage.start is not None:
         operands.append((stage.start, of_start))
     demands = [
-        _demand(access, points, among, layout, elements * form.instructions)
+        _demand(access, points, layout, elements * form.instructions)
         for access, elements in operands
         if access.tensor in layout
     ]
-    issue = form.instructions * engine.issue
+    issue = form.issued * engine.issue
     return EngineTime(
-        form.instructions,
+        form.issued,
         issue + max(form.busy - issue, ceil(_bank_cycles(demands))),
         engine.latency,
-        form.instructions * matrix_fill(engine, *form.shape),
-        ceil(_bank_cycles([_demand(stage.write, points, among, layout, sums * form.instructions)])),
+        form.instructions * matrix_fill(engine, *form.shape) // engine.count,
+        ceil(_bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
         _traffic(demands),
     )
 
@@ -270,15 +261,14 @@ def _traffic(demands: Iterable[_Demand]) -> tuple[tuple[str, float], ...]:
     return tuple((d.tensor, d.served) for d in demands)
 
 
-def _demand(access: Access, points: Box, among: Box, layout: StageBuffers, elements: int) -> _Demand:
-    """What operands ask of their memory of which each of the engines takes so many ``elements`` for its ``points``."""
+def _demand(access: Access, points: Box, layout: StageBuffers, elements: int) -> _Demand:
+    """What an operand of so many ``elements`` asks of its memory."""
     box, dtype, memory = layout[access.tensor]
     first_to_last = 1
     for index, span, step in zip(access.index, box, element_strides(box), strict=True):
-        covered = index.over(among)
+        covered = index.over(points)
         first_to_last += max(0, min(covered.hi, span.hi) - max(covered.lo, span.lo) - 1) * step
-    served = elements * DTYPES[dtype] * volume(among) / volume(points)
-    return _Demand(access.tensor, memory, served, first_to_last * DTYPES[dtype])
+    return _Demand(access.tensor, memory, float(elements * DTYPES[dtype]), first_to_last * DTYPES[dtype])
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
-from .instructions import route
+from .instructions import matrix_run, route, vector_run
 from .scratch import ScratchBytes, scratch_rooms
-from .shared_work import matrix_time, vector_time
 from .staging_time import staged_layout, with_staging
 
 Amount: TypeAlias = "float | NDArray[np.float64]"
@@ -168,8 +167,8 @@ class OpCost:
     def __init__(self, op: Op, graph: Graph, machine: Machine) -> None:
         self.op = op
         self.machine = machine
-        self.matrix = machine.engine_for("matrix")
-        self.vector = machine.engine_for("vector")
+        self.matrix = machine.shared_engine("matrix")
+        self.vector = machine.shared_engine("vector")
         self.engine = contraction_engine(op, graph, machine)
         self.contraction = op.contraction if self.engine == "matrix" else None
         self.stationary = op.stages[self.contraction].reads[1].tensor if self.contraction is not None else None
@@ -251,18 +250,17 @@ class OpCost:
         local = self.machine.role("local")
         layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
         product = "" if self.contraction is None else self.op.stages[self.contraction].write.tensor
-        matrices, vectors = self.machine.team("matrix"), self.machine.team("vector")
         total = EngineWork()
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
             if position == self.contraction:
                 near = staged_layout(self.machine, self.matrix, stage, layout)
-                run = matrix_time(matrices, stage, points, near, self.dtypes[stage.reads[0].tensor])
+                run = matrix_run(self.matrix, stage, points, near, self.dtypes[stage.reads[0].tensor])
                 run = with_staging(self.machine, self.matrix, stage, points, layout, run)
                 total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
             else:
-                run = vector_time(vectors, stage, points, staged_layout(self.machine, self.vector, stage, layout))
+                run = vector_run(self.vector, stage, points, staged_layout(self.machine, self.vector, stage, layout))
                 run = with_staging(self.machine, self.vector, stage, points, layout, run, product)
                 total = total.plus(EngineWork(0, run.busy, 0, run.instructions))
         return total

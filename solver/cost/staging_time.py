@@ -50,7 +50,10 @@ def with_staging(
         if access.tensor in layout:
             staging = machine.staging(engine, side, layout[access.tensor][2].name)
             if staging is not None:
-                staged.append((access, staging, _bytes(access, points, layout)))
+                size = _bytes(access, points, layout)
+                staged.append(
+                    (access, staging, -(-size // _copiers(machine, engine, side, layout[access.tensor][2].name)))
+                )
     if not staged:
         return run
     rooms: dict[str, int] = {}
@@ -73,6 +76,14 @@ def with_staging(
     if takes_turns:
         return replace(run, busy=busy + sum(cycles.values()) + run.instructions * (latency + engine.latency))
     return replace(run, busy=max(busy, *cycles.values()))
+
+
+def _copiers(machine: Machine, engine: Engine, side: Side, memory: str) -> int:
+    """How many engines stage an operand: one for each of those that share the work, or one for all of them."""
+    if engine.count == 1:
+        return 1
+    team = machine.team("matrix" if "matrix" in engine.classes else "vector")
+    return len({staging.into.name for e in team if (staging := machine.staging(e, side, memory)) is not None})
 
 
 def _operands(engine: Engine, stage: Stage) -> list[tuple[Access, Side]]:

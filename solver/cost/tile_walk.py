@@ -20,9 +20,8 @@ from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from .instructions import CopyTime, EngineTime, StageBuffers, Transfers
+from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
 from .operator import refused_by_name
-from .shared_work import matrix_time, vector_time
 from .staging_time import staged_layout, with_staging
 from .transfers import Copies
 
@@ -217,8 +216,7 @@ class TileWalks:
         """Durations of tile ``index``; ``tile`` is given if the matrix engine runs the contraction."""
         parts = {name: boxes.box(index) for name, boxes in tensors.items() if boxes.present[index]}
         layout = self._layout(op, cell, parts)
-        vectors = self.machine.team("vector")
-        vector = vectors[0]
+        vector = self.machine.shared_engine("vector")
         before = drain = finish = first = drained = 0
         result = op.stages[op.contraction].write.tensor if tile is not None and op.contraction is not None else ""
         matrix: list[EngineTime] = []
@@ -230,7 +228,7 @@ class TileWalks:
             if tile is not None and position == op.contraction:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
-            run = vector_time(vectors, stage, stage_points, staged_layout(self.machine, vector, stage, layout))
+            run = vector_run(vector, stage, stage_points, staged_layout(self.machine, vector, stage, layout))
             run = with_staging(self.machine, vector, stage, stage_points, layout, run, result)
             stages.append(Work.of(run, op))
             if tile is not None and not matrix:
@@ -249,8 +247,7 @@ class TileWalks:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""
         assert op.contraction is not None
         stage = op.stages[op.contraction]
-        engines = self.machine.team("matrix")
-        engine = engines[0]
+        engine = self.machine.shared_engine("matrix")
         left, right = (r.tensor for r in stage.factors)
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
@@ -266,7 +263,7 @@ class TileWalks:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):
                     spans[axis] = span
-                run = matrix_time(engines, stage, tuple(spans), near, dtype, accumulates=bool(runs))
+                run = matrix_run(engine, stage, tuple(spans), near, dtype, accumulates=bool(runs))
                 known[kind] = with_staging(self.machine, engine, stage, tuple(spans), layout, run)
             runs.append(known[kind])
         return runs

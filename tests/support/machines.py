@@ -102,6 +102,18 @@ def of_the_cluster(machine: Machine, kinds: tuple[str, ...]) -> Machine:
     return with_engines(replace(machine, name=f"{machine.name}-cluster", memories=memories), change)
 
 
+def staged_for_each_core(machine: Machine) -> Machine:
+    """The matrix engine serves all cores; each vector engine works on a memory of its own in front of theirs."""
+    shared = of_the_cluster(machine, ("matrix",))
+    local = shared.memory["L1"]
+    own = replace(local, name="UB", scope="core", capacity=local.capacity // 4, banks=1, interleave=0)
+    stage = replace(
+        shared.engine["MTI"], name="STAGE", classes=("copy",), reads=("L1", "IM", "UB"), writes=("L1", "IM", "UB")
+    )
+    moved = with_engines(shared, lambda e: replace(e, reads=("UB",), writes=("UB",)) if e.name == "VME" else e)
+    return replace(moved, memories=(*moved.memories, own), engines=(*moved.engines, stage))
+
+
 def kinds_with_shared_engines(machine: Machine) -> dict[str, Machine]:
     """Machines whose engines share the work of a core, or serve the cores of a cluster."""
     return {
@@ -110,4 +122,5 @@ def kinds_with_shared_engines(machine: Machine) -> dict[str, Machine]:
         "three matrix and four vector engines": with_count(machine, {"matrix": 3, "vector": 4}),
         "a matrix engine of the cluster": of_the_cluster(machine, ("matrix",)),
         "a vector engine of the cluster": of_the_cluster(machine, ("vector",)),
+        "a memory for the vector engine of each core": staged_for_each_core(machine),
     }
