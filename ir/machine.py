@@ -625,3 +625,15 @@ class Machine:
     def moves(self, kind: str, source: Role, target: Role) -> bool:
         """Whether an engine moves data so."""
         return (kind, self.role(source).name, self.role(target).name) in self._movers
+
+    def __str__(self) -> str:
+        rows = [f"{self.name}: {self.clusters} clusters x {self.cores} cores at {self.frequency / 1e9:g} GHz"]
+        wide = max((len(m.name) for m in self.memories), default=0)
+        rows += [f"  {m.name:{wide}} {m.scope:7} {m.capacity:>13,} B  {self.use_of(m.name)}" for m in self.memories]
+        names = [f"{e.count} x {e.name}" if e.count > 1 else e.name for e in self.engines]
+        wide = max(map(len, names), default=0)
+        for name, e in zip(names, self.engines, strict=True):
+            weights = f" x {', '.join(e.weights)}" if e.weights else ""
+            way = f"{', '.join(e.reads)}{weights} -> {', '.join(e.writes)}"
+            rows.append(f"  {name:{wide}} {e.scope:7} {', '.join(e.classes):15} {way}")
+        return "\n".join(rows)
