@@ -111,6 +111,10 @@ class Cache:
 
     store: Store | None
 
+    def kernels(self, machine: Machine) -> Kernels | None:
+        """Where kernels for a machine are kept; ``None`` without a store."""
+        return None if self.store is None else Kernels(self.store, sha256(machine))
+
     def planned(
         self, graph: Graph, machine: Machine, options: Options, solve: Callable[[], Planned]
     ) -> tuple[Planned, bool]:
@@ -132,18 +136,16 @@ class Cache:
             self.store.put(name, to_json(planned))
         return planned, False
 
-    def lowered(
-        self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[Kernels | None], Program]
-    ) -> tuple[Program, bool]:
-        """The program of a plan, and whether it is from the cache; else ``lower`` makes it of the kernels kept."""
+    def lowered(self, graph: Graph, plan: Plan, machine: Machine, lower: Callable[[], Program]) -> tuple[Program, bool]:
+        """The program of a plan, and whether it is from the cache; else it is what ``lower`` returns."""
         if self.store is None:
-            return lower(None), False
+            return lower(), False
         key = ProgramKey(graph.digest, sha256(machine), sha256(plan), _code(LOWERING))
         name = f"{sha256(key)}.program"
         cached = _read_entry(self.store, name, lambda data: _read_program(data, key))
         if cached is not None:
             return cached, True
-        program = lower(Kernels(self.store, key.machine))
+        program = lower()
         self.store.put(name, program.to_bytes())
         return program, False
 

@@ -243,9 +243,9 @@ def compile_for(
     from ..frontend import import_onnx
     from ..frontend.passes.divide import divide
     from ..frontend.reference.run import model_bytes
-    from ..lowering import lower
+    from ..lowering import Lowerer
     from ..solver import plan
-    from .judge import judge, tasks_of
+    from .judge import judge
 
     load_installed()
     machine = as_planned(machine)
@@ -266,6 +266,7 @@ def compile_for(
         network = model_bytes(model)
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
+        lowerer = Lowerer(graph, machine, cache.kernels(machine))
         try:
             planned, stages.cached["plan"] = cache.planned(
                 graph,
@@ -276,8 +277,8 @@ def compile_for(
                     machine,
                     options.for_solver,
                     stages.solving,
-                    judge(graph, machine),
-                    tasks_of(graph, machine),
+                    judge(lowerer),
+                    lowerer.tasks,
                     jobs,
                 ),
             )
@@ -286,7 +287,7 @@ def compile_for(
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
         program, stages.cached["lower"] = cache.lowered(
-            graph, planned.plan, machine, lambda kernels: lower(graph, planned.plan, machine, kernels)
+            graph, planned.plan, machine, lambda: lowerer.program(planned.plan)
         )
     log, seconds, cached = planned.log, stages.seconds, stages.cached
     return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph
-from ..ir.machine import Machine
 from ..ir.plan import Plan
-from ..lowering import lower, tasks
+from ..lowering import Lowerer
 from ..simulator import simulate
-from ..solver.options import Judge, Tasks
+from ..solver.options import Judge
 
 
-def judge(graph: Graph, machine: Machine) -> Judge:
+def judge(lowerer: Lowerer) -> Judge:
     """The simulated cycles of plans of a network for a machine; nothing is computed."""
 
     def simulated_cycles(plan: Plan) -> int:
-        return simulate(lower(graph, plan, machine), machine, {}, {}, data=False).summary.cycles
+        return simulate(lowerer.program(plan), lowerer.machine, {}, {}, data=False).summary.cycles
 
     return simulated_cycles
-
-
-def tasks_of(graph: Graph, machine: Machine) -> Tasks:
-    """The instructions of plans of a network for a machine, without an order."""
-    return lambda plan: tasks(graph, plan, machine)

@@ -36,6 +36,7 @@ from girih.ir.checks.check_machine import check_machine
 from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Engine, Machine
+from girih.lowering import Lowerer
 from girih.solver import plan
 from girih.solver.options import Options
 from girih.solver.switches import SWITCHES, checked
@@ -115,7 +116,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
     network = divide(graph(case.network), machine)
-    simulated = judge(network, machine)
+    simulated = judge(Lowerer(network, machine))
     began = time.perf_counter()
     try:
         planned = plan(

@@ -37,6 +37,7 @@ from girih.ir.graph import NARROWED
 from girih.ir.load_machine import load_machine, machine_names, parse_machine
 from girih.ir.machine import Machine
 from girih.ir.machines.as_planned import as_planned
+from girih.lowering import Lowerer
 from girih.models import build
 from girih.solver.options import Strategy
 from tests.support.quantised_networks import Kind, quantised
@@ -127,7 +128,7 @@ def measure(case: Case) -> Row | None:
             print(f"{case}: {error}", file=sys.stderr)
         return None
     plan = made.plan
-    simulated = judge(made.graph, made.machine)(plan)
+    simulated = judge(Lowerer(made.graph, made.machine))(plan)
     return Row(
         case.machine, case.network, case.strategy, case.timeout,
         plan.cycles_predicted, simulated, plan.lower_bound_cycles,

@@ -22,6 +22,7 @@ from ..ir.plan import Plan
 from .emission.kernel import EmittedKernel, compile_kernel
 from .emission.vector import Fetch
 from .loops.tile_nests import tile_nests
+from .program.compiled_kernels import CompiledKernels
 from .program.plan_walk import Walker
 from .schedule.cell_spec import BoundSpec
 from .schedule.lower_to_loops import lowered, scheduled
@@ -54,7 +55,7 @@ def operator_tir(
 
     Structurally equivalent operators share their TIR, with the names of tensors of the first.
     """
-    walker = Walker(graph, plan, machine)
+    walker = Walker(graph, plan, CompiledKernels(machine))
     walker.walk()
     return tuple(
         _described(op, bound, tile_plan, machine)

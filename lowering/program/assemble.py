@@ -11,16 +11,12 @@ from ...ir.program import HostKernel, Placed, Program, ProgramOp, ProgramPort
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.region import op_boxes, work
 from ...ir.semantics.task_graph import sequence
-from ..kernel_store import KernelStore
-from .plan_walk import Walker
+from .program_builder import ProgramBuilder
 from .queues import arrange
 
 
-def assemble(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None) -> Program:
-    """Walk the plan and put the program together."""
-    walker = Walker(graph, plan, machine, store)
-    walker.walk()
-    build = walker.build
+def assemble(graph: Graph, plan: Plan, machine: Machine, build: ProgramBuilder) -> Program:
+    """The program of a plan that was walked, in the plan's order of queues."""
     tasks = build.dependences.tasks
     order = sequence(
         [str(q) for q in build.queues.all], [t.queue for t in tasks], [t.after for t in tasks], plan.order

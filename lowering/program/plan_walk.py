@@ -7,24 +7,23 @@ from collections.abc import Sequence
 from ...ir.box import Box
 from ...ir.graph import Graph, Op
 from ...ir.isa.table import make
-from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Transfer
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
-from ..kernel_store import KernelStore
+from .compiled_kernels import CompiledKernels
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
 from .tile_kernels import TileKernels
 
 
 class Walker:
-    """Turns a plan into tasks; one instance for one lowering."""
+    """Turns a plan into tasks, whatever the order of its queues; one instance for one walk."""
 
-    def __init__(self, graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None = None) -> None:
-        self.build = ProgramBuilder(graph, plan, machine)
-        self.kernels = TileKernels(graph, machine, self.build.layout, store)
+    def __init__(self, graph: Graph, plan: Plan, compiled: CompiledKernels) -> None:
+        self.build = ProgramBuilder(graph, plan, compiled.machine)
+        self.kernels = TileKernels(graph, self.build.layout, compiled)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
         self._with_kernel = [op.name for op in graph.ops if op.host is not None]
@@ -59,7 +58,6 @@ class Walker:
                 else:
                     self._slot(slot, step.segment, segment, position, graph.op[name], cells)
                 slot += 1
-        self.kernels.keep()
 
     def _call(self, op: Op) -> None:
         """Let the host or the scalar engine run the kernel of an operator on tensors in main memory."""

@@ -5,23 +5,19 @@ from __future__ import annotations
 from ...ir.graph import Graph
 from ...ir.isa.timing import Cost, instruction_cost
 from ...ir.machine import Machine
-from ...ir.plan import Plan
 from ...ir.semantics.kernel_engine import kernel_work
 from ...ir.semantics.task_graph import TaskGraph
-from ..kernel_store import KernelStore
-from .plan_walk import Walker
+from .program_builder import ProgramBuilder
 
 
-def task_graph(graph: Graph, plan: Plan, machine: Machine, store: KernelStore | None) -> TaskGraph:
-    """Walk the plan, and price each task; instructions of one pattern take equally long."""
-    walker = Walker(graph, plan, machine, store)
-    walker.walk()
-    queues = walker.build.queues.all
+def task_graph(graph: Graph, machine: Machine, build: ProgramBuilder) -> TaskGraph:
+    """The tasks of a plan that was walked, priced; instructions of one pattern take equally long."""
+    queues = build.queues.all
     engines = [machine.engine[queue.engine] for queue in queues]
     kernels = [kernel_work(graph, op) for op in graph.ops if op.host is not None]
     priced: dict[int, Cost] = {}
     costs: list[Cost] = []
-    tasks = walker.build.dependences.tasks
+    tasks = build.dependences.tasks
     for task in tasks:
         cost = priced.get(id(task.pattern)) if task.pattern is not None else None
         if cost is None:

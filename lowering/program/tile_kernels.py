@@ -6,15 +6,13 @@ Tiles with equal nests have one kernel, and structurally equivalent operators sh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...ir.box import Box, Span, is_empty
-from ...ir.custom_operators import operator_by_key
 from ...ir.equivalence import EquivalenceClasses, tensor_names
-from ...ir.errors import GirihError, UsageError
+from ...ir.errors import GirihError
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.isa.table import DTYPE_NAMES, ROWS
 from ...ir.machine import Machine
@@ -22,16 +20,16 @@ from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.blocks import Places, placed_fields
 from ..emission.engine_shares import divided
-from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
+from ..emission.kernel import WEIGHTS, EmittedKernel
 from ..emission.staging import Room, room_of, staged
 from ..emission.vector import Emitted, Fetch
-from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
-from ..loops.tile_nests import tile_nests, without_turn
+from ..kernel_store import TileClasses
+from ..loops.tile_nests import without_turn
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
-from ..schedule.lower_to_loops import lowered, scheduled
 from ..schedule.prim_func import staged_name, view_name
 from ..schedule.tile_plan import TilePlan
 from .addresses import PlannedBuffers, box_offset
+from .compiled_kernels import CompiledKernels
 from .stamp import Relocatable, relocatable
 
 
@@ -83,20 +81,18 @@ class Degrees:
 class TileKernels:
     """The kernels of all tiles of an operator, each built once; one instance for one lowering."""
 
-    def __init__(self, graph: Graph, machine: Machine, layout: PlannedBuffers, store: KernelStore | None) -> None:
+    def __init__(self, graph: Graph, layout: PlannedBuffers, compiled: CompiledKernels) -> None:
+        machine = compiled.machine
         self._graph = graph
         self._machine = machine
         self._layout = layout
-        self._kernels = KernelCache(machine)
-        self._store = store
+        self._compiled = compiled
         self._structures = graph.analysis(EquivalenceClasses).class_of
         self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
         """The distinct cells of each operator that was walked, in order, and how they are tiled."""
-        self._tiled: dict[tuple[CellSpec, TilePlan], TileClasses] = {}
-        self._new: dict[str, bytes] = {}
         self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[Step, ...]] = {}
 
     def walk(
@@ -153,7 +149,7 @@ class TileKernels:
         bound = cell_spec(op, self._graph.tensor, boxes, strides, tile.reduce if on_matrix else None)
         plan = TilePlan(tile.sizes, tile.order, bound.reduce, _named_degrees(bound, degrees))
         self._bound[key] = bound, plan
-        tiled = self.tiled(bound.spec, plan)
+        tiled = self._compiled.tiled(bound.spec, plan)
         steps = [self._steps(kernel, bound.spec) for kernel in tiled.kernels]
         numbers = {name: n for n, name in enumerate(tensor_names(op))}
         columns = [
@@ -174,42 +170,6 @@ class TileKernels:
             )
             for i, structural_class in enumerate(tiled.class_of)
         )
-
-    def tiled(self, spec: CellSpec, plan: TilePlan) -> TileClasses:
-        """The tiles of an operator, from the store or compiled."""
-        key = spec, plan
-        if key not in self._tiled:
-            store = self._store
-            self._tiled[key] = self._compiled(spec, plan) if store is None else self._kept(spec, plan, store)
-        return self._tiled[key]
-
-    def keep(self) -> None:
-        """Put what was compiled into the store, if there is one."""
-        if self._store is not None and self._new:
-            self._store.put(self._new)
-
-    def _kept(self, spec: CellSpec, plan: TilePlan, store: KernelStore) -> TileClasses:
-        name = kernel_key(spec, plan)
-        data = store.get(name)
-        if data is not None:
-            with suppress(UsageError):  # A foreign entry is a miss.
-                return decoded(data)
-        tiles = self._compiled(spec, plan)
-        self._new[name] = encoded(tiles)
-        return tiles
-
-    def _compiled(self, spec: CellSpec, plan: TilePlan) -> TileClasses:
-        """The operator's TIR scheduled as planned, lowered by TVM, read, and its nests made instructions."""
-        module = lowered(scheduled(spec, plan))
-        try:
-            tiled = tile_nests(module["main"], spec, plan)
-            kernels = tuple(map(self._kernels.get, tiled.classes))
-        except GirihError as error:
-            if not spec.template:
-                raise
-            operator = operator_by_key(spec.template)
-            raise UsageError(f"{operator.place}: what the schedule template leaves: {error}") from error
-        return TileClasses(kernels, tiled.class_of, tiled.boxes, tiled.versions)
 
     def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Step, ...]:
         """What the kernel of a class of tiles does, wherever its views are."""

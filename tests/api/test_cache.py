@@ -46,7 +46,7 @@ def fail(*_: object, **__: object) -> NoReturn:
 def test_a_repetition_neither_solves_nor_lowers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compiled(tmp_path / "cache")
     monkeypatch.setattr(solver, "plan", fail)
-    monkeypatch.setattr(lowering, "lower", fail)
+    monkeypatch.setattr(lowering.Lowerer, "program", fail)
     again = compiled(tmp_path / "cache")
     assert (first.cached, again.cached) == (NONE, BOTH)
     assert again == first
@@ -181,7 +181,7 @@ def test_a_foreign_program_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptur
     calls = Calls(right)
 
     def lowered() -> Program:
-        return Cache(store).lowered(package.graph, plan, package.machine, lambda _: calls())[0]
+        return Cache(store).lowered(package.graph, plan, package.machine, calls)[0]
 
     assert lowered() == lowered() == right
     assert calls.count == 1

@@ -13,7 +13,7 @@ from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
 from girih.lowering.loops.tile_nests import TiledOperator, tile_nests
-from girih.lowering.program.tile_kernels import TileKernels
+from girih.lowering.program.compiled_kernels import CompiledKernels
 from girih.lowering.schedule import lower_to_loops
 from girih.lowering.schedule.cell_spec import CellSpec
 from girih.lowering.schedule.lower_to_loops import lowered, scheduled
@@ -46,14 +46,14 @@ def test_tvm_schedule_decides(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     graph, machine = import_onnx(models.build(name), batch=2), load_machine("tiny")
     plan = random_plan(graph, machine, 0)
     tiled: dict[tuple[CellSpec, TilePlan], TiledOperator] = {}
-    made = TileKernels.tiled
+    made = CompiledKernels.tiled
 
-    def noted(self: TileKernels, spec: CellSpec, tile_plan: TilePlan) -> TiledOperator:
+    def noted(self: CompiledKernels, spec: CellSpec, tile_plan: TilePlan) -> TiledOperator:
         tiled[spec, tile_plan] = made(self, spec, tile_plan)
         return tiled[spec, tile_plan]
 
     with monkeypatch.context() as patch:
-        patch.setattr(TileKernels, "tiled", noted)
+        patch.setattr(CompiledKernels, "tiled", noted)
         lower(graph, plan, machine)
     several = {key: value for key, value in tiled.items() if len(value.class_of) > 1}
     assert len(several) >= 5

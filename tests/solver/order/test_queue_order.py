@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 
 import girih
-from girih.api.judge import judge, tasks_of
+from girih.api.judge import judge
 from girih.frontend import import_onnx
 from girih.frontend.passes.divide import divide
 from girih.ir.checks.check_plan import check_plan
@@ -18,7 +18,7 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, QueueOrder
 from girih.ir.semantics.task_graph import queue_orders, sequence
-from girih.lowering import lower, tasks
+from girih.lowering import Lowerer, lower
 from girih.models import build
 from girih.solver import plan
 from girih.solver.options import Options
@@ -36,14 +36,15 @@ def network() -> Graph:
 def planned(*disabled: str) -> Plan:
     graph = network()
     options = Options(8.0, disabled=checked(disabled))
-    return plan(graph, TINY, options, None, judge(graph, TINY), tasks_of(graph, TINY)).plan
+    lowerer = Lowerer(graph, TINY)
+    return plan(graph, TINY, options, None, judge(lowerer), lowerer.tasks).plan
 
 
 def test_it_saves_cycles_and_is_predicted() -> None:
     ordered, plain = planned(), planned("queue-order")
     assert ordered.order and not plain.order
     check_plan(ordered, network(), TINY)
-    cycles = judge(network(), TINY)
+    cycles = judge(Lowerer(network(), TINY))
     assert cycles(ordered) < cycles(replace(ordered, order=()))
     assert ordered.cycles_simulated == cycles(ordered)
     assert abs(ordered.cycles_predicted / cycles(ordered) - 1) < 0.03
@@ -54,7 +55,7 @@ def test_the_program_follows_the_order() -> None:
     ordered = planned()
     without = replace(ordered, order=())
     assert sha256(lower(network(), without, TINY).streams) != sha256(lower(network(), ordered, TINY).streams)
-    emitted = tasks(network(), ordered, TINY)
+    emitted = Lowerer(network(), TINY).tasks(ordered)
     order = sequence(emitted.queues, emitted.queue, emitted.after, ordered.order)
     assert queue_orders(emitted.queues, emitted.queue, order) == ordered.order
     place = {task: number for number, task in enumerate(order)}
@@ -96,7 +97,7 @@ def test_orders_of_other_instructions_are_refused() -> None:
 
 
 def test_queues_that_wait_for_each_other_are_refused() -> None:
-    emitted = tasks(network(), planned(), TINY)
+    emitted = Lowerer(network(), TINY).tasks(planned())
     number = emitted.queues.index("MME0")
     count = emitted.queue.count(number)
     backwards = QueueOrder("MME0", tuple((n, 1) for n in reversed(range(count))))
