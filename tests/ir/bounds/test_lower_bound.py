@@ -7,7 +7,8 @@ from math import ceil
 
 import pytest
 
-from girih.ir.bounds.lower_bound import lower_bound, unavoidable
+from girih.ir.bounds.lower_bound import lower_bound
+from girih.ir.bounds.unavoidable_work import unavoidable
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
