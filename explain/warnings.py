@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..ir.bounds.lower_bound import on_matrix, operand_dtypes
+from ..ir.bounds.unavoidable_work import on_matrix, operand_dtypes
 from ..ir.checks.machine_effects import without_effect
 from ..ir.graph import NARROWED, Graph
 from ..ir.load_machine import load_machine, machine_names

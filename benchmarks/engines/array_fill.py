@@ -28,7 +28,7 @@ from rich.table import Table
 
 import girih
 from benchmarks.networks import columns
-from girih.ir.bounds.lower_bound import unavoidable
+from girih.ir.bounds.unavoidable_work import unavoidable
 from girih.ir.isa.table import Instruction
 from girih.ir.isa.timing import instruction_cost, matrix_fill, matrix_shape
 from girih.ir.machine import Engine

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from ...ir.bounds.lower_bound import bounding, unavoidable
+from ...ir.bounds.unavoidable_work import bounding, unavoidable
 from ...ir.graph import Graph
 from ...ir.isa.table import Instruction
 from ...ir.isa.timing import Cost

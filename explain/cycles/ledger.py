@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from ...ir.bounds.lower_bound import ResourceWork
+from ...ir.bounds.unavoidable_work import ResourceWork
 from .breakdown import CAUSES, BreakdownRow, WaitReason
 
 _MOST_REASONS = 5

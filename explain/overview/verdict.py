@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir.bounds.lower_bound import CRITICAL_PATH
 from ..report_summary import ReportSummary
 
 
@@ -20,8 +21,6 @@ def _distance(summary: ReportSummary) -> str:
     resource, _, _ = summary.lower_bound_reason.partition(":")
     if summary.ratio is None:
         return "the lower bound is 0, because nothing has to be computed or moved"
+    what = f"the {CRITICAL_PATH}" if resource == CRITICAL_PATH else f"the work of {resource}"
     gap = (summary.cycles - summary.lower_bound_cycles) / summary.cycles
-    return (
-        f"{summary.ratio:.2f} x the lower bound of {summary.lower_bound_cycles:,}, which is the work of {resource} "
-        f"(gap {gap:.1%})"
-    )
+    return f"{summary.ratio:.2f} x the lower bound of {summary.lower_bound_cycles:,}, which is {what} (gap {gap:.1%})"

@@ -34,6 +34,8 @@ _WAITS: Mapping[Cause, tuple[str, ...]] = {
     "other_cores": ("cores", "host"),
 }
 _CAUSES: tuple[Cause, ...] = ("shared_work", *_PARTS, *_WAITS)
+_IN_BOUND: tuple[Cause, ...] = (*_WAITS, "contention", "rounding", "extra")
+"""What a bound beyond the work of a resource may count, in the order in which it is taken to."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,14 @@ def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: i
     """The rows from the lower ``bound`` to the ``cycles`` of the run, without causes that have no cycle."""
     total = breakdown.total(breakdown.bounding)
     exact: dict[Cause, float] = {cause: cause_cycles(total, cause) for cause in _CAUSES}
-    # A bound of two phases counts waits for main memory that no plan avoids; one of two engines less than all work.
+    # A bound of two engines counts less than all work; one of two phases, or with what comes before and after the work,
+    # counts waits and instructions that no plan avoids.
     difference = (total.work or 0.0) - bound
-    in_bound = min(max(0.0, -difference), exact["main_memory"])
-    exact["main_memory"] -= in_bound
-    exact["shared_work"] = difference + in_bound
+    exact["shared_work"] = difference
+    for cause in _IN_BOUND:
+        in_bound = min(max(0.0, -exact["shared_work"]), exact[cause])
+        exact[cause] -= in_bound
+        exact["shared_work"] += in_bound
     rounded = _rounded(exact, cycles - bound)
     names = titles(total, machine)
     rows = [

@@ -196,14 +196,16 @@ class InBoundsPoints:
             lines = products
         return lines
 
-    def touched(self, read: Access) -> tuple[Grid, int]:
+    def touched(self, read: Access, shape: tuple[int, ...] | None = None) -> tuple[Grid, int]:
         """The elements that a read touches: a grid of them, and how many there are at least.
 
-        The number is larger than the grid's if the elements are no product of positions.
+        The number is larger than the grid's if the elements are no product of positions. ``shape``: of what is read, if
+        the read is that of an equal operator.
         """
         values: list[Positions] = []
         groups: list[set[int]] = []
-        for index, extent in zip(read.index, self._shapes[read.tensor], strict=True):
+        shape = self._shapes[read.tensor] if shape is None else shape
+        for index, extent in zip(read.index, shape, strict=True):
             positions = self.values(index)
             values.append(positions[(positions >= 0) & (positions < extent)])
             groups.append({self._group[a] for a in _used(index)})

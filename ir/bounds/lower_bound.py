@@ -1,108 +1,122 @@
-"""A bound that no plan can beat: the busiest resource of a cluster, by work that every plan must do, or two in a row.
+"""A bound that no plan can beat: the busiest resource of a cluster with what is around its work, or two in a row.
 
-For each resource, cycles = unavoidable work / peak rate, as if it never waited:
-
-- the matrix engines of all cores: multiply-accumulates of the contractions that they can run, in blocks of the array
-  that are full but for rows and columns that no plan can fill, and that are filled and drained once for all of a
-  reduction (:mod:`.array_blocks`). A plan may give some of these to the vector engine instead: see below;
-- the vector engines of all cores: element operations of all other stages, at full lanes of what they write or, if they
-  combine, also of what they read. Left out are movements (the next stage can read through them) and a product that is
-  written to a private buffer (it can be fused with a sum);
-- the links of the main memory: every element of a constant, input or output that is accessed, once;
-- the links of the shared memory: the same elements must pass through it, in at least once and out at least once;
-- the host, and the scalar engine of a machine that has one: their kernels, and the bytes that they move or the
-  operations that they compute.
-
-What nobody needs is not counted, nor is a point that reads outside of a tensor, such as a product with padding:
-:mod:`.demanded_elements` says what is left.
+What each resource has to do in every plan is in :mod:`.unavoidable_work`. Before a resource can begin with an operator,
+others must have made what that needs, and after it comes what needs its result: chains of latencies
+(:mod:`.critical_path`). The bound of a resource is the largest one of any part of its work with what is around this
+part in every plan (:mod:`.head_and_tail`).
 
 The bound is the smaller one of those of two kinds of plans:
 
-- the matrix engines alone run the contractions that they can run. The bound of these plans is the largest of the
-  resources, or that of two phases, if it is larger: an engine computes, and then weights are fetched for which there
-  was no room (:mod:`.two_phase`);
+- the matrix engines alone run the contractions that they can run. The bound of these plans is the largest of those of
+  the resources, that of the longest chain, and that of two phases: an engine computes, and then weights are fetched for
+  which there was no room (:mod:`.two_phase`);
 - the vector engines run at least one such contraction. The least that both kinds of engines take, over all
-  splits of the contractions between them (:mod:`.engine_split`), stands for both; host, links and two phases as before,
-  but without the cycles and the memory that such a plan may save.
+  splits of the contractions between them (:mod:`.engine_split`), stands for the matrix engines; the others, chains and
+  two phases as before, but without the cycles and the memory that such a plan may save. A chain there has the engine
+  that makes it shorter, for each contraction. For a price p >= 0, a contraction may also add p times the c cycles that
+  the vector engines take for all of it: with V cycles of their other work, the run takes V + c at least, summed over
+  what they run, so that (chain + p V) / (1 + p) is a bound; or with 2 p, where a contraction may be on the chains
+  before and after some work.
 
 The bound knows nothing of segments and tiles, and shares no code with what decides them.
-
-A resource's work is also told by operator, so that a report can compare it with what a program does: a constant or
-input that has to cross a link counts for the first operator that reads it, a result for the one that makes it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import ceil, inf
 
-from ..graph import DTYPES, Graph, Op, Stage
-from ..isa.scalar_functions import ELEMENTS
-from ..machine import Engine, Machine
-from ..semantics.kernel_engine import kernel_engine
-from .array_blocks import least_blocks, least_fills
-from .demanded_elements import InBoundsPoints, Points, demanded_points
+from ..graph import Graph, Op
+from ..machine import Machine
+from .critical_path import Around, Chains, CriticalPaths, Kinds
+from .demanded_elements import demanded_points
 from .engine_split import Contraction, least_split
+from .head_and_tail import busy_between
+from .link_crossings import link_crossings
 from .two_phase import TwoPhaseBound, two_phase_bound
-
-Needed = Mapping[str, tuple[Points, ...]]
-"""By operator: the points of each stage."""
-
-
-@dataclass(frozen=True)
-class ResourceWork:
-    """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
-
-    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
-    an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan, and ``filled`` to fill
-    and drain the array in every plan (absent: none).
-    """
-
-    resource: str
-    cycles: float
-    reason: str
-    by_op: Mapping[str, float]
-    rounded: Mapping[str, float] = field(default_factory=dict[str, float])
-    filled: Mapping[str, float] = field(default_factory=dict[str, float])
+from .unavoidable_work import (
+    Needed,
+    ResourceWork,
+    on_matrix,
+    operand_dtypes,
+    running_contractions,
+    vector_cycles,
+    work_of,
+)
 
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
     points = demanded_points(graph)
-    works = _works(graph, machine, points)
-    on_matrix_alone = _on_matrix_alone(graph, machine, points, works)
-    others = _on_either(graph, machine, points, works, on_matrix_alone[0])
+    works, chains = work_of(graph, machine, points), Chains(graph, machine, points)
+    on_matrix_alone = _on_matrix_alone(graph, machine, points, works, chains)
+    others = _on_either(graph, machine, points, works, chains, on_matrix_alone[0])
     return on_matrix_alone if others is None else min(on_matrix_alone, others, key=lambda bound: bound[0])
 
 
 def on_matrix_alone_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """As :func:`lower_bound`, of plans in which the matrix engine alone runs the contractions that it can run."""
     points = demanded_points(graph)
-    return _on_matrix_alone(graph, machine, points, _works(graph, machine, points))
+    return _on_matrix_alone(graph, machine, points, work_of(graph, machine, points), Chains(graph, machine, points))
 
 
 def _on_matrix_alone(
-    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...]
+    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], chains: Chains
 ) -> tuple[int, str]:
-    multiplied = [op for op, *_ in _contractions(graph, machine, points)]
+    multiplied = [op for op, *_ in running_contractions(graph, machine, points)]
     by_resource = {work.resource: work.by_op for work in works[:2]}
-    return _largest(works, two_phase_bound(graph, machine, points, by_resource, multiplied))
+    paths = chains.paths(_kinds(graph, machine))
+    later = two_phase_bound(graph, machine, points, by_resource, multiplied)
+    return _largest((_chain(paths), *_with_heads_and_tails(graph, machine, points, works, paths)), later)
+
+
+def _kinds(graph: Graph, machine: Machine, movable: Mapping[str, float] | None = None, price: float = 0.0) -> Kinds:
+    """What runs a stage; what is ``movable`` may run on the vector engines, at a ``price`` for each of their cycles."""
+    movable = movable or {}
+
+    def kinds(op: Op, position: int) -> dict[str, float]:
+        if not on_matrix(op, position, operand_dtypes(graph, op), machine):
+            return {"vector": 0.0}
+        return {"matrix": 0.0} | ({"vector": price * movable[op.name]} if op.name in movable else {})
+
+    return kinds
+
+
+def _with_heads_and_tails(
+    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], paths: CriticalPaths
+) -> Iterator[_Bound]:
+    """A bound of each resource."""
+    classes = {machine.engine_for(kind).name: kind for kind in ("matrix", "vector")}
+    classes |= {e.name: kind for kind, e in (("host", machine.host), ("scalar", machine.scalar)) if e is not None}
+    crossings = {link.name: (link, crossed) for link, crossed in link_crossings(graph, machine, points)}
+    for work in works:
+        if work.resource in crossings:
+            link, crossed = crossings[work.resource]
+            parts = [(c / link.bytes_per_cycle, paths.across[link.name, n]) for n, c in crossed.items() if c]
+        else:
+            kind = classes[work.resource]
+            parts = [(c, paths.of.get((n, kind), Around(0.0, 0.0))) for n, c in work.by_op.items() if c]
+        busy = busy_between(parts)
+        around = f"{busy.work:,.0f} cycles of work, {busy.head:,.0f} before them and {busy.tail:,.0f} after them; "
+        if busy.cycles > work.cycles:
+            yield _Bound(busy.cycles, f"{work.resource}: {around}{work.reason}")
+        else:
+            yield _Bound(work.cycles, f"{work.resource}: {work.reason}")
 
 
 def _on_either(
-    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], bound: int
+    graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], chains: Chains, bound: int
 ) -> tuple[int, str] | None:
     """Of plans in which the vector engines run at least one contraction that the matrix engines can run.
 
     ``None`` if none of these takes fewer cycles than ``bound``.
     """
     matrix, vector = works[:2]
-    contractions = list(_contractions(graph, machine, points))
+    contractions = list(running_contractions(graph, machine, points))
     movable: dict[str, Contraction] = {}
     for op, _, stage, inside in contractions:
-        on_vector = _vector_cycles(stage, operand_dtypes(graph, op), inside, machine)
+        on_vector = vector_cycles(stage, operand_dtypes(graph, op), inside, machine)
         if vector.cycles + on_vector < bound:
             movable[op.name] = Contraction(matrix.by_op[op.name], on_vector)
     if not movable:
@@ -116,192 +130,42 @@ def _on_either(
     later = two_phase_bound(graph, machine, points, by_resource, multiplied, on_vector=True)
     macs = sum(inside.count for *_, inside in contractions)
     reason = f"{macs:,} multiply-accumulates, split between both so that they take the fewest cycles"
-    return _largest((ResourceWork(either, split.cycles, reason, weighted), *works[2:]), later)
+    bounds = [
+        _Bound(split.cycles, f"{either}: {reason}"),
+        *(_Bound(w.cycles, f"{w.resource}: {w.reason}") for w in works[2:]),
+    ]
+    vectors = {name: contraction.vector for name, contraction in movable.items()}
+    for price in _PRICES:
+        if max(found.cycles for found in bounds) >= bound:
+            break
+        paths = chains.paths(_kinds(graph, machine, vectors, price))
+        around = [(price, _chain(paths))]
+        around += [(2 * price, b) for b in _with_heads_and_tails(graph, machine, points, works[1:], paths)]
+        bounds += [_Bound((b.cycles + weight * vector.cycles) / (1 + weight), b.reason) for weight, b in around]
+    return _largest(bounds, later)
 
 
-def _largest(works: tuple[ResourceWork, ...], later: TwoPhaseBound | None) -> tuple[int, str]:
-    """(cycles, reason) of the resource with the most work, or of two phases if they take longer."""
-    most = bounding(works)
+@dataclass(frozen=True)
+class _Bound:
+    """Cycles that no plan can beat, and where they come from."""
+
+    cycles: float
+    reason: str
+
+
+_PRICES = (0.0, 0.25, 1.0)
+"""Of a cycle of the vector engines on a chain: any give a bound. Chosen."""
+CRITICAL_PATH = "critical path"
+"""What stands for a resource where the bound is the longest chain."""
+
+
+def _chain(paths: CriticalPaths) -> _Bound:
+    return _Bound(paths.cycles, f"{CRITICAL_PATH}: instructions and transfers that need one another")
+
+
+def _largest(bounds: Iterable[_Bound], later: TwoPhaseBound | None) -> tuple[int, str]:
+    """(cycles, reason) of the largest bound, of two phases only if they take longer."""
+    most = max(bounds, key=lambda bound: bound.cycles)
     if later is not None and later.cycles > most.cycles:
-        return ceil(later.cycles - 1e-6), later.reason
-    return ceil(most.cycles - 1e-6), f"{most.resource}: {most.reason}"
-
-
-def bounding(works: tuple[ResourceWork, ...]) -> ResourceWork:
-    """The resource with the most work: that of plans that leave to the matrix engines what these can run."""
-    return max(works, key=lambda work: work.cycles)
-
-
-def unavoidable(graph: Graph, machine: Machine) -> tuple[ResourceWork, ...]:
-    """The work of each resource: all engines that compute, the host, and the links that data crosses."""
-    return _works(graph, machine, demanded_points(graph))
-
-
-def _works(graph: Graph, machine: Machine, points: Needed) -> tuple[ResourceWork, ...]:
-    return (
-        _matrix(graph, machine, points),
-        _vector(graph, machine, points),
-        *_kernels(graph, machine),
-        *_links(graph, machine, points),
-    )
-
-
-def on_matrix(op: Op, position: int, dtypes: dict[str, str], machine: Machine) -> bool:
-    """Whether a matrix engine can run the stage at ``position``."""
-    if position != op.contraction:
-        return False
-    engine = machine.engine_for("matrix")
-    return all(engine.rate_of(dtypes[r.tensor]) for r in op.stages[position].factors)
-
-
-def operand_dtypes(graph: Graph, op: Op) -> dict[str, str]:
-    """The dtype of each tensor and private buffer that the stages touch."""
-    return {b.name: b.dtype for b in op.buffers} | {n: graph.tensor[n].dtype for n in (*op.inputs, *op.outputs)}
-
-
-def _running(graph: Graph, points: Needed) -> Iterator[tuple[Op, int, Stage, InBoundsPoints]]:
-    """(operator, position, stage, points) of each stage that must run."""
-    for op in graph.ops:
-        for position, (stage, run) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
-            if run.in_bounds is not None:
-                yield op, position, stage, run.in_bounds
-
-
-def _contractions(graph: Graph, machine: Machine, points: Needed) -> Iterator[tuple[Op, int, Stage, InBoundsPoints]]:
-    """As :func:`_running`, of the contractions that the matrix engines can run."""
-    for op, position, stage, inside in _running(graph, points):
-        if on_matrix(op, position, operand_dtypes(graph, op), machine):
-            yield op, position, stage, inside
-
-
-def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
-    engine, engines = machine.engine_for("matrix"), machine.cores * len(machine.team("matrix"))
-    cycles: dict[str, float] = defaultdict(float)
-    rounded: dict[str, float] = defaultdict(float)
-    filled: dict[str, float] = defaultdict(float)
-    macs = 0
-    for op, position, stage, inside in _running(graph, points):
-        dtypes = operand_dtypes(graph, op)
-        if on_matrix(op, position, dtypes, machine):
-            rate = (engine.rate_of(dtypes[stage.reads[0].tensor]) or 0.0) * engines * engine.depth
-            blocks = least_blocks(stage, inside, engine)
-            fill = engine.fill * (least_fills(stage, blocks) if engine.dataflow == "output" else 0) / engines
-            cycles[op.name] += blocks / rate + fill
-            filled[op.name] += fill
-            rounded[op.name] += (blocks - inside.count / (engine.rows * engine.columns)) / rate
-            macs += inside.count
-    array = f"{engine.rows} x {engine.columns}" + (f" x {engine.depth}" if engine.depth > 1 else "")
-    reason = f"{macs:,} multiply-accumulates in blocks of {array} on {_places(machine, 'matrix')}"
-    if engine.fill:
-        reason += f", each of which takes {engine.fill} cycles to fill and drain"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded, filled)
-
-
-def _places(machine: Machine, kind: str) -> str:
-    """Where instructions of a class run."""
-    engines = len(machine.team(kind))
-    return f"{machine.cores} cores" + (f" with {engines} engines each" if engines > 1 else "")
-
-
-def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
-    engine = machine.engine_for("vector")
-    cycles: dict[str, float] = defaultdict(float)
-    elements = 0
-    for op, position, stage, inside in _running(graph, points):
-        dtypes = operand_dtypes(graph, op)
-        if stage.is_movement or on_matrix(op, position, dtypes, machine):
-            continue
-        if stage.func == "mul" and stage.combine is None and stage.write.tensor in {b.name for b in op.buffers}:
-            continue
-        cycles[op.name] += _vector_cycles(stage, dtypes, inside, machine)
-        elements += inside.count
-    reason = f"{elements:,} element operations on {_places(machine, 'vector')}"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
-
-
-def _vector_cycles(stage: Stage, dtypes: dict[str, str], inside: InBoundsPoints, machine: Machine) -> float:
-    """Cycles of a stage on the vector engines of all cores, at full lanes."""
-    engine = machine.engine_for("vector")
-    lanes = max((engine.lanes or {}).get(d, 1) for d in _lane_dtypes(stage, dtypes))
-    return inside.count * _slowdown(stage, engine) / (lanes * machine.cores * len(machine.team("vector")))
-
-
-def _lane_dtypes(stage: Stage, dtypes: dict[str, str]) -> list[str]:
-    """The dtypes that may decide how many lanes a stage has: of what it writes; if it combines, also of any factor."""
-    accesses = [stage.write] if stage.combine is None else [stage.write, *stage.factors]
-    return [dtypes[a.tensor] for a in accesses]
-
-
-def _slowdown(stage: Stage, engine: Engine) -> int:
-    """Cycles that a lane takes for a point; a constant operand may turn a special function into another."""
-    special = ELEMENTS[stage.func].special and len(stage.reads) == len(stage.operands)
-    return engine.special if special else 1
-
-
-def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
-    """The host, and the scalar engine of a machine that has one, each with the kernels that run there."""
-    on = {op.name: kernel_engine(graph, op, machine)[0] for op in graph.ops if op.host is not None}
-    kernels = {op.name: op.host for op in graph.ops if op.host is not None}
-    moved = {n: sum(graph.tensor[t].bytes for t in {*graph.op[n].inputs, *graph.op[n].outputs}) for n in on}
-    host = machine.host
-    if host is not None:
-        cycles = {n: host.issue + moved[n] / host.bytes_per_cycle for n in on if on[n] == "host"}
-        reason = f"{len(cycles)} host kernels that move {sum(moved[n] for n in cycles):,} bytes"
-        yield ResourceWork(host.name, sum(cycles.values()), reason, cycles)
-    scalar = machine.scalar
-    if scalar is not None:
-        slow = scalar.special - 1
-        operations = {n: k.operations + k.special * slow for n, k in kernels.items() if on[n] == "scalar"}
-        rate = scalar.operations_per_cycle or 1.0
-        times = {n: scalar.issue + max(o / rate, moved[n] / scalar.bytes_per_cycle) for n, o in operations.items()}
-        reason = f"{len(operations)} kernels with {sum(operations.values()):,} operations, as many as there can be"
-        yield ResourceWork(scalar.name, sum(times.values()), reason, times)
-
-
-def _links(graph: Graph, machine: Machine, points: Needed) -> list[ResourceWork]:
-    """Each link of the main and the shared memory, in the machine's order."""
-    host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
-    sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
-    into = _accessed_bytes(graph, sources, points)
-    out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
-    crossing: dict[str, int] = defaultdict(int)
-    for name, count in (*into.items(), *out.items()):
-        crossing[name] += count
-    if "constants" in machine.roles:
-        apart = {n: count for n, count in into.items() if n in graph.constant_names}
-        into, crossing = ({n: c for n, c in counts.items() if n not in apart} for counts in (into, crossing))
-    else:
-        apart = {}
-    twice = {name: 2 * count for name, count in crossing.items()}
-    main, shared = machine.role("main").name, machine.role("shared").name
-    # Without a shared memory, the entries of the main memory are those that count.
-    crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
-        (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
-        (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
-        **{(machine.role("constants").name, direction): apart for direction in ("read", "both") if apart},
-    }  # fmt: skip
-    works: list[ResourceWork] = []
-    for link in machine.links:
-        crossed = crossed_by.get((link.memory, link.direction), {})
-        if moved := sum(crossed.values()):
-            by_op: dict[str, float] = defaultdict(float)
-            for name, count in crossed.items():
-                by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
-            reason = f"{moved:,} bytes of constants, inputs and outputs"
-            works.append(ResourceWork(link.name, moved / link.bytes_per_cycle, reason, by_op))
-    return works
-
-
-def _user(graph: Graph, tensor: str, points: Needed) -> str:
-    """The operator that makes a tensor; of a constant or input, the first one that runs and reads it."""
-    producer = graph.producer.get(tensor)
-    return producer.name if producer else next((op.name for op in graph.consumers[tensor] if op.name in points), "")
-
-
-def _accessed_bytes(graph: Graph, names: set[str], points: Needed) -> dict[str, int]:
-    """By tensor: bytes of all elements that some access certainly touches."""
-    touched = dict.fromkeys(sorted(names), 0)
-    for name, count in (item for op in points.values() for stage in op for item in stage.elements.items()):
-        if name in touched:
-            touched[name] = max(touched[name], count)
-    return {name: count * DTYPES[graph.tensor[name].dtype] for name, count in touched.items()}
+        most = _Bound(later.cycles, later.reason)
+    return ceil(most.cycles - 1e-6), most.reason

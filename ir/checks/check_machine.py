@@ -53,13 +53,15 @@ def problems(machine: Machine) -> Iterator[Finding]:
     """What is wrong: with the entries by themselves, or, if nothing is, with the first role or way that is missing."""
     alone = [
         *_sizes(machine), *_memories(machine), *_names(machine), *_engines(machine), *_links(machine),
-        *_reached(machine),
+        *_reached(machine), *_filled(machine, {m.name for m in machine.memories if m.scope != "core"}, circles=True),
     ]  # fmt: skip
     if alone:
         yield from alone
         return
     planned = as_planned(machine)
-    yield from islice(chain(_apart(machine, planned), _roles(machine, planned), _ways(machine, planned)), 1)
+    homes = {name_in_file(machine, planned.roles[role].name) for role in ("main", "constants") if role in planned.roles}
+    together = (_apart(machine, planned), _roles(machine, planned), _ways(machine, planned), _filled(machine, homes))
+    yield from islice(chain(*together), 1)
 
 
 def _entries(machine: Machine) -> Iterator[tuple[str, int, Memory | Engine | Link]]:
@@ -91,7 +93,9 @@ def _beyond(key: str, number: float) -> str | None:
     shown = f"{number:,}" if isinstance(number, float) or abs(number) < 2**64 else "one of more than 64 bits"
     if number > most:
         return f"at most {most:,}, not {shown}"
-    return f"{'greater than 0' if least == 1 and number <= 0 else f'at least {least:g}'}, not {shown}"
+    if number <= 0 < least <= 1:
+        return f"greater than 0, not {shown}"
+    return f"at least {f'1/{1 / least:g}' if 0 < least < 1 else f'{least:g}'}, not {shown}"
 
 
 def _memories(machine: Machine) -> Iterator[Finding]:
@@ -194,12 +198,18 @@ def _engines(machine: Machine) -> Iterator[Finding]:
             yield f"{path}.scope", f'{engine.name} must have scope "core" or "cluster"'
         if not engine.classes:
             yield f"{path}.classes", f"{engine.name} runs nothing; classes are {', '.join(CLASSES)}"
+        needed: dict[str, list[str]] = {}
         for kind in engine.classes:
             if kind not in CLASSES:
                 yield f"{path}.classes", f"unknown instruction class {kind!r}; known are {', '.join(CLASSES)}"
             for key in _NEEDS.get(kind, ("bytes_per_cycle",)):
-                if not getattr(engine, key):
-                    yield f"{path}.{key}", f"{engine.name} runs {kind} instructions, and needs {key}"
+                needed.setdefault(key, []).append(kind)
+        for key, kinds in needed.items():
+            value = getattr(engine, key)
+            # What is 0 and may not be is told by its size.
+            if not value and (value is None or isinstance(value, tuple) or not _beyond(f"engines.{key}", value)):
+                more = " of more than 0" if value == 0 else ""
+                yield f"{path}.{key}", f"{engine.name} runs {' and '.join(kinds)} instructions, and needs {key}{more}"
         for key in ("reads", "weights", "writes"):
             for name in getattr(engine, key):
                 if name not in machine.memory:
@@ -209,7 +219,8 @@ def _engines(machine: Machine) -> Iterator[Finding]:
                 elif engine.scope == "cluster" and machine.memory[name].scope == "core":
                     yield f"{path}.{key}", f"{engine.name} is a cluster's engine, and {name} belongs to a core"
                 elif key == "writes" and machine.memory[name].read_only:
-                    message = f"{engine.name} writes {name}, which is read_only; take it out of writes"
+                    message = f"{engine.name} writes {name}, which is read_only"
+                    message += f"; take it out of writes, or read_only out of {name}"
                     yield f"{path}.{key}", message
         for key in ("rate", "lanes"):
             for dtype in getattr(engine, key) or {}:
@@ -241,6 +252,45 @@ def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:
         if constants is not None and {"host", "scalar"} & set(engine.classes) and constants.name not in engine.reads:
             message = f"{engine.name} runs kernels, and cannot read {constants.name}, which has the constants"
             yield f"engines[{index}].reads", f"{message}; add it to reads"
+
+
+def _filled(machine: Machine, homes: set[str], *, circles: bool = False) -> Iterator[Finding]:
+    """Memories to which nothing comes from the ``homes`` of data, by all ways that the engines have.
+
+    ``circles``: only those that engines write.
+    """
+    named = {name for engine in machine.engines for name in (*engine.sources, *engine.writes)}
+    filled = homes | {m.name for m in machine.memories if m.read_only}
+    while more := {n for e in machine.engines if filled & set(e.sources) for n in e.writes} - filled:
+        filled |= more
+    for index, memory in enumerate(machine.memories):
+        if memory.name in filled or memory.name not in named:
+            continue
+        writers = [e for e in machine.engines if memory.name in e.writes]
+        if not writers:
+            if circles:
+                continue
+            what = f"no engine writes {memory.name}, and it is not read_only"
+        else:
+            sources = dict.fromkeys(name for e in writers for name in e.sources)
+            names = " and ".join(e.name for e in writers)
+            what = f"nothing comes to {memory.name}: {names} can bring there what is in {' and '.join(sources)} alone"
+            what += ", a circle without a source" if memory.name in _upstream(machine, memory.name) else ""
+        known = [m.name for m in machine.memories if m.name in filled]
+        message = f"{what}; let an engine that reads {' or '.join(known)} write it, or remove it"
+        yield f"memories[{index}]", message
+
+
+def _upstream(machine: Machine, name: str) -> set[str]:
+    """The memories from which something can come to a memory."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        target = left.pop()
+        for source in {s for e in machine.engines if target in e.writes for s in e.sources} - found:
+            found.add(source)
+            left.append(source)
+    return found
 
 
 def _named(machine: Machine, roles: Sequence[Role]) -> str:

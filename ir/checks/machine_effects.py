@@ -118,6 +118,11 @@ def _instead(planned: Machine, kind: str) -> str:
     runners = {way: engine.name for way, engine in planned.ways.items() if way.kind == kind}
     scope = next(way.scope for way in WAYS if way.kind == kind)
     names = " and ".join(dict.fromkeys(runners.values()))
+    if not names:
+        main = planned.role("main").name
+        if kind == "dma":
+            return f"the cores reach {main}, the main memory, by themselves"
+        return f"{kind} instructions need an engine of scope {scope!r} that reads and writes {main}, the main memory"
     return f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
 
 

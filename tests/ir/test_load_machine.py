@@ -121,7 +121,24 @@ MISTAKES = {
         'name = "DDR"',
         'name = "DDR"\nread_only = true',
         line_of('writes = ["DDR"]') + 1,
-        "DMW writes DDR, which is read_only; take it out of writes",
+        "DMW writes DDR, which is read_only; take it out of writes, or read_only out of DDR",
+    ),
+    "no operations": (
+        "operations_per_cycle = 1.0",
+        "operations_per_cycle = 0.0",
+        line_of("operations_per_cycle"),
+        r"^[^\n]*operations_per_cycle of SCU must be greater than 0, not 0.0[^\n]*$",
+    ),
+    "staging memories in a circle": (
+        '[[engines]]\nname = "MME"\nscope = "core"\nclasses = ["matrix"]\nreads = ["L1", "IM"]',
+        '[[memories]]\nname = "A"\nscope = "core"\ncapacity = 4096\nalignment = 32\nbytes_per_cycle = 8\n'
+        '[[memories]]\nname = "B"\nscope = "core"\ncapacity = 4096\nalignment = 32\nbytes_per_cycle = 8\n'
+        '[[engines]]\nname = "AB"\nscope = "core"\nclasses = ["copy"]\nreads = ["A", "B"]\nwrites = ["A", "B"]\n'
+        "issue = 1\nlatency = 1\nbytes_per_cycle = 1\n"
+        '[[engines]]\nname = "MME"\nscope = "core"\nclasses = ["matrix"]\nreads = ["A", "IM"]',
+        line_of("[[engines]]"),
+        "nothing comes to A: AB can bring there what is in A and B alone, a circle without a source; let an engine that "
+        "reads DDR or LLB or L1 or L1W or IM write it",
     ),
     "read_only is a switch": (
         'name = "DDR"',
@@ -133,20 +150,21 @@ MISTAKES = {
         'reads = ["LLB", "L1"]',
         'reads = ["L1"]',
         line_of("[[memories]]", 3),
-        "L1 comes nearest, but nothing copies from a memory outside of the core",
+        "nothing comes to L1: VME and MTI can bring there what is in L1 and IM alone, a circle without a source; let an "
+        "engine that reads DDR or LLB write it",
     ),
-    "a rate of zero": ("{ float32 = 1.0", "{ float32 = 0", line_of("rate ="), "rate of MME must be at least"),
+    "a rate of zero": ("{ float32 = 1.0", "{ float32 = 0", line_of("rate ="), "rate of MME must be greater than 0"),
     "an engine of no bytes": (
         "bytes_per_cycle = 16\n",
         "bytes_per_cycle = 0\n",
         line_of("bytes_per_cycle = 16"),
-        "MTI runs copy instructions, and needs bytes_per_cycle",
+        "MTI runs copy and broadcast instructions, and needs bytes_per_cycle of more than 0",
     ),
     "a link of no bytes": (
         "bytes_per_cycle = 8.0",
         "bytes_per_cycle = 0",
         line_of("bytes_per_cycle = 8.0"),
-        "bytes_per_cycle of ddr must be at least",
+        "bytes_per_cycle of ddr must be greater than 0, not 0",
     ),
     "unknown table": ("[[links]]", "[[lnks]]\n[[links]]", line_of("[[links]]"), "did you mean 'links'"),
     "wrong direction": ('"both"', '"up"', line_of('"both"'), "direction cannot be 'up'; known are read, write, both"),
@@ -175,7 +193,7 @@ MISTAKES = {
         "{ float32 = 1.0",
         "{ float32 = 1e-300",
         line_of("rate ="),
-        "rate of MME must be at least 0.0009",
+        "rate of MME must be at least 1/1024, not 1e-300",
     ),
     "a name of two lines": (
         'name = "MME"',
@@ -291,3 +309,12 @@ def test_what_a_matrix_engine_multiplies() -> None:
     assert engine.rate_of("uint8") == engine.rate_of("int8") == 2 * (engine.rate_of("float16") or 0)
     assert engine.rate_of("float32") is None
     assert load_machine("stcp920").engine_for("vector").rate_of("float32") is None
+
+
+def test_a_memory_that_is_read_but_never_written() -> None:
+    extra = '[[memories]]\nname = "X"\nscope = "core"\ncapacity = 4096\nalignment = 32\nbytes_per_cycle = 8\n[[links]]'
+    text = TINY.replace('["vector"]\nreads = ["L1", "IM"]', '["vector"]\nreads = ["L1", "IM", "X"]')
+    text = text.replace("[[links]]", extra, 1)
+    line = text.splitlines().index('name = "X"')
+    with pytest.raises(UsageError, match=rf"^mine\.toml:{line}: no engine writes X, and it is not read_only; let an"):
+        parse_machine(text, "mine.toml")

@@ -13,7 +13,7 @@ import pytest
 
 from girih.ir.bounds.array_blocks import least_blocks
 from girih.ir.bounds.demanded_elements import InBoundsPoints
-from girih.ir.bounds.lower_bound import unavoidable
+from girih.ir.bounds.unavoidable_work import unavoidable
 from girih.ir.box import Affine, Box, Span, full
 from girih.ir.graph import DTYPES, Access, Axis, Graph, Op, Stage
 from girih.ir.isa.table import ROWS

@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from girih.ir.bounds.demanded_elements import demanded_points
-from girih.ir.bounds.lower_bound import lower_bound, on_matrix, unavoidable
+from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.bounds.two_phase import TwoPhaseBound, two_phase_bound
+from girih.ir.bounds.unavoidable_work import on_matrix, unavoidable
 from girih.ir.graph import Access, Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine

@@ -1,0 +1,190 @@
+"""Chains of latencies: known totals on small machines, and no plan of any kind that is sooner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import get_args
+
+import pytest
+
+from girih.ir.bounds.critical_path import Around, Chains
+from girih.ir.bounds.demanded_elements import demanded_points
+from girih.ir.bounds.head_and_tail import BusyBetween, busy_between
+from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
+from girih.ir.bounds.unavoidable_work import on_matrix, operand_dtypes
+from girih.ir.bounds.value_paths import value_ways
+from girih.ir.errors import GirihError
+from girih.ir.graph import Graph, Op
+from girih.ir.load_machine import load_machine, machine_names
+from girih.ir.machine import Machine
+from girih.ir.machines.as_planned import as_planned
+from girih.ir.plan import Plan
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.options import Options, Strategy
+from tests.support import graphs
+from tests.support.plans.random_plans import NoPlanFitsError, random_plan
+from tests.support.random_graphs import random_graph
+from tests.support.random_machines import random_machine
+
+TINY = load_machine("tiny")
+# Of tiny: a transfer takes its issue, a cycle, its latency and those of its links.
+FETCHED = (8 + 1 + 8 + 50 + 20) + (4 + 1 + 4 + 20)
+"""From main to local memory: by DMA, and by a copy."""
+STORED = (4 + 1 + 4 + 20) + (8 + 1 + 8 + 20 + 50)
+"""And back."""
+
+
+def longest(graph: Graph, machine: Machine) -> float:
+    """The cycles of the longest chain, contractions on the matrix engine."""
+
+    def kinds(op: Op, position: int) -> dict[str, float]:
+        return {"matrix" if on_matrix(op, position, operand_dtypes(graph, op), machine) else "vector": 0.0}
+
+    return Chains(graph, machine, demanded_points(graph)).paths(kinds).cycles
+
+
+# Known totals ---------------------------------------------------------------------------------------------------------
+
+
+def chain_of(*funcs: str) -> Graph:
+    net = graphs.Net("chain", "float32")
+    x = net.input("x", 4, 8)
+    for n, func in enumerate(funcs):
+        x = net.elementwise(f"e{n}", func, x)
+    return net.graph()
+
+
+def test_a_vector_operator_waits_for_its_input_and_its_result_has_to_get_home() -> None:
+    # Issue and body of the instruction, and its latency before the copy engine takes the result.
+    assert longest(chain_of("neg"), TINY) == FETCHED + (4 + 1 + 4) + STORED
+
+
+def test_instructions_of_one_queue_do_not_wait_for_the_latency() -> None:
+    assert longest(chain_of("neg", "abs", "neg"), TINY) == FETCHED + 3 * (4 + 1) + 4 + STORED
+
+
+def test_special_functions_and_movements() -> None:
+    assert longest(chain_of("exp"), TINY) == longest(chain_of("neg"), TINY) + 3
+    assert longest(chain_of("neg", "copy", "copy"), TINY) == longest(chain_of("neg"), TINY)
+
+
+def test_a_sum_is_there_when_all_of_its_products_are_added() -> None:
+    short, long = (longest(graphs.matmul(m=1, k=k, n=8, dtype="float32"), TINY) for k in (8, 200))
+    assert long - short == 192
+
+
+def test_a_broken_way_counts_nothing() -> None:
+    """The longest of two branches counts, not their sum; of a concatenation, the shorter branch."""
+    net = graphs.Net("branches", "float32")
+    x = net.input("x", 4, 8)
+    y = net.elementwise("a", "neg", x)
+    for n in range(3):
+        x = net.elementwise(f"b{n}", "neg", x)
+    net.elementwise("sum", "add", x, y)
+    assert longest(net.graph(), TINY) == FETCHED + 4 * (4 + 1) + 4 + STORED
+
+
+def test_ways_through_other_memories_are_those_of_the_engines_that_go_there() -> None:
+    ways = value_ways(TINY)
+    # The copy engine from local to weight memory: issue, a cycle, latency; then the issue of the matrix engine.
+    assert ways["vector", "right"] == 4 + (4 + 1 + 4) + 4
+    assert ways["vector", "left"] == 4 + 4
+    assert ways["matrix", "left"] == 4
+    # What a matrix engine makes in IM has to be in L1 before another operator reads it: by the vector engine.
+    apart = value_ways(TINY, "L1")
+    assert apart["matrix", "left"] == 8 + (4 + 1 + 4) + 4
+
+
+def test_a_staging_memory_is_on_the_way() -> None:
+    machine = as_planned(load_machine("ascend310"))
+    ways = value_ways(machine, "L1")
+    # From UB to L1 and back: MTE3 and MTE1U.
+    assert ways["vector", "vector"] == 16 + (16 + 1 + 16) + (8 + 1 + 16) + 8
+
+
+def test_heads_and_tails_are_those_of_the_best_part_of_the_work() -> None:
+    works = [(10.0, Around(0, 50)), (10.0, Around(5, 45)), (100.0, Around(60, 0))]
+    assert busy_between(works) == BusyBetween(60, 100, 0)
+    assert busy_between(works[:2]) == BusyBetween(0, 20, 45)
+    assert busy_between([]).cycles == 0
+
+
+# No plan is sooner ----------------------------------------------------------------------------------------------------
+
+
+def assert_not_beaten(graph: Graph, found: Plan, machine: Machine) -> None:
+    cycles = simulate(lower(graph, found, machine), machine, {}, {}, data=False).summary.cycles
+    bound, reason = lower_bound(graph, machine)
+    assert bound <= cycles, reason
+    given = (t for s in found.segments for t in s.tiles if t.engine == "vector")
+    if all(graph.op[t.op].contraction is None for t in given):
+        bound, reason = on_matrix_alone_bound(graph, machine)
+        assert bound <= cycles, reason
+
+
+def any_plan(graph: Graph, machine: Machine, seed: int) -> Plan | None:
+    """Drawn, or of a strategy; ``None`` if it is refused."""
+    random = Random(f"plan {seed}")
+    try:
+        if random.random() < 0.6:
+            return random_plan(graph, machine, seed, longest=random.choice((1, 4)), tiles=random.choice((1, 4)))
+        return plan(graph, machine, Options(timeout=0.2, strategy=random.choice(get_args(Strategy)))).plan
+    except (GirihError, NoPlanFitsError):
+        return None
+
+
+def dtype_of(machine: Machine) -> str:
+    rates = machine.engine_for("matrix").rate or {}
+    return next((dtype for dtype in ("float16", "float32") if dtype in rates), "float32")
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_no_plan_for_a_built_in_machine_is_sooner(name: str) -> None:
+    machine = as_planned(load_machine(name))
+    for seed in range(6):
+        graph = random_graph(seed, dtype_of(machine), 1 + seed % 5)
+        found = any_plan(graph, machine, seed)
+        if found is not None:
+            assert_not_beaten(graph, found, machine)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_plan_for_a_machine_without_bandwidth_limits_is_sooner(seed: int) -> None:
+    """Where only latencies are left, chains are most of a run."""
+    random = Random(f"latencies {seed}")
+    machine = as_planned(load_machine(random.choice(("tiny", "stcp920", "ascend310", "gaudi"))))
+    machine = replace(
+        machine,
+        memories=tuple(replace(m, bytes_per_cycle=1 << 20) for m in machine.memories),
+        engines=tuple(
+            replace(
+                e,
+                issue=random.choice((0, 1, 16)),
+                latency=random.choice((0, 3, 200)),
+                bytes_per_cycle=e.bytes_per_cycle and 1 << 20,
+                lanes=e.lanes and dict.fromkeys(e.lanes, 1 << 12),
+            )
+            for e in machine.engines
+        ),
+        links=tuple(replace(x, bytes_per_cycle=1e6, latency=random.choice((0, 5, 300))) for x in machine.links),
+    )
+    graph = random_graph(2000 + seed, dtype_of(machine), random.randint(1, 5))
+    found = any_plan(graph, machine, seed)
+    if found is not None:
+        assert_not_beaten(graph, found, machine)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_plan_for_a_drawn_machine_is_sooner(seed: int) -> None:
+    try:
+        machine = as_planned(random_machine(seed))
+        machine.engine_for("matrix"), machine.engine_for("vector"), machine.role("local")
+        graph = random_graph(3000 + seed, dtype_of(machine), 1 + seed % 4)
+        found = any_plan(graph, machine, seed)
+    except (GirihError, KeyError):
+        return
+    if found is not None:
+        assert_not_beaten(graph, found, machine)
