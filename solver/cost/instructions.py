@@ -22,6 +22,7 @@ from ...ir.isa.timing import bank_cycles, burst_bytes, contiguous_runs, matrix_f
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
 from ...ir.isa.window_selection import cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine, Machine, Memory, Role
+from .staged_run import StagedRun
 
 StageBuffers = Mapping[str, tuple[Box, str, Memory]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, its dtype, and its memory."""
@@ -33,7 +34,7 @@ class EngineTime:
 
     ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
     that the memory of a matrix engine's results takes to write them once. ``traffic``: of each operand, its tensor and
-    the bytes that its memory serves.
+    the bytes that its memory serves. ``staged``: with operands that are staged, the instructions and their copies.
     """
 
     instructions: int
@@ -42,6 +43,7 @@ class EngineTime:
     fill: int = 0
     sums: int = 0
     traffic: tuple[tuple[str, float], ...] = ()
+    staged: tuple[StagedRun, ...] = ()
 
 
 def element_strides(box: Box) -> tuple[int, ...]:

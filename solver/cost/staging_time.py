@@ -14,6 +14,7 @@ from ...ir.graph import DTYPES, Access, Stage
 from ...ir.machine import Engine, Machine, Side, Staging
 from ...ir.semantics.packing import pack
 from .instructions import EngineTime, StageBuffers, access_strides
+from .staged_run import StagedCopy, StagedRun
 
 
 def staged_layout(machine: Machine, engine: Engine, stage: Stage, layout: StageBuffers) -> StageBuffers:
@@ -62,17 +63,24 @@ def with_staging(
     blocks = max(ceil(2 * size / machine.memory[name].capacity) for name, size in rooms.items())
     instructions = max(run.instructions, blocks)
     cycles: dict[str, int] = {}
+    copies: list[StagedCopy] = []
     latency = 0
     takes_turns = False
     local = machine.role("local").name
     for access, staging, size in staged:
         writes = access == stage.write
         mover = staging.out if writes and staging.out is not None else staging.into
-        cycles[mover.name] = cycles.get(mover.name, 0) + instructions * mover.issue + ceil(size / mover.bytes_per_cycle)
+        taken = instructions * mover.issue + ceil(size / mover.bytes_per_cycle)
+        cycles[mover.name] = cycles.get(mover.name, 0) + taken
+        copies.append(
+            StagedCopy(access.tensor, staging.memory.name, mover.name, instructions, taken, mover.latency, writes)
+        )
         latency += mover.latency
         follows = access.tensor != product and layout[access.tensor][2].name != local
         takes_turns |= not writes and "vector" in engine.classes and follows
     busy = run.busy + (instructions - run.instructions) * engine.issue
+    whole = tuple(n for n, size in rooms.items() if size > instructions * (machine.memory[n].capacity // 2))
+    run = replace(run, staged=(StagedRun(instructions, busy, tuple(copies), whole),))
     if takes_turns:
         return replace(run, busy=busy + sum(cycles.values()) + run.instructions * (latency + engine.latency))
     return replace(run, busy=max(busy, *cycles.values()))

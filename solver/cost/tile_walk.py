@@ -22,6 +22,7 @@ from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_wal
 from ...ir.semantics.cell import Cell, tile_boxes
 from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
 from .operator import refused_by_name
+from .staged_run import Operand, StagedRun
 from .staging_time import staged_layout, with_staging
 from .transfers import Copies
 
@@ -30,16 +31,25 @@ from .transfers import Copies
 class Work:
     """Instructions for a stage of a tile: busy cycles of the engine, and bytes that memories serve for each operand.
 
-    An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`.
+    An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`. ``staged``:
+    the instructions with the copies of their operands, where some are staged; of these nothing is served where they lie.
     """
 
     busy: int
     traffic: tuple[tuple[int, float], ...]
+    staged: tuple[StagedRun, ...] = ()
+
+    @cached_property
+    def returned(self) -> frozenset[Operand]:
+        """What is copied back from staging memories."""
+        return frozenset(copy.operand for part in self.staged for copy in part.copies if copy.back)
 
     @staticmethod
     def of(run: EngineTime, op: Op) -> Work:
         position = {name: number for number, name in enumerate(tensor_names(op))}
-        return Work(run.busy, tuple((position[tensor], served) for tensor, served in run.traffic))
+        elsewhere = {copy.operand for part in run.staged for copy in part.copies}
+        traffic = ((position[tensor], 0.0 if tensor in elsewhere else served) for tensor, served in run.traffic)
+        return Work(run.busy, tuple(traffic), tuple(part.numbered(position) for part in run.staged))
 
 
 @dataclass(frozen=True)

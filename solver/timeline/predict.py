@@ -38,6 +38,8 @@ from .bank_conflicts import BankConflicts, OperatorBanks, Place
 from .core_engines import CoreEngines, Lane, last_lane
 from .data_movement import Movement
 from .link_sharing import Area
+from .staged_tiles import StagedTiles
+from .staging_queues import StagingQueues
 from .vector_stages import VectorStages
 from .weight_buffer import Arrivals, WeightBuffer
 
@@ -99,7 +101,7 @@ class _Simulation:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
         self.conflicts = BankConflicts(machine)
-        self.engines = CoreEngines(self.conflicts)
+        self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine))
         self._places = _places(machine, plan)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
@@ -241,16 +243,22 @@ class _Simulation:
         # What the matrix engine has to wait for, and the vector engine.
         free = [max((floor.seen_by(matrix_engine.name) for floor in own), default=0.0) for own in floors]
         vector_free = [max((floor.seen_by(vector_engine.name) for floor in own), default=0.0) for own in floors]
+        self.engines.staging.take(self.movement.queues)
         lanes = [
             Lane(self.engines.copy(), list(free), list(vector_free))
             for _ in range(weights.lanes if weights is not None else 1)
         ]
         banks = self._operator_banks(step, op, walk)
         versions_of_banks = len(banks.slower)
+        staged = self._staged(step, op, walk, weights, banks)
         done: list[float] = []
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
+            if staged is not None and (kind.matrix or kind.vector):
+                result = staged.tile(index, version, lanes)
+                done.append(result if not done else max(result, done[-1]))
+                continue
             own = index % versions_of_banks
             matrix_slower, vector_slower = banks.slower[own][number]
             demand = banks.vector[own]
@@ -294,11 +302,15 @@ class _Simulation:
             weights.close()
         last = last_lane(lanes)
         self.engines = last.engines
+        self.engines.staging.give(self.movement.queues)
         vector = last.engines.vector
         self.movement.over(last.multiplied, matrix_engine)
         self.movement.over(vector + vector_latency, vector_engine)
         step.computed[op.output] = (walk, done or [0.0])
         areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
+        for name, (over, engine) in self._left(op, last).items():
+            for area in areas.pop(name, ()):
+                area.use(self.movement.over(over, self.machine.engine[engine]), engine)
         for name in (*early, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
@@ -307,6 +319,27 @@ class _Simulation:
                 area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0
         return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+
+    def _staged(
+        self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks
+    ) -> StagedTiles | None:
+        """The tiles of an operator where engines stage operands; ``None`` where they do not."""
+        if not self.machine.staging_memories:
+            return None
+        arrivals: dict[str, list[float]] = {}
+        for name in op.inputs:
+            times = self._arrivals(step, walk, (name,))
+            for reach, made in self._producers(step, walk, (name,)):
+                times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
+            arrivals[name] = times
+        target = step.local[op.output].floor.last if op.output in step.local else 0.0
+        return StagedTiles(self.machine, op, walk, weights, banks, arrivals, target)
+
+    @staticmethod
+    def _left(op: Op, lane: Lane) -> dict[str, tuple[float, str]]:
+        """Of the tensors of an operator that were staged, when the last copy of each is over, and its engine."""
+        names = tensor_names(op)
+        return {names[int(operand)]: left for operand, left in lane.left.items()}
 
     def _operator_banks(self, step: _Step, op: Op, walk: TileWalk) -> OperatorBanks:
         key = (step.segment, op.name, id(walk))
