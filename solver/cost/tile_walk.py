@@ -20,10 +20,10 @@ from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
+from .instructions import CopyTime, EngineTime, StageBuffers, Transfers
 from .operator import refused_by_name
 from .staged_run import Operand, StagedRun
-from .staging_time import staged_layout, with_staging
+from .staging_time import matrix_time, vector_time
 from .transfers import Copies
 
 
@@ -238,8 +238,7 @@ class TileWalks:
             if tile is not None and position == op.contraction:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
-            run = vector_run(vector, stage, stage_points, staged_layout(self.machine, vector, stage, layout))
-            run = with_staging(self.machine, vector, stage, stage_points, layout, run, result)
+            run = vector_time(self.machine, vector, stage, stage_points, layout, result)
             stages.append(Work.of(run, op))
             if tile is not None and not matrix:
                 before += run.busy
@@ -262,7 +261,6 @@ class TileWalks:
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
             layout = {**layout, right: (parts[right], dtype, self.machine.role("weights"))}
-        near = staged_layout(self.machine, engine, stage, layout)
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
         runs: list[EngineTime] = []
@@ -273,8 +271,9 @@ class TileWalks:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):
                     spans[axis] = span
-                run = matrix_run(engine, stage, tuple(spans), near, dtype, accumulates=bool(runs))
-                known[kind] = with_staging(self.machine, engine, stage, tuple(spans), layout, run)
+                known[kind] = matrix_time(
+                    self.machine, engine, stage, tuple(spans), layout, dtype, accumulates=bool(runs)
+                )
             runs.append(known[kind])
         return runs
 
