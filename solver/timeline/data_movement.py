@@ -291,13 +291,13 @@ class Movement:
         if key not in self._spans:
             item = DTYPES[self.graph.tensor[buffer.tensor].dtype]
             strides = element_strides(buffer.box)
-            spans: dict[tuple[int, int], None] = {}
+            spans: list[tuple[int, int]] = []
             for box in boxes:
                 part = intersect(box, buffer.box)
                 if not is_empty(part):
                     low = sum((p.lo - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
                     last = sum((p.hi - 1 - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
-                    spans[low * item, (last + 1) * item] = None
+                    spans.append((low * item, (last + 1) * item))
             self._spans[key] = tuple(spans)
         return self._spans[key]
 

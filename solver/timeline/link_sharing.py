@@ -17,8 +17,8 @@ REMEMBERED = 4096
 
 Queue = Literal["dma in", "dma out"]
 """A queue of DMA, which yields bandwidth to others."""
-Reached = Sequence[tuple[int, int]]
-"""Bytes of a buffer, counted from its first: intervals."""
+Reached = tuple[tuple[int, int], ...]
+"""Bytes of a buffer, counted from its first: intervals, one for each copy."""
 Delay = Callable[[Queue, float, float], None]
 """Hears that a DMA queue is done later with all that it has left at a time, by so many cycles."""
 
@@ -119,6 +119,7 @@ class Links:
     def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
         self._interleaved = {m.name: (m.interleave, m.banks) for m in slow_memories(machine)}
+        self._crowds: dict[tuple[str, int, Reached], float] = {}
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
         main, cores = machine.role("main").name, machine.cores
@@ -141,17 +142,22 @@ class Links:
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
     def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
-        """All banks over those that hold what moves at one time, which is taken to be of one tensor."""
+        """How often as long the fullest bank takes for what moves at one time as all banks together would.
+
+        This is taken to be of one tensor.
+        """
         block, banks = self._interleaved.get(memory, (0, 0))
         if buffer is None or not block or memory != buffer.memory:
             return 1.0
-        spans = [(0, buffer.bytes)] if reached is None else reached
-        numbers = {
-            number % banks
-            for low, high in spans
-            for number in range((buffer.address + low) // block, (buffer.address + high - 1) // block + 1)[:banks]
-        }
-        return banks / max(1, len(numbers))
+        key = (memory, buffer.address, ((0, buffer.bytes),) if reached is None else reached)
+        if key not in self._crowds:
+            held = [0] * banks
+            for low, high in key[2]:
+                for number in range((buffer.address + low) // block, (buffer.address + high - 1) // block + 1):
+                    begin, end = number * block - buffer.address, (number + 1) * block - buffer.address
+                    held[number % banks] += min(high, end) - max(low, begin)
+            self._crowds[key] = banks * max(held) / max(1, sum(held))
+        return self._crowds[key]
 
     def body(
         self, start: float, transfer: CopyTime, buffer: SharedBuffer | None = None, copies: int = 1,
