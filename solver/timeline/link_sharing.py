@@ -119,6 +119,8 @@ class Links:
     def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
         self._interleaved = {m.name: (m.interleave, m.banks) for m in slow_memories(machine)}
+        self.in_step = 1.0
+        """The part of the cores that move the same at one time, and so meet on banks."""
         self._crowds: dict[tuple[str, int, Reached], float] = {}
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
@@ -168,7 +170,13 @@ class Links:
         They are from or to ``buffer``; without one, from or to all banks alike. ``reached``: what of it they and those
         that run beside them move, all if not told. So many start ``together``; else it is not known how many others run.
         """
-        crossed = (*transfer.links, *((name, size * self._crowding(name, buffer, reached)) for name, size in transfer.memories))
+        crossed = (
+            *transfer.links,
+            *(
+                (name, size * max(1.0, self._crowding(name, buffer, reached) * (1.0 if queue else self.in_step)))
+                for name, size in transfer.memories
+            ),
+        )
         rates = [size * copies / self._shares[name].rate for name, size in crossed]
         body = max([transfer.payload / transfer.rate, *rates])
         stop = start + body

@@ -36,6 +36,7 @@ from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .bank_conflicts import BankConflicts, OperatorBanks, Place
 from .core_engines import CoreEngines, Lane, last_lane
+from .cores_in_step import CoresInStep
 from .data_movement import Movement
 from .link_sharing import Area
 from .staged_tiles import StagedTiles
@@ -103,6 +104,7 @@ class _Simulation:
         self.conflicts = BankConflicts(machine)
         self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine))
         self._places = _places(machine, plan)
+        self._in_step = CoresInStep(graph)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
     def run(self) -> PredictedTimeline:
@@ -114,6 +116,8 @@ class _Simulation:
             cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
             step = _Step(planned.segment, cells, busiest, together=len(row))
+            if self.movement.links.crowded:
+                self.movement.links.in_step = self._share_in_step(segment, cells, busiest)
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -124,6 +128,16 @@ class _Simulation:
                 self.movement.end_slot(slot)
                 slot += 1
         return PredictedTimeline(round(self.movement.end), tuple(predictions))
+
+    def _share_in_step(self, segment: Segment, cells: Sequence[Cell], busiest: Cell) -> float:
+        """The part of the cores that does the same at one time."""
+        ops = [self.graph.op[name] for name in segment.ops]
+
+        def amount(cell: Cell) -> list[tuple[int, int]]:
+            walks = [self.walks.walk(op, segment.tile[op.name], cell) for op in ops if op.name in cell.ops]
+            return [(walk.matrix_cycles, walk.vector_cycles) for walk in walks]
+
+        return self._in_step.share(segment, cells, busiest, amount, barrier=self.plan.barrier)
 
     def _barrier(self) -> None:
         self.movement.barrier()
