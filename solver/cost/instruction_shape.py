@@ -73,7 +73,9 @@ Operands = Sequence[tuple[str, Sequence[int]]]
 """Of each operand, the one that is written first: its tensor, and by how many elements each loop moves it."""
 
 
-def vector_shape(form: VectorForm, extents: Sequence[int], operands: Operands, *, adds: bool = False) -> InstructionShape:
+def vector_shape(
+    form: VectorForm, extents: Sequence[int], operands: Operands, *, adds: bool = False
+) -> InstructionShape:
     """Instructions over some of the loops with these ``extents``."""
     names = [f"n{RANK - len(form.loops) + place}" for place in range(len(form.loops))]
     loops = list(zip(names, form.loops, strict=True))
@@ -101,9 +103,7 @@ def window_shape(part: WindowPart, operands: Operands, *, adds: bool) -> Instruc
     for number, (tensor, _) in enumerate(operands[1:]):
         factor = walks(nest.factor or nest.target, ("kh", "kw", "n"))
         shaped.append(ShapedOperand(tensor, visited if number == part.source else factor))
-    return InstructionShape(
-        form.instructions, form.busy, sizes, dict.fromkeys(("oh", "ow", "n"), 1), (), tuple(shaped)
-    )
+    return InstructionShape(form.instructions, form.busy, sizes, dict.fromkeys(("oh", "ow", "n"), 1), (), tuple(shaped))
 
 
 def _walk(loop: int | None, strides: Sequence[int], name: str) -> Walk:
@@ -115,7 +115,9 @@ def _visited(part: WindowPart, slot: Slot, out: str, kernel: str) -> Walk:
     return Walk(slot.pitch, ((out, slot.stride), (kernel, slot.dilation)), bound)
 
 
-def contraction_shape(form: MatrixForm, busy: int, engine: Engine, operands: Operands, *, adds: bool) -> InstructionShape:
+def contraction_shape(
+    form: MatrixForm, busy: int, engine: Engine, operands: Operands, *, adds: bool
+) -> InstructionShape:
     """The instructions of a contraction: of the result, the left and the right operand, and what it starts from."""
     family = "mmatmul" if form.row is None else "mconv"
     row, names = ROWS[f"{family}.bias"], FIELDS[family]

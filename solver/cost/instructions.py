@@ -35,7 +35,8 @@ class EngineTime:
 
     ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
     that the memory of a matrix engine's results takes to write them once. ``traffic``: of each operand, its tensor and
-    the bytes that its memory serves. ``shapes``: the instructions, if these were asked for; ``staged``: with operands that are staged, also their copies.
+    the bytes that its memory serves. ``shapes``: the instructions, if these were asked for; ``staged``: with operands
+    that are staged, also their copies.
     """
 
     instructions: int
@@ -122,10 +123,11 @@ def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     )
 
 
-def vector_run(
-    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, *, shaped: bool = False
-) -> EngineTime:
-    """The vector instructions for ``points`` of one stage (0 of them for an empty box); ``shaped``: with their shapes."""
+def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, *, shaped: bool = False) -> EngineTime:
+    """The vector instructions for ``points`` of one stage: 0 of them for an empty box.
+
+    ``shaped``: with the shapes of the instructions.
+    """
     if is_empty(points):
         return EngineTime(0, 0, 0)
     nest = _nest(stage, points, layout)
@@ -158,7 +160,10 @@ def vector_run(
         form = _reduction(engine, nest, dtype, "float32")
         sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, fill if nest.partial else None)
-        made = [*shapes(first, [("", nest.strides[0]), *walks[1:]], filled=nest.partial), *shapes(form, walks[:1], filled=False)]
+        made = [
+            *shapes(first, [("", nest.strides[0]), *walks[1:]], filled=nest.partial),
+            *shapes(form, walks[:1], filled=False),
+        ]
         return _limited(engine, (instructions + form.instructions, busy + form.busy), sources, made)
     form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
     parts = _window(engine, stage, nest, dtypes, form.busy)

@@ -255,9 +255,7 @@ class OpCost:
             if is_empty(points):
                 continue
             if position == self.contraction:
-                run = matrix_time(
-                    self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor]
-                )
+                run = matrix_time(self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
                 total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
             else:
                 run = vector_time(self.machine, self.vector, stage, points, layout, product)

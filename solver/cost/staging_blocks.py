@@ -1,7 +1,7 @@
 """Into which blocks an instruction is cut whose operands are staged, and what is copied for them.
 
-As :mod:`girih.lowering.emission.staging` does it, from the shape of an instruction alone: blocks whose operands fit half
-of each staging memory, or all of it; what the block before has staged stays there.
+As :mod:`girih.lowering.emission.staging` does it, from the shape of an instruction alone: blocks whose operands fit
+half of each staging memory, or all of it; what the block before has staged stays there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def in_blocks(engine: Engine, shape: InstructionShape, operands: Sequence[Staged
 
 def _steps(engine: Engine, sizes: Mapping[str, int]) -> int:
     """Of the array, for one matrix instruction."""
-    m, n, k = (prod(sizes.get(name, 1) for name in names) for names in (("m", "oh", "ow"), ("n",), ("k", "kh", "kw", "ci")))
+    m, n, k = (
+        prod(sizes.get(name, 1) for name in names) for names in (("m", "oh", "ow"), ("n",), ("k", "kh", "kw", "ci"))
+    )
     return prod(matrix_blocks(engine, m, n, k))
 
 

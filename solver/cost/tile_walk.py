@@ -32,7 +32,7 @@ class Work:
     """Instructions for a stage of a tile: busy cycles of the engine, and bytes that memories serve for each operand.
 
     An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`. ``staged``:
-    the instructions with the copies of their operands, where some are staged; of these nothing is served where they lie.
+    the instructions with the copies of their operands, where some are staged; nothing of these is served where it lies.
     """
 
     busy: int
@@ -43,6 +43,12 @@ class Work:
     def returned(self) -> frozenset[Operand]:
         """What is copied back from staging memories."""
         return frozenset(copy.operand for part in self.staged for copy in part.copies if copy.back)
+
+    @cached_property
+    def direct(self) -> tuple[int, ...]:
+        """What the engine takes from where it lies."""
+        copied = {copy.operand for part in self.staged for copy in part.copies}
+        return tuple(operand for operand, _ in self.traffic if operand not in copied)
 
     @staticmethod
     def of(run: EngineTime, op: Op) -> Work:

@@ -98,14 +98,15 @@ class Lane:
         """
         engines, visible = self.engines, 0.0
         for work in works:
+            ready = max((arrived.get(operand, 0.0) for operand in work.direct), default=0.0)
             if work.staged:
-                span = engines.staging.run(work.staged, engines.vector, 0.0, arrived, target, latency, slower)
+                span = engines.staging.run(work.staged, engines.vector, ready, arrived, target, latency, slower)
                 begun, ended = span.begun, span.ended
                 self.left |= span.left
                 arrived |= {operand: time for operand, (time, _) in span.left.items() if operand in work.returned}
                 visible = max([visible, *(time for time, _ in span.left.values())])
             else:
-                begun = max([engines.vector, *(arrived.get(operand, 0.0) for operand, _ in work.traffic)])
+                begun = max(engines.vector, ready)
                 ended = begun + work.busy * (1.0 + slower)
             self.first = begun if self.first is None else self.first
             engines.run_stages(begun, ended, demand)
@@ -116,10 +117,11 @@ class Lane:
     ) -> tuple[float, float]:
         """The same as :meth:`multiply` for products that stage operands, with so many cycles ``more``."""
         engines = self.engines
+        ready = max((arrived.get(operand, 0.0) for operand in work.direct), default=0.0)
         if not work.staged:
-            ready = max([0.0, *(arrived.get(operand, 0.0) for operand, _ in work.traffic)])
             return self.multiply(ready, work.busy * (1.0 + slower) + more, demand)
-        span = engines.staging.run(work.staged, engines.matrix, self.ready, arrived, 0.0, latency, slower)
+        ready = max(self.ready, ready)
+        span = engines.staging.run(work.staged, engines.matrix, ready, arrived, 0.0, latency, slower)
         self.first = span.begun if self.first is None else self.first
         self.left |= span.left
         engines.multiply(span.begun, span.ended + more, demand)

@@ -232,8 +232,8 @@ class Movement:
     ) -> tuple[float, str | None]:  # fmt: skip
         """Copy ``box`` to core memories, in a broadcast if several ``cores`` receive it.
 
-        ``free``: when an engine can write there; ``reached``: what of the source other cores load meanwhile. Returns when it has arrived, and the engine: none of a broadcast, as
-        all cores but one receive it from another.
+        ``free``: when an engine can write there; ``reached``: what of the source other cores load meanwhile. Returns
+        when it has arrived, and the engine: none of a broadcast, as all cores but one receive it from another.
         """
         origin = self.source(source.buffer.tensor)
         engine = self.engine("broadcast" if len(cores) > 1 else "copy", origin, target)

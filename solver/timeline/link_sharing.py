@@ -168,7 +168,8 @@ class Links:
         """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
 
         They are from or to ``buffer``; without one, from or to all banks alike. ``reached``: what of it they and those
-        that run beside them move, all if not told. So many start ``together``; else it is not known how many others run.
+        that run beside them move, all if not told. So many start ``together``; else it is not known how many others
+        run.
         """
         crossed = (
             *transfer.links,
