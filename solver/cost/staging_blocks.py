@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ...ir.isa.timing import matrix_blocks
+from ...ir.isa.timing import matrix_blocks, matrix_traffic
 from ...ir.machine import Engine, Staging
 from .instruction_shape import InstructionShape, ShapedOperand
 from .staged_run import StagedCopy, StagedRun
@@ -39,8 +39,10 @@ class StagedOperand:
         return not self.writes or self.operand.added or not self.operand.packed(self.item, sizes).exact
 
 
-def in_blocks(engine: Engine, shape: InstructionShape, operands: Sequence[StagedOperand], *, matrix: bool) -> StagedRun:
-    """The blocks of equal instructions on an engine."""
+def in_blocks(
+    engine: Engine, shape: InstructionShape, operands: Sequence[StagedOperand], sums: float | None = None
+) -> StagedRun:
+    """The blocks of equal instructions on an engine; ``sums``: of products, the cycles of writing what they make."""
     cut, whole = _cut(shape, operands)
     counts = {name: -(-shape.sizes[name] // size) for name, size in cut.items()}
     each = prod(counts.values())
@@ -61,20 +63,35 @@ def in_blocks(engine: Engine, shape: InstructionShape, operands: Sequence[Staged
                         mover.latency, back,
                     )
                 )  # fmt: skip
-    body = shape.busy - shape.count * engine.issue
-    if matrix and each > 1:
-        # Blocks may fill the array less well.
-        parts = sum(often * _steps(engine, sizes) for often, sizes in _kinds(shape, cut, counts))
-        body *= parts / _steps(engine, shape.sizes)
+    body = float(shape.busy - shape.count * engine.issue)
+    if sums is not None and each > 1:
+        body = _body(engine, shape, list(_kinds(shape, cut, counts)), body, sums)
     return StagedRun(shape.count * each, shape.count * each * engine.issue + body, tuple(copies), whole)
 
 
-def _steps(engine: Engine, sizes: Mapping[str, int]) -> int:
-    """Of the array, for one matrix instruction."""
-    m, n, k = (
-        prod(sizes.get(name, 1) for name in names) for names in (("m", "oh", "ow"), ("n",), ("k", "kh", "kw", "ci"))
+def _body(
+    engine: Engine, shape: InstructionShape, kinds: Sequence[tuple[int, Mapping[str, int]]], body: float, sums: float
+) -> float:
+    """Cycles of all blocks of products, issue left out, if they take ``body`` as a whole, and writing sums ``sums``.
+
+    Blocks may fill the array less well, and all but the first of a reduction add to the sums that are there.
+    """
+    whole = _product(shape.sizes)
+    steps = sum(often * prod(matrix_blocks(engine, *_product(sizes))) for often, sizes in kinds)
+    written = sum(often * matrix_traffic(engine, *_product(sizes))[0] for often, sizes in kinds)
+    first = sum(often for often, _ in kinds) / prod(-(-shape.sizes[n] // kinds[0][1][n]) for n in shape.reduced)
+    twice = 2.0 if shape.operands[0].added else 2.0 - first / sum(often for often, _ in kinds)
+    return max(
+        body * steps / prod(matrix_blocks(engine, *whole)),
+        sums * twice * written / matrix_traffic(engine, *whole)[0],
     )
-    return prod(matrix_blocks(engine, m, n, k))
+
+
+def _product(sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    """m, n and k of a matrix instruction."""
+    names = (("m", "oh", "ow"), ("n",), ("k", "kh", "kw", "ci"))
+    m, n, k = (prod(sizes.get(name, 1) for name in group) for group in names)
+    return m, n, k
 
 
 def _changes(shape: InstructionShape, inside: Sequence[StagedOperand], counts: Mapping[str, int]) -> int:

@@ -71,7 +71,7 @@ def _with_staging(machine: Machine, engine: Engine, layout: StageBuffers, run: E
                 if staging is not None:
                     shared = _copiers(machine, engine, side, memory.name)
                     operands.append(StagedOperand(operand, staging, DTYPES[dtype], not position, shared))
-        part = in_blocks(engine, shape, operands, matrix=matrix)
+        part = in_blocks(engine, shape, operands, float(run.sums) if matrix else None)
         parts.append(part)
         follows = any(
             not copy.back and copy.operand != product and layout[str(copy.operand)][2].name != local

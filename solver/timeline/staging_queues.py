@@ -10,7 +10,7 @@ is free and its operands are where they are copied from, and an engine waits unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...ir.machine import Machine
@@ -105,17 +105,15 @@ class _Block:
         blocks = self._part.blocks
         begun, free = self._next(0, free, left)
         followed = min(blocks, FOLLOWED)
-        before: list[float] = []
+        before = free
         for number in range(1, followed):
-            if number == followed // 2:
-                before = [free, *self._times(left)]
+            before = free if number == followed // 2 else before
             _, free = self._next(number, free, left)
         if blocks > followed:
-            after = [free, *self._times(left)]
-            more = (blocks - followed) / (followed - followed // 2)
-            gained = iter([(new - old) * more for old, new in zip(before, after, strict=True)])
-            free += next(gained)
-            self._shift(left, gained.__next__)
+            # All of them take turns at the same pace.
+            more = (free - before) * (blocks - followed) / (followed - followed // 2)
+            free += more
+            self._delay(more, left)
         return begun, free
 
     def _next(self, number: int, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
@@ -154,27 +152,16 @@ class _Block:
                 times[place] = max(times[place], over)
         return begun, ended
 
-    def _times(self, left: Mapping[Operand, tuple[float, str]]) -> list[float]:
-        """All times that go on with the blocks."""
-        of = self._of
-        engines = dict.fromkeys(copy.engine for copy in self._part.copies)
-        operands = dict.fromkeys(copy.operand for copy in self._part.copies)
-        return [
-            *(of.queues[name] for name in engines),
-            *(left[name][0] for name in operands),
-            *(time for name in self._memories for time in of.rooms[name]),
-        ]
-
-    def _shift(self, left: dict[Operand, tuple[float, str]], gained: Callable[[], float]) -> None:
-        """Add what the blocks take that are not followed, in the order of :meth:`_times`."""
+    def _delay(self, cycles: float, left: dict[Operand, tuple[float, str]]) -> None:
+        """All that goes on with the blocks ends so much later."""
         of = self._of
         for name in dict.fromkeys(copy.engine for copy in self._part.copies):
-            of.queues[name] += gained()
+            of.queues[name] += cycles
         for operand in dict.fromkeys(copy.operand for copy in self._part.copies):
             time, engine = left[operand]
-            left[operand] = time + gained(), engine
+            left[operand] = time + cycles, engine
         for name in self._memories:
-            of.rooms[name] = [time + gained() for time in of.rooms[name]]
+            of.rooms[name] = [time + cycles for time in of.rooms[name]]
 
 
 def _copies(copy: StagedCopy, number: int, blocks: int) -> bool:
