@@ -17,17 +17,20 @@ from ...ir.semantics.packing import PackedArray, pack
 class Walk:
     """One dimension of an operand: ``stride`` elements from one position to the next, of which there are ``bound``.
 
-    ``steps``: by how many positions it moves with each of these extents.
+    ``steps``: by how many positions it moves with each of these extents; ``origin``: where the first block begins.
     """
 
     stride: int
     steps: tuple[tuple[str, int], ...]
     bound: int | None = None
+    origin: int = 0
 
-    def extent(self, sizes: Mapping[str, int]) -> int:
-        """The positions from the first to the last that are visited."""
+    def extent(self, sizes: Mapping[str, int], *, first: bool = False) -> int:
+        """The positions from the first to the last that a block visits, somewhere within or as the ``first``."""
         reach = 1 + sum((sizes[name] - 1) * step for name, step in self.steps)
-        return reach if self.bound is None else min(reach, self.bound)
+        if self.bound is None:
+            return reach
+        return max(0, min(self.bound, self.origin + reach) - max(0, self.origin)) if first else min(reach, self.bound)
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,9 @@ class ShapedOperand:
     walks: tuple[Walk, ...]
     added: bool = False
 
-    def packed(self, item: int, sizes: Mapping[str, int]) -> PackedArray:
-        """What a block of these sizes stages of it."""
-        return pack(item, [w.extent(sizes) for w in self.walks], [w.stride * item for w in self.walks])
+    def packed(self, item: int, sizes: Mapping[str, int], *, first: bool = False) -> PackedArray:
+        """What a block of these sizes, or the ``first``, stages of it."""
+        return pack(item, [w.extent(sizes, first=first) for w in self.walks], [w.stride * item for w in self.walks])
 
     @property
     def extents(self) -> tuple[str, ...]:
@@ -111,8 +114,11 @@ def _walk(loop: int | None, strides: Sequence[int], name: str) -> Walk:
 
 
 def _visited(part: WindowPart, slot: Slot, out: str, kernel: str) -> Walk:
-    bound = None if slot.guard is None else part.nest.guards[slot.guard].bound
-    return Walk(slot.pitch, ((out, slot.stride), (kernel, slot.dilation)), bound)
+    steps = ((out, slot.stride), (kernel, slot.dilation))
+    if slot.guard is None:
+        return Walk(slot.pitch, steps)
+    guard = part.nest.guards[slot.guard]
+    return Walk(slot.pitch, steps, guard.bound, guard.const)
 
 
 def contraction_shape(
@@ -129,7 +135,7 @@ def contraction_shape(
         strides = [walk[a] for a in form.kept]
         if number == 1 and form.row is not None and form.column is not None:
             windows = [
-                Walk(w.pitch, ((out, w.stride), (kernel, w.dilation)), w.bound)
+                Walk(w.pitch, ((out, w.stride), (kernel, w.dilation)), w.bound, w.origin.const)
                 for w, out, kernel in ((form.row, "oh", "kh"), (form.column, "ow", "kw"))
             ]
             walks = (*windows, _walk(form.k, strides, "ci"))

@@ -30,9 +30,9 @@ class StagedOperand:
     writes: bool
     shared: int = 1
 
-    def bytes(self, sizes: Mapping[str, int]) -> int:
-        """What is staged for a block."""
-        return -(-self.operand.packed(self.item, sizes).bytes // self.shared)
+    def bytes(self, sizes: Mapping[str, int], *, first: bool = False) -> int:
+        """What is staged for a block, somewhere within or the ``first``."""
+        return -(-self.operand.packed(self.item, sizes, first=first).bytes // self.shared)
 
     def copied_in(self, sizes: Mapping[str, int]) -> bool:
         """Whether it is brought there: not what is written as a whole."""
@@ -118,14 +118,14 @@ def _kinds(
 
 
 def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Sizes of blocks, and the memories of which a block takes more than half.
+    """Sizes of blocks, of which the first fits, and the memories of which a block takes more than half.
 
     What does not fit as the smallest block is left as that: the lowering refuses it.
     """
-    sizes: dict[str, int] = {}
+    sizes = {name: shape.sizes[name] for name in shape.units}
     for share in (2, 1):
         sizes = {name: shape.sizes[name] for name in shape.units}
-        while full := _full(operands, shape.sizes | sizes, share):
+        while full := _full(operands, shape.sizes | sizes, share, first=True):
             touching = {n for o in operands if o.staging.memory.name in full for n in o.operand.extents}
             able = [n for n in sizes if n in touching and sizes[n] > 1]
             if not able:
@@ -135,15 +135,17 @@ def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> tuple[di
             whole = -(-half // unit) * unit
             sizes[longest] = whole if whole < sizes[longest] else half
         else:
-            return sizes, () if share == 2 else tuple(_full(operands, shape.sizes | sizes, 2))
-    return sizes, tuple(dict.fromkeys(o.staging.memory.name for o in operands))
+            break
+    # At a border, the first block may be smaller than those within.
+    return sizes, tuple(_full(operands, shape.sizes | sizes, 2, first=False))
 
 
-def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int) -> list[str]:
-    """The memories in which a block takes more than that part."""
+def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int, *, first: bool) -> list[str]:
+    """The memories in which a block, somewhere within or the ``first``, takes more than that part."""
     rooms: dict[str, int] = {}
     for o in operands:
         memory = o.staging.memory
-        rooms[memory.name] = rooms.get(memory.name, 0) + -(-o.bytes(sizes) // memory.alignment) * memory.alignment
+        size = o.bytes(sizes, first=first)
+        rooms[memory.name] = rooms.get(memory.name, 0) + -(-size // memory.alignment) * memory.alignment
     capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
     return [name for name, size in rooms.items() if size > capacity[name]]
