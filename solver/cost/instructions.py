@@ -20,8 +20,10 @@ from ...ir.isa.matrix_selection import matrix_form
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import bank_cycles, burst_bytes, contiguous_runs, matrix_fill, matrix_traffic
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
-from ...ir.isa.window_selection import cheapest_parts, overwrites, window_mnemonic
+from ...ir.isa.window_selection import WindowPart, cheapest_parts, overwrites, window_mnemonic
 from ...ir.machine import Engine, Machine, Memory, Role
+from .instruction_shape import InstructionShape, Operands, contraction_shape, vector_shape, window_shape
+from .staged_run import StagedRun
 
 StageBuffers = Mapping[str, tuple[Box, str, Memory]]
 """Of each buffer that a stage touches: the box of the tensor that it holds, row-major, its dtype, and its memory."""
@@ -33,7 +35,8 @@ class EngineTime:
 
     ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
     that the memory of a matrix engine's results takes to write them once. ``traffic``: of each operand, its tensor and
-    the bytes that its memory serves.
+    the bytes that its memory serves. ``shapes``: the instructions, if these were asked for; ``staged``: with operands
+    that are staged, also their copies.
     """
 
     instructions: int
@@ -42,6 +45,8 @@ class EngineTime:
     fill: int = 0
     sums: int = 0
     traffic: tuple[tuple[str, float], ...] = ()
+    shapes: tuple[InstructionShape, ...] = ()
+    staged: tuple[StagedRun, ...] = ()
 
 
 def element_strides(box: Box) -> tuple[int, ...]:
@@ -118,24 +123,36 @@ def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     )
 
 
-def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> EngineTime:
-    """The vector instructions for ``points`` of one stage (0 of them for an empty box)."""
+def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, *, shaped: bool = False) -> EngineTime:
+    """The vector instructions for ``points`` of one stage: 0 of them for an empty box.
+
+    ``shaped``: with the shapes of the instructions.
+    """
     if is_empty(points):
         return EngineTime(0, 0, 0)
     nest = _nest(stage, points, layout)
-    fill = _fill(engine, stage, points, layout)
+    filling = _fill(engine, stage, points, layout)
+    fill = filling.form.instructions, filling.form.busy
+    of_fill = [filling.shape()] if shaped else []
     if nest is None:
-        return EngineTime(*fill, engine.latency)
+        return EngineTime(*fill, engine.latency, shapes=tuple(of_fill))
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
     reads = [r for r in stage.factors if r.tensor in layout]
     dtypes = [layout[r.tensor][1] for r in reads]
     steps = prod(nest.extents)
+    walks = list(zip((stage.write.tensor, *(r.tensor for r in reads)), nest.strides, strict=True))
+
+    def shapes(form: VectorForm, operands: Operands, *, filled: bool, adds: bool = False) -> list[InstructionShape]:
+        mine = [vector_shape(form, nest.extents, operands, adds=adds)] if shaped else []
+        return [*(of_fill if filled else ()), *mine]
+
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, special=special)
         operands = enumerate((stage.write, *reads))
         demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
-        return _limited(engine, _sum(form, fill if nest.partial else None), demands)
+        made = shapes(form, walks, filled=nest.partial)
+        return _limited(engine, _sum(form, fill if nest.partial else None), demands, made)
     started = stage.start is not None
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
@@ -143,29 +160,41 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) 
         form = _reduction(engine, nest, dtype, "float32")
         sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, fill if nest.partial else None)
-        return _limited(engine, (instructions + form.instructions, busy + form.busy), sources)
+        made = [
+            *shapes(first, [("", nest.strides[0]), *walks[1:]], filled=nest.partial),
+            *shapes(form, walks[:1], filled=False),
+        ]
+        return _limited(engine, (instructions + form.instructions, busy + form.busy), sources, made)
     form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
-    window = _window(engine, stage, nest, dtypes, fill, form.busy)
-    visited = [steps if window is not None else nest.elements(o + 1, form) for o in range(len(reads))]
+    parts = _window(engine, stage, nest, dtypes, form.busy)
+    visited = [steps if parts else nest.elements(o + 1, form) for o in range(len(reads))]
     sources = [_demand(read, points, layout, elements) for read, elements in zip(reads, visited, strict=True)]
     filled = started or nest.partial
-    if window is not None:
-        return _limited(engine, window, sources)
+    if parts:
+        replaces = stage.start is None and nest.covered and all(overwrites(p, stage.combine) for p in parts)
+        instructions, busy = (0, 0) if replaces else fill
+        window = instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
+        made = [window_shape(part, walks, adds=not replaces) for part in parts] if shaped else []
+        return _limited(engine, window, sources, [*(() if replaces else of_fill), *made])
     if form.folds:
         # What the lanes fold is written once in each instruction, and read before if something is there.
         sums = _demand(stage.write, points, layout, (2 if filled else 1) * nest.elements(0, form))
-        return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
+        made = shapes(form, walks, filled=filled, adds=filled)
+        return _limited(engine, _sum(form, fill if filled else None), [*sources, sums], made)
     # One instruction for each point of the reduction reads and writes all sums.
     sums = _demand(stage.write, points, layout, 2 * steps)
-    return _limited(engine, _sum(form, fill if filled else None), [*sources, sums])
+    made = shapes(form, walks, filled=filled, adds=True)
+    return _limited(engine, _sum(form, fill if filled else None), [*sources, sums], made)
 
 
-def _limited(engine: Engine, form: tuple[int, int], demands: Sequence[_Demand]) -> EngineTime:
+def _limited(
+    engine: Engine, form: tuple[int, int], demands: Sequence[_Demand], shapes: Sequence[InstructionShape] = ()
+) -> EngineTime:
     """(instructions, busy cycles) at the pace of the banks that serve them."""
     instructions, busy = form
     issue = instructions * engine.issue
     busy = issue + max(busy - issue, ceil(_bank_cycles(demands)))
-    return EngineTime(instructions, busy, engine.latency, traffic=_traffic(demands))
+    return EngineTime(instructions, busy, engine.latency, traffic=_traffic(demands), shapes=tuple(shapes))
 
 
 def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
@@ -173,14 +202,26 @@ def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
     return form.instructions + instructions, form.busy + busy
 
 
-def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> tuple[int, int]:
-    """(instructions, busy cycles) of setting what the stage writes to one value, or to what it starts from."""
+class _Filling(NamedTuple):
+    """Instructions that set what a stage writes, and what they walk."""
+
+    form: VectorForm
+    extents: tuple[int, ...]
+    operands: Operands
+
+    def shape(self) -> InstructionShape:
+        return vector_shape(self.form, self.extents, self.operands)
+
+
+def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> _Filling:
+    """Of setting what the stage writes to one value, or to what it starts from."""
     axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
     accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
     walks = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
-    extents, _ = merge_loops([points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
+    extents, kept = merge_loops([points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
     form = elementwise_form(engine, extents, layout[stage.write.tensor][1])
-    return form.instructions, form.busy
+    operands = [(a.tensor, [w[axes[k]] for k in kept]) for a, w in zip(accesses, walks, strict=True)]
+    return _Filling(form, extents, operands)
 
 
 def _reduction(engine: Engine, nest: _Nest, dtype: str, source: str) -> VectorForm:
@@ -189,27 +230,22 @@ def _reduction(engine: Engine, nest: _Nest, dtype: str, source: str) -> VectorFo
     return reduction_form(engine, nest.extents, reduced, lanes, (dtype, source))
 
 
-def _window(
-    engine: Engine, stage: Stage, nest: _Nest, reads: Sequence[str], fill: tuple[int, int], below: int
-) -> tuple[int, int] | None:
-    """(instructions, busy cycles) by instructions that visit windows, if these alone take less than ``below``."""
+def _window(engine: Engine, stage: Stage, nest: _Nest, reads: Sequence[str], below: int) -> tuple[WindowPart, ...]:
+    """Instructions that visit windows, if these alone take less than ``below``; none if not."""
     combine = stage.combine or ""
     if window_mnemonic(stage.func, combine, len(reads)) is None or len(reads) != len(stage.operands):
-        return None
-    parts = cheapest_parts(engine, nest.extents, nest.strides, nest.guards, reads, below)
-    if not parts:
-        return None
-    replaces = stage.start is None and nest.covered and all(overwrites(p, combine) for p in parts)
-    instructions, busy = (0, 0) if replaces else fill
-    return instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
+        return ()
+    return cheapest_parts(engine, nest.extents, nest.strides, nest.guards, reads, below)
 
 
 def matrix_run(
-    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False
-) -> EngineTime:
+    engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False,
+    shaped: bool = False,
+) -> EngineTime:  # fmt: skip
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
 
     ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
+    ``shaped``: with the shapes of the instructions.
     """
     if is_empty(points):
         return EngineTime(0, 0, 0)
@@ -225,22 +261,27 @@ def matrix_run(
     guarded = {a for d in leaving for a in d.loops}
     form = matrix_form(engine, dtype, extents, strides, dimensions, guarded)
     sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
-    operands = [(stage.write, sums * (2 if accumulates else 1)), (left, of_left), (stage.factors[1], of_right)]
+    served = [(stage.write, sums * (2 if accumulates else 1)), (left, of_left), (stage.factors[1], of_right)]
     if stage.start is not None:
-        operands.append((stage.start, of_start))
+        served.append((stage.start, of_start))
     demands = [
         _demand(access, points, layout, elements * form.instructions)
-        for access, elements in operands
+        for access, elements in served
         if access.tensor in layout
     ]
     issue = form.issued * engine.issue
+    busy = issue + max(form.busy - issue, ceil(_bank_cycles(demands)))
+    operands = [(a.tensor, w) for a, w in zip((stage.write, *stage.factors), strides, strict=True)]
+    if stage.start is not None:
+        operands.append((stage.start.tensor, access_strides(stage.start, layout[stage.start.tensor][0], loops)))
     return EngineTime(
         form.issued,
-        issue + max(form.busy - issue, ceil(_bank_cycles(demands))),
+        busy,
         engine.latency,
         form.instructions * matrix_fill(engine, *form.shape) // engine.count,
         ceil(_bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
         _traffic(demands),
+        (contraction_shape(form, busy, engine, operands, adds=accumulates),) if shaped else (),
     )
 
 

@@ -22,9 +22,9 @@ from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
-from .instructions import matrix_run, route, vector_run
+from .instructions import route
 from .scratch import ScratchBytes, scratch_rooms
-from .staging_time import staged_layout, with_staging
+from .staging_time import matrix_time, vector_time
 
 Amount: TypeAlias = "float | NDArray[np.float64]"
 """Bytes or cycles, of one thing or of many."""
@@ -255,13 +255,10 @@ class OpCost:
             if is_empty(points):
                 continue
             if position == self.contraction:
-                near = staged_layout(self.machine, self.matrix, stage, layout)
-                run = matrix_run(self.matrix, stage, points, near, self.dtypes[stage.reads[0].tensor])
-                run = with_staging(self.machine, self.matrix, stage, points, layout, run)
+                run = matrix_time(self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
                 total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
             else:
-                run = vector_run(self.vector, stage, points, staged_layout(self.machine, self.vector, stage, layout))
-                run = with_staging(self.machine, self.vector, stage, points, layout, run, product)
+                run = vector_time(self.machine, self.vector, stage, points, layout, product)
                 total = total.plus(EngineWork(0, run.busy, 0, run.instructions))
         return total
 

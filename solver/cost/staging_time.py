@@ -9,17 +9,41 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from ...ir.box import Box, intersect, is_empty, shape_of, volume
+from ...ir.box import Box
 from ...ir.graph import DTYPES, Access, Stage
-from ...ir.machine import Engine, Machine, Side, Staging
-from ...ir.semantics.packing import pack
-from .instructions import EngineTime, StageBuffers, access_strides
+from ...ir.machine import Engine, Machine, Side
+from .instructions import EngineTime, StageBuffers, matrix_run, vector_run
+from .staged_run import StagedRun
+from .staging_blocks import StagedOperand, in_blocks
 
 
-def staged_layout(machine: Machine, engine: Engine, stage: Stage, layout: StageBuffers) -> StageBuffers:
-    """The buffers of a stage, with those that the engine has in a memory of its own there."""
+def vector_time(
+    machine: Machine, engine: Engine, stage: Stage, points: Box, layout: StageBuffers, product: str = ""
+) -> EngineTime:
+    """The vector instructions for ``points`` of a stage, with the copies of what is staged.
+
+    ``layout``: where operands lie before they are staged; ``product``: the tensor that the matrix engine makes, if any.
+    """
     if not machine.staging_memories:
-        return layout
+        return vector_run(engine, stage, points, layout)
+    run = vector_run(engine, stage, points, _staged_layout(machine, engine, stage, layout), shaped=True)
+    return _with_staging(machine, engine, layout, run, product)
+
+
+def matrix_time(
+    machine: Machine, engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *,
+    accumulates: bool = False,
+) -> EngineTime:  # fmt: skip
+    """The matrix instructions for ``points`` of a contraction, with the copies of what is staged."""
+    if not machine.staging_memories:
+        return matrix_run(engine, stage, points, layout, dtype, accumulates=accumulates)
+    near = _staged_layout(machine, engine, stage, layout)
+    run = matrix_run(engine, stage, points, near, dtype, accumulates=accumulates, shaped=True)
+    return _with_staging(machine, engine, layout, run, "")
+
+
+def _staged_layout(machine: Machine, engine: Engine, stage: Stage, layout: StageBuffers) -> StageBuffers:
+    """The buffers of a stage, with those that the engine has in a memory of its own there."""
     changed = dict(layout)
     for access, side in _operands(engine, stage):
         if access.tensor in layout:
@@ -30,52 +54,45 @@ def staged_layout(machine: Machine, engine: Engine, stage: Stage, layout: StageB
     return changed
 
 
-def with_staging(
-    machine: Machine,
-    engine: Engine,
-    stage: Stage,
-    points: Box,
-    layout: StageBuffers,
-    run: EngineTime,
-    product: str = "",
-) -> EngineTime:
-    """The time of a stage's instructions with that of the copies.
-
-    ``layout``: where operands lie before they are staged; ``product``: the tensor that the matrix engine makes, if any.
-    """
-    if not machine.staging_memories or not run.instructions:
-        return run
-    staged: list[tuple[Access, Staging, int]] = []
-    for access, side in _operands(engine, stage):
-        if access.tensor in layout:
-            staging = machine.staging(engine, side, layout[access.tensor][2].name)
-            if staging is not None:
-                size = _bytes(access, points, layout)
-                staged.append(
-                    (access, staging, -(-size // _copiers(machine, engine, side, layout[access.tensor][2].name)))
-                )
-    if not staged:
-        return run
-    rooms: dict[str, int] = {}
-    for _, staging, size in staged:
-        rooms[staging.memory.name] = rooms.get(staging.memory.name, 0) + size
-    blocks = max(ceil(2 * size / machine.memory[name].capacity) for name, size in rooms.items())
-    instructions = max(run.instructions, blocks)
-    cycles: dict[str, int] = {}
-    latency = 0
-    takes_turns = False
+def _with_staging(machine: Machine, engine: Engine, layout: StageBuffers, run: EngineTime, product: str) -> EngineTime:
+    """Instructions whose operands lie as in ``layout``, with their copies."""
+    matrix = "matrix" in engine.classes
+    parts: list[StagedRun] = []
     local = machine.role("local").name
-    for access, staging, size in staged:
-        writes = access == stage.write
-        mover = staging.out if writes and staging.out is not None else staging.into
-        cycles[mover.name] = cycles.get(mover.name, 0) + instructions * mover.issue + ceil(size / mover.bytes_per_cycle)
-        latency += mover.latency
-        follows = access.tensor != product and layout[access.tensor][2].name != local
-        takes_turns |= not writes and "vector" in engine.classes and follows
-    busy = run.busy + (instructions - run.instructions) * engine.issue
-    if takes_turns:
-        return replace(run, busy=busy + sum(cycles.values()) + run.instructions * (latency + engine.latency))
-    return replace(run, busy=max(busy, *cycles.values()))
+    turns = 0.0
+    for shape in run.shapes:
+        operands: list[StagedOperand] = []
+        for position, operand in enumerate(shape.operands):
+            if operand.tensor in layout:
+                _, dtype, memory = layout[operand.tensor]
+                side: Side = "reads" if position else "writes"
+                side = "weights" if matrix and position == 2 else side
+                staging = machine.staging(engine, side, memory.name)
+                if staging is not None:
+                    shared = _copiers(machine, engine, side, memory.name)
+                    operands.append(StagedOperand(operand, staging, DTYPES[dtype], not position, shared))
+        part = in_blocks(engine, shape, operands, float(run.sums) if matrix else None)
+        parts.append(part)
+        follows = any(
+            not copy.back and copy.operand != product and layout[str(copy.operand)][2].name != local
+            for copy in part.copies
+        )
+        if follows and not matrix:
+            latency = engine.latency + sum(copy.latency for copy in part.copies)
+            turns += part.busy + sum(copy.cycles for copy in part.copies) + shape.count * latency
+        else:
+            turns += max([part.busy, *_by_engine(part).values()])
+    if not any(part.copies for part in parts):
+        return run
+    return replace(run, busy=ceil(turns), staged=tuple(parts))
+
+
+def _by_engine(part: StagedRun) -> dict[str, float]:
+    """Cycles of each engine that copies."""
+    cycles: dict[str, float] = {}
+    for copy in part.copies:
+        cycles[copy.engine] = cycles.get(copy.engine, 0.0) + copy.cycles
+    return cycles
 
 
 def _copiers(machine: Machine, engine: Engine, side: Side, memory: str) -> int:
@@ -91,13 +108,3 @@ def _operands(engine: Engine, stage: Stage) -> list[tuple[Access, Side]]:
     for position, access in enumerate(stage.factors):
         sides.append((access, "weights" if "matrix" in engine.classes and position == 1 else "reads"))
     return sides if stage.start is None else [*sides, (stage.start, "reads")]
-
-
-def _bytes(access: Access, points: Box, layout: StageBuffers) -> int:
-    """What is copied of an operand."""
-    box, dtype, _ = layout[access.tensor]
-    item = DTYPES[dtype]
-    strides = [item * s for s in access_strides(access, box, len(points))]
-    inside = intersect(tuple(index.over(points) for index in access.index), box)
-    held = 0 if is_empty(inside) else volume(inside) * item
-    return min(pack(item, shape_of(points), strides).bytes, held)

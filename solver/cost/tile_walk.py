@@ -20,9 +20,10 @@ from ...ir.machine import Machine, Memory, Role
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from .instructions import CopyTime, EngineTime, StageBuffers, Transfers, matrix_run, vector_run
+from .instructions import CopyTime, EngineTime, StageBuffers, Transfers
 from .operator import refused_by_name
-from .staging_time import staged_layout, with_staging
+from .staged_run import Operand, StagedRun
+from .staging_time import matrix_time, vector_time
 from .transfers import Copies
 
 
@@ -30,16 +31,31 @@ from .transfers import Copies
 class Work:
     """Instructions for a stage of a tile: busy cycles of the engine, and bytes that memories serve for each operand.
 
-    An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`.
+    An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`. ``staged``:
+    the instructions with the copies of their operands, where some are staged; nothing of these is served where it lies.
     """
 
     busy: int
     traffic: tuple[tuple[int, float], ...]
+    staged: tuple[StagedRun, ...] = ()
+
+    @cached_property
+    def returned(self) -> frozenset[Operand]:
+        """What is copied back from staging memories."""
+        return frozenset(copy.operand for part in self.staged for copy in part.copies if copy.back)
+
+    @cached_property
+    def direct(self) -> tuple[int, ...]:
+        """What the engine takes from where it lies."""
+        copied = {copy.operand for part in self.staged for copy in part.copies}
+        return tuple(operand for operand, _ in self.traffic if operand not in copied)
 
     @staticmethod
     def of(run: EngineTime, op: Op) -> Work:
         position = {name: number for number, name in enumerate(tensor_names(op))}
-        return Work(run.busy, tuple((position[tensor], served) for tensor, served in run.traffic))
+        elsewhere = {copy.operand for part in run.staged for copy in part.copies}
+        traffic = ((position[tensor], 0.0 if tensor in elsewhere else served) for tensor, served in run.traffic)
+        return Work(run.busy, tuple(traffic), tuple(part.numbered(position) for part in run.staged))
 
 
 @dataclass(frozen=True)
@@ -228,8 +244,7 @@ class TileWalks:
             if tile is not None and position == op.contraction:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
-            run = vector_run(vector, stage, stage_points, staged_layout(self.machine, vector, stage, layout))
-            run = with_staging(self.machine, vector, stage, stage_points, layout, run, result)
+            run = vector_time(self.machine, vector, stage, stage_points, layout, result)
             stages.append(Work.of(run, op))
             if tile is not None and not matrix:
                 before += run.busy
@@ -252,7 +267,6 @@ class TileWalks:
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
             layout = {**layout, right: (parts[right], dtype, self.machine.role("weights"))}
-        near = staged_layout(self.machine, engine, stage, layout)
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
         runs: list[EngineTime] = []
@@ -263,8 +277,9 @@ class TileWalks:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):
                     spans[axis] = span
-                run = matrix_run(engine, stage, tuple(spans), near, dtype, accumulates=bool(runs))
-                known[kind] = with_staging(self.machine, engine, stage, tuple(spans), layout, run)
+                known[kind] = matrix_time(
+                    self.machine, engine, stage, tuple(spans), layout, dtype, accumulates=bool(runs)
+                )
             runs.append(known[kind])
         return runs
 

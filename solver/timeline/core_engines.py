@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from ..cost.staged_run import Operand
+from ..cost.tile_walk import Work
 from .bank_conflicts import BankConflicts, BankDemand
+from .staging_queues import StagingQueues
 
 _EngineWork = tuple[float, float, BankDemand]
 """A span of an engine's work: since when, until when, and what it asked of banks."""
@@ -17,15 +20,16 @@ MOST_MEETINGS = 16
 class CoreEngines:
     """Until when the matrix and the vector engine are occupied; where they meet on banks, both are slowed."""
 
-    def __init__(self, conflicts: BankConflicts) -> None:
+    def __init__(self, conflicts: BankConflicts, staging: StagingQueues) -> None:
         self.matrix = self.vector = 0.0
+        self.staging = staging
         self._conflicts = conflicts
         self._matrix_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
         self._vector_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
 
     def copy(self) -> CoreEngines:
         """The engines of another core, which have done the same so far."""
-        other = CoreEngines(self._conflicts)
+        other = CoreEngines(self._conflicts, self.staging.copy())
         other.matrix, other.vector = self.matrix, self.vector
         other._matrix_work, other._vector_work = self._matrix_work.copy(), self._vector_work.copy()
         return other
@@ -63,6 +67,7 @@ class Lane:
     By version of the scratch buffers, ``free`` and ``vector_free`` are when the matrix and the vector engine can write
     there. ``result``: when what the engines have made of the tile so far is visible; ``prepared`` and ``multiplied``:
     when the stages before the last contraction were over, and when that is visible; ``first``: when the walk began.
+    ``left``: of operands that are staged, when the last copy of each was over, and its engine.
     """
 
     engines: CoreEngines
@@ -73,6 +78,7 @@ class Lane:
     prepared: float = 0.0
     multiplied: float = 0.0
     first: float | None = None
+    left: dict[Operand, tuple[float, str]] = field(default_factory=dict[Operand, tuple[float, str]])
 
     def run_stages(self, runs: Iterable[tuple[float, int]], slower: float, demand: BankDemand) -> None:
         """Stages of the vector engine: (ready, busy cycles) of each."""
@@ -81,6 +87,45 @@ class Lane:
             begun = max(engines.vector, ready)
             self.first = begun if self.first is None else self.first
             engines.run_stages(begun, begun + busy * (1.0 + slower), demand)
+
+    def run_staged(
+        self, works: Iterable[Work], arrived: dict[Operand, float], target: float, latency: int, slower: float,
+        demand: BankDemand,
+    ) -> float:  # fmt: skip
+        """Stages of the vector engine, some of which stage operands; when all that they make is visible.
+
+        ``arrived``: when operands can be read, to which what comes back is added; ``target``: when it can.
+        """
+        engines, visible = self.engines, 0.0
+        for work in works:
+            ready = max((arrived.get(operand, 0.0) for operand in work.direct), default=0.0)
+            if work.staged:
+                span = engines.staging.run(work.staged, engines.vector, ready, arrived, target, latency, slower)
+                begun, ended = span.begun, span.ended
+                self.left |= span.left
+                arrived |= {operand: time for operand, (time, _) in span.left.items() if operand in work.returned}
+                visible = max([visible, *(time for time, _ in span.left.values())])
+            else:
+                begun = max(engines.vector, ready)
+                ended = begun + work.busy * (1.0 + slower)
+            self.first = begun if self.first is None else self.first
+            engines.run_stages(begun, ended, demand)
+        return max(visible, engines.vector + latency)
+
+    def multiply_staged(
+        self, work: Work, arrived: Mapping[Operand, float], latency: int, slower: float, more: float, demand: BankDemand
+    ) -> tuple[float, float]:
+        """The same as :meth:`multiply` for products that stage operands, with so many cycles ``more``."""
+        engines = self.engines
+        ready = max((arrived.get(operand, 0.0) for operand in work.direct), default=0.0)
+        if not work.staged:
+            return self.multiply(ready, work.busy * (1.0 + slower) + more, demand)
+        ready = max(self.ready, ready)
+        span = engines.staging.run(work.staged, engines.matrix, ready, arrived, 0.0, latency, slower)
+        self.first = span.begun if self.first is None else self.first
+        self.left |= span.left
+        engines.multiply(span.begun, span.ended + more, demand)
+        return span.begun, engines.matrix
 
     def multiply(self, ready: float, busy: float, demand: BankDemand) -> tuple[float, float]:
         """Products of the matrix engine; since when, and until when."""

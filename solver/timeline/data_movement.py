@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from ...ir.box import Box, contains, hull, overlap, spread, volume
-from ...ir.graph import Graph
+from ...ir.box import Box, contains, hull, intersect, is_empty, overlap, spread, volume
+from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Engine, Machine, Role
 from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import BroadcastTurns
-from ..cost.instructions import CopyTime
+from ..cost.instructions import CopyTime, element_strides
 from ..cost.transfers import Copies, SharedLoad
 from ..reduced_machine import extent
-from .link_sharing import Area, Horizon, Links, Queue, Space
+from .link_sharing import Area, Horizon, Links, Queue, Reached, Space
 
 MOST_DELAYED = 64
 """Fetches ahead of the cores that can be delayed by them at most; chosen, not measured."""
@@ -69,6 +69,7 @@ class Movement:
         self.ends = Horizon()
         """When everything so far is done."""
         self._plan = plan
+        self._spans: dict[tuple[SharedBuffer, tuple[Box, ...]], Reached] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[Area] = deque(maxlen=MOST_DELAYED)
         """Of the last fetches, in their order."""
@@ -227,12 +228,12 @@ class Movement:
 
     def copy(
         self, cores: Sequence[int], source: Shared, box: Box, target: Role, free: Callable[[str | None], float],
-        move: CopyTime, turns: BroadcastTurns,
+        move: CopyTime, turns: BroadcastTurns, reached: Reached | None = None,
     ) -> tuple[float, str | None]:  # fmt: skip
         """Copy ``box`` to core memories, in a broadcast if several ``cores`` receive it.
 
-        ``free``: when an engine can write there. Returns when it has arrived, and the engine: none of a broadcast, as
-        all cores but one receive it from another.
+        ``free``: when an engine can write there; ``reached``: what of the source other cores load meanwhile. Returns
+        when it has arrived, and the engine: none of a broadcast, as all cores but one receive it from another.
         """
         origin = self.source(source.buffer.tensor)
         engine = self.engine("broadcast" if len(cores) > 1 else "copy", origin, target)
@@ -240,7 +241,7 @@ class Movement:
         queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
         start = max(queue[issuer], source.ready(box, self.alone(engine)), free(own))
-        queue[issuer] = self.links.body(start + move.issue, move, source.buffer)
+        queue[issuer] = self.links.body(start + move.issue, move, source.buffer, reached=reached)
         stop = self.over(queue[issuer] + move.latency, engine)
         source.area.use(stop, self.alone(engine))
         return stop, own
@@ -261,24 +262,44 @@ class Movement:
         arrivals = [[0.0] * load.turns for load in loads]
         for number, turn in self.copies.order(loads):
             name = names[number]
+            beside = tuple(group.portions[turn] for group in loads[number].groups if turn < len(group.portions))
             for group in loads[number].groups:
                 if turn < len(group.portions):
-                    arrived = self._portion(moves[number], group, group.portions[turn], areas[name])
+                    arrived = self._portion(moves[number], group, group.portions[turn], areas[name], beside)
                     if arrived > arrivals[number][turn]:
                         arrivals[number][turn] = arrived
         return {name: list(accumulate(times, max)) for name, times in zip(names, arrivals, strict=True)}
 
-    def _portion(self, transfer: Transfer, group: SharedLoad, portion: Box, area: Area) -> float:
-        """Bring a portion of a box to its cores; when it has arrived."""
+    def _portion(
+        self, transfer: Transfer, group: SharedLoad, portion: Box, area: Area, beside: tuple[Box, ...]
+    ) -> float:
+        """Bring a portion of a box to its cores, ``beside`` those of other cores; when it has arrived."""
         arrived, name = 0.0, transfer.tensor
         for shared, part in self.holding(name, portion):
             boxes = (shared.buffer.box, group.box)
             move = self.transfers.transfer((self.source(name), "local"), part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
-            arrived, engine = self.copy(group.cores, shared, part, "local", area.floor.seen_by, move, turns)
+            reached = self._reached(shared.buffer, beside) if self.links.crowded else None
+            arrived, engine = self.copy(group.cores, shared, part, "local", area.floor.seen_by, move, turns, reached)
             area.ready.note(arrived, engine)
             area.use(arrived, engine)
         return arrived
+
+    def _reached(self, buffer: SharedBuffer, boxes: tuple[Box, ...]) -> Reached:
+        """The bytes of a buffer from the first to the last of each box."""
+        key = buffer, boxes
+        if key not in self._spans:
+            item = DTYPES[self.graph.tensor[buffer.tensor].dtype]
+            strides = element_strides(buffer.box)
+            spans: list[tuple[int, int]] = []
+            for box in boxes:
+                part = intersect(box, buffer.box)
+                if not is_empty(part):
+                    low = sum((p.lo - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
+                    last = sum((p.hi - 1 - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
+                    spans.append((low * item, (last + 1) * item))
+            self._spans[key] = tuple(spans)
+        return self._spans[key]
 
     def store(
         self, segment: int, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area,

@@ -17,6 +17,8 @@ REMEMBERED = 4096
 
 Queue = Literal["dma in", "dma out"]
 """A queue of DMA, which yields bandwidth to others."""
+Reached = tuple[tuple[int, int], ...]
+"""Bytes of a buffer, counted from its first: intervals, one for each copy."""
 Delay = Callable[[Queue, float, float], None]
 """Hears that a DMA queue is done later with all that it has left at a time, by so many cycles."""
 
@@ -117,6 +119,11 @@ class Links:
     def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
         self._interleaved = {m.name: (m.interleave, m.banks) for m in slow_memories(machine)}
+        self.in_step = 1.0
+        """The part of the cores that move the same at one time, and so meet on banks."""
+        self._crowds: dict[tuple[str, int, Reached], float] = {}
+        self.crowded = any(block for block, _ in self._interleaved.values())
+        """Whether it matters which bytes of a buffer move at one time."""
         main, cores = machine.role("main").name, machine.cores
         self._shares = {
             link.name: _Shares(link.bytes_per_cycle, 1 if link.memory == main and machine.has_shared else cores)
@@ -136,23 +143,41 @@ class Links:
             self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
-    def _crowding(self, memory: str, buffer: SharedBuffer | None) -> float:
-        """All banks over those that hold the buffer: what moves at one time is taken to be of one tensor."""
+    def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
+        """How often as long the fullest bank takes for what moves at one time as all banks together would.
+
+        This is taken to be of one tensor.
+        """
         block, banks = self._interleaved.get(memory, (0, 0))
         if buffer is None or not block or memory != buffer.memory:
             return 1.0
-        return banks / min(banks, (buffer.address + buffer.bytes - 1) // block - buffer.address // block + 1)
+        key = (memory, buffer.address, ((0, buffer.bytes),) if reached is None else reached)
+        if key not in self._crowds:
+            held = [0] * banks
+            for low, high in key[2]:
+                for number in range((buffer.address + low) // block, (buffer.address + high - 1) // block + 1):
+                    begin, end = number * block - buffer.address, (number + 1) * block - buffer.address
+                    held[number % banks] += min(high, end) - max(low, begin)
+            self._crowds[key] = banks * max(held) / max(1, sum(held))
+        return self._crowds[key]
 
     def body(
         self, start: float, transfer: CopyTime, buffer: SharedBuffer | None = None, copies: int = 1,
-        together: int | None = None, queue: Queue | None = None,
+        together: int | None = None, queue: Queue | None = None, reached: Reached | None = None,
     ) -> float:  # fmt: skip
         """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
 
-        They are from or to ``buffer``; without one, from or to all banks alike. So many start ``together``; else
-        it is not known how many others run.
+        They are from or to ``buffer``; without one, from or to all banks alike. ``reached``: what of it they and those
+        that run beside them move, all if not told. So many start ``together``; else it is not known how many others
+        run.
         """
-        crossed = (*transfer.links, *((name, size * self._crowding(name, buffer)) for name, size in transfer.memories))
+        crossed = (
+            *transfer.links,
+            *(
+                (name, size * max(1.0, self._crowding(name, buffer, reached) * (1.0 if queue else self.in_step)))
+                for name, size in transfer.memories
+            ),
+        )
         rates = [size * copies / self._shares[name].rate for name, size in crossed]
         body = max([transfer.payload / transfer.rate, *rates])
         stop = start + body

@@ -36,8 +36,11 @@ from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from .bank_conflicts import BankConflicts, OperatorBanks, Place
 from .core_engines import CoreEngines, Lane, last_lane
+from .cores_in_step import CoresInStep
 from .data_movement import Movement
 from .link_sharing import Area
+from .staged_tiles import StagedTiles
+from .staging_queues import StagingQueues
 from .vector_stages import VectorStages
 from .weight_buffer import Arrivals, WeightBuffer
 
@@ -99,8 +102,9 @@ class _Simulation:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
         self.conflicts = BankConflicts(machine)
-        self.engines = CoreEngines(self.conflicts)
+        self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine))
         self._places = _places(machine, plan)
+        self._in_step = CoresInStep(graph)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
     def run(self) -> PredictedTimeline:
@@ -112,6 +116,8 @@ class _Simulation:
             cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
             step = _Step(planned.segment, cells, busiest, together=len(row))
+            if self.movement.links.crowded:
+                self.movement.links.in_step = self._share_in_step(segment, cells, busiest)
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -122,6 +128,16 @@ class _Simulation:
                 self.movement.end_slot(slot)
                 slot += 1
         return PredictedTimeline(round(self.movement.end), tuple(predictions))
+
+    def _share_in_step(self, segment: Segment, cells: Sequence[Cell], busiest: Cell) -> float:
+        """The part of the cores that does the same at one time."""
+        ops = [self.graph.op[name] for name in segment.ops]
+
+        def amount(cell: Cell) -> list[tuple[int, int]]:
+            walks = [self.walks.walk(op, segment.tile[op.name], cell) for op in ops if op.name in cell.ops]
+            return [(walk.matrix_cycles, walk.vector_cycles) for walk in walks]
+
+        return self._in_step.share(segment, cells, busiest, amount, barrier=self.plan.barrier)
 
     def _barrier(self) -> None:
         self.movement.barrier()
@@ -241,16 +257,22 @@ class _Simulation:
         # What the matrix engine has to wait for, and the vector engine.
         free = [max((floor.seen_by(matrix_engine.name) for floor in own), default=0.0) for own in floors]
         vector_free = [max((floor.seen_by(vector_engine.name) for floor in own), default=0.0) for own in floors]
+        self.engines.staging.take(self.movement.queues)
         lanes = [
             Lane(self.engines.copy(), list(free), list(vector_free))
             for _ in range(weights.lanes if weights is not None else 1)
         ]
         banks = self._operator_banks(step, op, walk)
         versions_of_banks = len(banks.slower)
+        staged = self._staged(step, op, walk, weights, banks)
         done: list[float] = []
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
+            if staged is not None and (kind.matrix or kind.vector):
+                result = staged.tile(index, version, lanes)
+                done.append(result if not done else max(result, done[-1]))
+                continue
             own = index % versions_of_banks
             matrix_slower, vector_slower = banks.slower[own][number]
             demand = banks.vector[own]
@@ -294,11 +316,15 @@ class _Simulation:
             weights.close()
         last = last_lane(lanes)
         self.engines = last.engines
+        self.engines.staging.give(self.movement.queues)
         vector = last.engines.vector
         self.movement.over(last.multiplied, matrix_engine)
         self.movement.over(vector + vector_latency, vector_engine)
         step.computed[op.output] = (walk, done or [0.0])
         areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
+        for name, (over, engine) in self._left(op, last).items():
+            for area in areas.pop(name, ()):
+                area.use(self.movement.over(over, self.machine.engine[engine]), engine)
         for name in (*early, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
@@ -307,6 +333,27 @@ class _Simulation:
                 area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0
         return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+
+    def _staged(
+        self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks
+    ) -> StagedTiles | None:
+        """The tiles of an operator where engines stage operands; ``None`` where they do not."""
+        if not self.machine.staging_memories:
+            return None
+        arrivals: dict[str, list[float]] = {}
+        for name in op.inputs:
+            times = self._arrivals(step, walk, (name,))
+            for reach, made in self._producers(step, walk, (name,)):
+                times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
+            arrivals[name] = times
+        target = step.local[op.output].floor.last if op.output in step.local else 0.0
+        return StagedTiles(self.machine, op, walk, weights, banks, arrivals, target)
+
+    @staticmethod
+    def _left(op: Op, lane: Lane) -> dict[str, tuple[float, str]]:
+        """Of the tensors of an operator that were staged, when the last copy of each is over, and its engine."""
+        names = tensor_names(op)
+        return {names[int(operand)]: left for operand, left in lane.left.items()}
 
     def _operator_banks(self, step: _Step, op: Op, walk: TileWalk) -> OperatorBanks:
         key = (step.segment, op.name, id(walk))

@@ -1,0 +1,105 @@
+"""Copies that stage operands in the predicted timeline, against the simulator and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.semantics.cell import Cells
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver.cost.staged_run import StagedCopy, StagedRun
+from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.timeline.predict import predict
+from girih.solver.timeline.staging_queues import FOLLOWED, StagingQueues
+from tests.support import graphs
+from tests.support.plans.plain_plans import plain_plan
+from tests.support.staged_machines import staged_kinds
+
+TINY = load_machine("tiny")
+GRAPHS = {"matmul": graphs.matmul, "conv": graphs.conv, "residual": graphs.residual, "attention": graphs.attention}
+
+
+def error(graph: Graph, machine: Machine, depth: int) -> float:
+    """Of the prediction: 0.1 if it is a tenth too high."""
+    plan = plain_plan(graph, machine, depth=depth, barrier=depth == 1)
+    predicted = predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine)).cycles
+    simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
+    return predicted / simulated - 1.0
+
+
+@pytest.mark.parametrize("kind", staged_kinds(TINY))
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_is_staged_is_predicted(kind: str, name: str, depth: int) -> None:
+    # Where sums go there and back, a stage is taken to wait for all that the one before has written.
+    most = 0.06 if kind == "vectors and sums" else 0.03
+    assert abs(error(GRAPHS[name](dtype="float32"), staged_kinds(TINY)[kind], depth)) <= most
+
+
+@pytest.mark.parametrize(("kind", "name"), [("activations", "matmul"), ("weights", "matmul"), ("weights", "conv")])
+def test_many_blocks_of_one_instruction_are_predicted(kind: str, name: str) -> None:
+    # Cut 16 times and more in its reduction, where each block adds to what is there.
+    assert abs(error(GRAPHS[name](dtype="float32"), staged_kinds(TINY, 512)[kind], 1)) <= 0.01
+
+
+def queues() -> StagingQueues:
+    return StagingQueues({"IN": 0.0, "OUT": 0.0})
+
+
+def run_of(blocks: int, *, into: float, work: float, back: float = 0.0) -> StagedRun:
+    """Blocks that take so many cycles each to copy, to compute and to copy back."""
+    copies = [StagedCopy(0, "UB", "IN", blocks, into * blocks, 2, back=False)]
+    if back:
+        copies.append(StagedCopy(1, "UB", "OUT", blocks, back * blocks, 3, back=True))
+    return StagedRun(blocks, work * blocks, tuple(copies))
+
+
+def test_the_first_copy_is_waited_for_and_the_last_one_back_is() -> None:
+    span = queues().run([run_of(1, into=10, work=20, back=5)], 0.0, 0.0, {0: 100.0}, 0.0, 4, 0.0)
+    assert (span.begun, span.ended) == (112.0, 132.0)
+    assert span.left == {0: (112.0, "IN"), 1: (132.0 + 4 + 5 + 3, "OUT")}
+    # What comes back waits for its place.
+    late = queues().run([run_of(1, into=10, work=20, back=5)], 0.0, 0.0, {}, 500.0, 4, 0.0)
+    assert late.ended == 32.0 and late.left[1] == (508.0, "OUT")
+
+
+def test_while_a_block_is_computed_the_next_one_is_copied() -> None:
+    span = queues().run([run_of(4, into=10, work=20)], 0.0, 0.0, {}, 0.0, 4, 0.0)
+    assert (span.begun, span.ended) == (12.0, 12.0 + 4 * 20)
+    # The slower one decides.
+    assert queues().run([run_of(4, into=20, work=10)], 0.0, 0.0, {}, 0.0, 4, 0.0).ended == 4 * 20 + 2 + 10
+
+
+def test_blocks_that_take_all_of_a_memory_wait_for_one_another() -> None:
+    whole = replace(run_of(3, into=10, work=20), whole=("UB",))
+    # Each copy waits until the block before is computed, and that is visible.
+    assert queues().run([whole], 0.0, 0.0, {}, 0.0, 4, 0.0).ended == 3 * (10 + 2 + 20) + 2 * 4
+
+
+def test_what_the_block_before_has_staged_is_not_copied_again() -> None:
+    kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),))
+    # Four blocks of 10 cycles for each copy of 50: the second copy begins with the first block.
+    assert queues().run([kept], 0.0, 0.0, {}, 0.0, 0, 0.0).ended == 50 + 50 + 40
+
+
+def test_copies_of_other_operators_hold_a_queue() -> None:
+    busy = queues()
+    busy.take({"IN": [30.0, 70.0], "OUT": [0.0, 0.0]})
+    assert busy.run([run_of(1, into=10, work=20)], 0.0, 0.0, {}, 0.0, 4, 0.0).begun == 82.0
+    times = {"IN": [0.0, 0.0], "OUT": [500.0, 0.0], "DMA": [1.0]}
+    busy.give(times)
+    assert times == {"IN": [80.0, 80.0], "OUT": [500.0, 0.0], "DMA": [1.0]}
+
+
+@pytest.mark.parametrize(("into", "work"), [(10, 20), (20, 10)])
+def test_blocks_that_are_not_followed_go_at_the_pace_of_the_others(into: int, work: int) -> None:
+    many = 50 * FOLLOWED
+    used = queues()
+    span = used.run([run_of(many, into=into, work=work)], 0.0, 0.0, {}, 0.0, 4, 0.0)
+    assert span.ended == pytest.approx(max(into, work) * many + 2 + min(into, work))
+    assert used.queues["IN"] <= span.ended <= used.queues["IN"] + 2 * into + work + 6
