@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .critical_path import Around
+from .latency_chains import Around
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 What each resource has to do in every plan is in :mod:`.unavoidable_work`. Before a resource can begin with an operator,
 others must have made what that needs, and after it comes what needs its result: chains of latencies
-(:mod:`.critical_path`). The bound of a resource is the largest one of any part of its work with what is around this
+(:mod:`.latency_chains`). The bound of a resource is the largest one of any part of its work with what is around this
 part in every plan (:mod:`.head_and_tail`).
 
 The bound is the smaller one of those of two kinds of plans:
@@ -29,10 +29,10 @@ from math import ceil, inf
 
 from ..graph import Graph, Op
 from ..machine import Machine
-from .critical_path import Around, Chains, CriticalPaths, Kinds
 from .demanded_elements import demanded_points
 from .engine_split import Contraction, least_split
 from .head_and_tail import busy_between
+from .latency_chains import Around, Chains, CriticalPaths, Kinds
 from .link_crossings import link_crossings
 from .two_phase import TwoPhaseBound, two_phase_bound
 from .unavoidable_work import (

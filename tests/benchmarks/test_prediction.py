@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, astuple
+from pathlib import Path
+
 from rich.console import Console
 
-from benchmarks.prediction import STRATEGIES, Row, built_in_cases, drawn_cases, measure, summaries
+from benchmarks.prediction import STRATEGIES, Row, built_in_cases, drawn_cases, kept_rows, measure, summaries
 
 
 def test_only_plans_of_the_solver_depend_on_the_timeout() -> None:
@@ -12,6 +16,22 @@ def test_only_plans_of_the_solver_depend_on_the_timeout() -> None:
     assert [(c.strategy, c.timeout) for c in cases] == [
         ("solver", 0.0), ("solver", 5.0), ("graphturbo", 0.0), ("layerwise", 0.0)
     ]  # fmt: skip
+
+
+def test_all_machines_run_a_network_before_the_next_one() -> None:
+    cases = list(built_in_cases(["tiny", "stcp920"], ["tiny-cnn", "dlrm"], ["solver"], [5.0], "full"))
+    assert [(c.network, c.machine) for c in cases] == [
+        ("tiny-cnn", "tiny"), ("tiny-cnn", "stcp920"), ("dlrm", "tiny"), ("dlrm", "stcp920")
+    ]  # fmt: skip
+
+
+def test_what_a_file_has_is_not_measured_again(tmp_path: Path) -> None:
+    (case,) = built_in_cases(["tiny"], ["tiny-cnn"], ["solver"], [5.0], "full")
+    row = Row("tiny", "tiny-cnn", "solver", 5.0, 102, 100, 50, "full")
+    file = tmp_path / "rows.json"
+    assert kept_rows(file) == kept_rows(None) == []
+    file.write_text(json.dumps([asdict(row)]))
+    assert [kept.key for kept in kept_rows(file)] == [astuple(case)]
 
 
 def test_summaries_count_close_predictions_and_take_geometric_means() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
 from girih.explain.overview.next_steps import next_steps
+from girih.explain.overview.verdict import verdict
 from girih.explain.overview.waterfall import OperatorCycles, WaterfallRow, waterfall
 from girih.explain.report import Report
 from girih.ir.errors import UsageError
@@ -84,6 +85,20 @@ def test_what_a_bound_of_two_phases_counts_is_not_lost_again() -> None:
     found = breakdown(row("a", 0, work=100, fetch_weights=40, engine=5))
     rows = {r.cause: r.cycles for r in waterfall(found, MACHINE, 130, 145)}
     assert rows == {"bound": 130, "main_memory": 10, "core": 5}
+
+
+def test_what_a_bound_of_chains_counts_is_not_lost_again() -> None:
+    """Waits first, and then instructions: nothing is negative."""
+    found = breakdown(row("a", 0, work=10, fetch_weights=40, engine=30, issue=20, extra=3))
+    rows = {r.cause: r.cycles for r in waterfall(found, MACHINE, 95, 103)}
+    assert rows == {"bound": 95, "contention": 5, "extra": 3}
+
+
+def test_the_verdict_names_a_bound_that_is_no_work() -> None:
+    reason = "critical path: instructions and transfers that need one another"
+    summary = replace(report().summary, lower_bound_reason=reason)
+    assert "which is the critical path (gap" in verdict(summary, 1e9)[0]
+    assert "the work of ddr (gap" in verdict(replace(summary, lower_bound_reason="ddr: 12 bytes"), 1e9)[0]
 
 
 def test_a_bound_of_two_engines_leaves_work_to_share() -> None:

@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from girih.ir.bounds.critical_path import Around, Chains
 from girih.ir.bounds.demanded_elements import demanded_points
 from girih.ir.bounds.head_and_tail import BusyBetween, busy_between
+from girih.ir.bounds.latency_chains import Around, Chains
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.bounds.unavoidable_work import on_matrix, operand_dtypes
 from girih.ir.bounds.value_paths import value_ways
