@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from girih.ir.box import Span
 from girih.ir.load_machine import load_machine
+from girih.ir.plan import SharedBuffer
 from girih.solver.cost.instructions import CopyTime
-from girih.solver.timeline.link_sharing import Horizon, Links, Queue
+from girih.solver.timeline.link_sharing import Horizon, Links, Queue, Reached
 
 TINY = load_machine("tiny")
 
@@ -83,3 +85,44 @@ def test_an_engine_sees_its_own_results_at_once() -> None:
     assert [horizon.seen_by(engine) for engine in ("A", "B", "C", None)] == [30.0, 20.0, 30.0, 30.0]
     horizon.note(40.0, None)
     assert [horizon.seen_by(engine) for engine in ("A", "B", None)] == [40.0, 40.0, 40.0]
+
+
+def crowded(in_step: float = 1.0) -> Links:
+    """Links to a shared memory of 8 banks of 4 bytes a cycle, that take turns every 64 bytes."""
+    memories = tuple(
+        replace(m, banks=8, interleave=64, bytes_per_cycle=4) if m.name == "LLB" else m for m in TINY.memories
+    )
+    fast = tuple(replace(link, bytes_per_cycle=100.0) for link in TINY.links)
+    shared = Links(replace(TINY, memories=memories, links=fast), lambda *_: None, {})
+    shared.in_step = in_step
+    return shared
+
+
+@pytest.mark.parametrize(
+    ("reached", "cycles"),
+    [
+        # All eight banks give 32 bytes a cycle, of which 24 bytes at once are moved.
+        (None, 512 / 24),
+        (((0, 512),), 512 / 24),
+        # One bank gives 4, and so do two of which one has most.
+        (((0, 64),), 512 / 4),
+        (((0, 64), (0, 64)), 512 / 4),
+        (((0, 80),), 512 / 4 * 64 / 80),
+        # Other copies reach another bank meanwhile.
+        (((0, 64), (64, 128)), 512 / 8),
+    ],
+)
+def test_the_fullest_bank_of_what_moves_decides(reached: Reached | None, cycles: float) -> None:
+    shared = crowded()
+    assert shared.crowded and not links(8.0).crowded
+    buffer = SharedBuffer("x", (Span(0, 512),), "LLB", 0, 512, (0, 1))
+    move = CopyTime(1, 0, 512, 24, (), 0, (("LLB", 512),))
+    assert shared.body(0.0, move, buffer, reached=reached) == pytest.approx(cycles)
+
+
+def test_cores_that_are_ahead_meet_no_others_on_a_bank() -> None:
+    buffer = SharedBuffer("x", (Span(0, 512),), "LLB", 0, 512, (0, 1))
+    move = CopyTime(1, 0, 512, 24, (), 0, (("LLB", 512),))
+    assert crowded(0.5).body(0.0, move, buffer, reached=((0, 64),)) == pytest.approx(512 / 8)
+    # DMA serves all cores.
+    assert crowded(0.5).body(0.0, move, buffer, queue="dma in", reached=((0, 64),)) == pytest.approx(512 / 4)
