@@ -22,14 +22,15 @@ from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.blocks import Places, placed_fields
 from ..emission.engine_shares import divided
-from ..emission.kernel import WEIGHTS, EmittedKernel, KernelCache
+from ..emission.kernel import STATIONARY, EmittedKernel, KernelCache
 from ..emission.staging import Room, room_of, staged
 from ..emission.vector import Emitted, Fetch
 from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_key
 from ..loops.tile_nests import tile_nests, without_turn
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
 from ..schedule.lower_to_loops import lowered, scheduled
-from ..schedule.prim_func import staged_name, view_name
+from ..schedule.prim_func import FUNCTION, staged_name, view_name
+from ..schedule.stage_spec import ACTIVATIONS_SCOPE, SUMS_SCOPE, WEIGHTS_SCOPE
 from ..schedule.tile_plan import TilePlan
 from .addresses import PlannedBuffers, box_offset
 from .stamp import Relocatable, relocatable
@@ -90,7 +91,13 @@ class TileKernels:
         self._kernels = KernelCache(machine)
         self._store = store
         self._structures = graph.analysis(EquivalenceClasses).class_of
-        self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
+        levels = machine.levels
+        self._memory = {
+            scope: layout.memory[level.name]
+            for scope, level in (
+                (ACTIVATIONS_SCOPE, levels.activations), (SUMS_SCOPE, levels.sums), (WEIGHTS_SCOPE, levels.weights)
+            )
+        }  # fmt: skip
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
@@ -202,7 +209,7 @@ class TileKernels:
         """The operator's TIR scheduled as planned, lowered by TVM, read, and its nests made instructions."""
         module = lowered(scheduled(spec, plan))
         try:
-            tiled = tile_nests(module["main"], spec, plan)
+            tiled = tile_nests(module[FUNCTION], spec, plan)
             kernels = tuple(map(self._kernels.get, tiled.classes))
         except GirihError as error:
             if not spec.template:
@@ -217,9 +224,9 @@ class TileKernels:
         if key not in self._stamped:
             places: dict[str, tuple[int, int]] = {}
             for position, view in enumerate(spec.views):
-                role = "accumulator" if view.private else "local"
-                name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
-                places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
+                stationary = position == spec.stationary
+                name, scope = (STATIONARY, WEIGHTS_SCOPE) if stationary else (view_name(position), view.scope)
+                places[name] = self._memory[scope], DTYPE_NAMES.index(view.dtype)
             self._stamped[key] = tuple(_steps(kernel, places, self._machine))
         return self._stamped[key]
 

@@ -12,6 +12,7 @@ from math import ceil
 from ...ir.box import Box, intersect, is_empty, shape_of, volume
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.machine import Engine, Machine, Side, Staging
+from ...ir.machines.engine import side_of
 from ...ir.semantics.packing import pack
 from .instructions import EngineTime, StageBuffers, access_strides
 
@@ -64,7 +65,7 @@ def with_staging(
     cycles: dict[str, int] = {}
     latency = 0
     takes_turns = False
-    local = machine.role("local").name
+    local = machine.levels.activations.name
     for access, staging, size in staged:
         writes = access == stage.write
         mover = staging.out if writes and staging.out is not None else staging.into
@@ -89,7 +90,7 @@ def _copiers(machine: Machine, engine: Engine, side: Side, memory: str) -> int:
 def _operands(engine: Engine, stage: Stage) -> list[tuple[Access, Side]]:
     sides: list[tuple[Access, Side]] = [(stage.write, "writes")]
     for position, access in enumerate(stage.factors):
-        sides.append((access, "weights" if "matrix" in engine.classes and position == 1 else "reads"))
+        sides.append((access, side_of(stationary="matrix" in engine.classes and position == 1)))
     return sides if stage.start is None else [*sides, (stage.start, "reads")]
 
 

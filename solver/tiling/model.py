@@ -50,7 +50,7 @@ def build(problem: TilingProblem, forbidden: set[int]) -> tuple[Model, list[Var]
         for a in sorted(forbidden):
             model.add(x[a] == 0)
     for b, mode in enumerate(problem.modes):
-        with model.group("accumulator"):  # (2)
+        with model.group("accumulator memory"):  # (2)
             scratch = [s.scratch.total(mode.depth) for s in problem.shapes]
             model.add(weighted(x, scratch) <= problem.accumulator, when=y[b])
         if problem.element:

@@ -16,7 +16,7 @@ from ...ir.box import Box, volume
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.region import op_boxes
@@ -77,8 +77,7 @@ class TileOverflow:
     """
 
     op: str
-    role: Role
-    memory: str
+    level: Level
     need: int
     capacity: int
     levers: tuple[str, ...]
@@ -86,7 +85,7 @@ class TileOverflow:
 
     def error(self) -> InfeasibleError:
         return InfeasibleError(
-            f"operator {self.op}: the smallest tile needs {self.need:,} bytes of {self.memory}, "
+            f"operator {self.op}: the smallest tile needs {self.need:,} bytes of {self.level.name}, "
             f"{self.need - self.capacity:,} more than the {self.capacity:,} that may be used; "
             f"{' or '.join(self.levers)}"
         )
@@ -207,12 +206,12 @@ class Tiler:
 
     def capacity(self, beside: Beside, caps: Caps = Caps()) -> tuple[int, int]:
         """Bytes of accumulator and of weight memory that a tile may use."""
-        accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        accumulator = _cap(self.machine.levels.sums.capacity, caps.accumulator)
         lead = beside.lead
         if lead is not None and lead.scratch <= accumulator // 2:
             # The two overlap only if their buffers lie apart.
             accumulator -= lead.scratch
-        return accumulator, _cap(self.machine.role("weights").capacity, caps.weights)
+        return accumulator, _cap(self.machine.levels.weights.capacity, caps.weights)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
@@ -257,7 +256,7 @@ class Tiler:
             np.stack(time, axis=1),
             *capacity,
             cost.element,
-            self.machine.role("weights").alignment,
+            self.machine.levels.weights.alignment,
         )
         return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
 
@@ -267,7 +266,7 @@ class Tiler:
             return False
         if tile.engine != "matrix":
             return True
-        size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
+        size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.levels.weights.alignment)
         return tile.weight_depth * size <= weights
 
     def scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
@@ -280,17 +279,16 @@ class Tiler:
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: tuple[int, int]) -> TileOverflow:
         """Of the two memories, the one that has less than the smallest tile needs."""
         needs = smallest_tile_bytes(op, self.graph, self.machine, self.cost(op).engine, boxes)
-        (role, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
-        return tile_overflow(op, self.machine, role, need, room)
+        (level, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
+        return tile_overflow(op, self.machine, level, need, room)
 
 
-def tile_overflow(op: Op, machine: Machine, role: Role, need: int, room: int) -> TileOverflow:
-    """The smallest tile of ``op`` needs ``need`` of ``room`` bytes in the memory with that role."""
-    memory = machine.role(role)
-    levers = (f"use a machine with more {memory.name}", "a narrower precision")
-    if role == "accumulator":
+def tile_overflow(op: Op, machine: Machine, level: Level, need: int, room: int) -> TileOverflow:
+    """The smallest tile of ``op`` needs ``need`` of ``room`` bytes at that level."""
+    levers = (f"use a machine with more {level.name}", "a narrower precision")
+    if level == machine.levels.sums:
         levers = ("split the operator's inner loop in the model", levers[0])
-    return TileOverflow(op.name, role, memory.name, need, room, levers)
+    return TileOverflow(op.name, level, need, room, levers)
 
 
 def choose(

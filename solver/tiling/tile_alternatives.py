@@ -175,7 +175,8 @@ class TileAlternatives:
 def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -> tuple[TileAlternative, ...]:
     problem, own = question.problem, question.chosen
     cost = None if own is None else int(problem.cycles[own[0], own[1]])
-    names = [tiler.machine.role(role).name for role in ("accumulator", "weights")]
+    levels = tiler.machine.levels
+    names = [level.name for level in (levels.sums, levels.weights)]
     taken = {name: _taken(question.op.name, buffers, name) for name in names}
     listed: list[TileAlternative] = []
     if own is None:
@@ -210,13 +211,13 @@ def _why_not(
     problem, op = question.problem, question.op
     assert other.cycles is not None
     needs = (
-        (tiler.machine.role("accumulator"), other.accumulator, problem.accumulator),
-        (tiler.machine.role("weights"), other.weights, problem.weights),
+        (tiler.machine.levels.sums, other.accumulator, problem.accumulator),
+        (tiler.machine.levels.weights, other.weights, problem.weights),
     )
-    for memory, need, room in needs:
+    for level, need, room in needs:
         if need > room:
-            why = f", which has {room:,}" if room == memory.capacity else f", where what runs before it leaves {room:,}"
-            return f"needs {need:,} bytes of {memory.name}{why}"
+            why = f", which has {room:,}" if room == level.capacity else f", where what runs before it leaves {room:,}"
+            return f"needs {need:,} bytes of {level.name}{why}"
     if own is not None and other.cycles > own:
         return f"{other.cycles - own:,} cycles more"
     for memory, need, _ in needs:
