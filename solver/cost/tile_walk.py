@@ -203,8 +203,8 @@ class TileWalks:
 
     def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str, Memory]]:
         """Private buffers hold the tile's part, graph tensors the cell's."""
-        accumulator, local = self.machine.levels.sums.memory, self.machine.levels.activations.memory
-        layout = {b.name: (parts[b.name], b.dtype, accumulator) for b in op.buffers if b.name in parts}
+        sums, local = self.machine.levels.sums.memory, self.machine.levels.activations.memory
+        layout = {b.name: (parts[b.name], b.dtype, sums) for b in op.buffers if b.name in parts}
         for name in (*op.inputs, *op.outputs):
             if name in cell.tensors:
                 layout[name] = (cell.allocated(name), self.graph.tensor[name].dtype, local)

@@ -82,7 +82,7 @@ class Master:
             return None
         op, old = self.graph.op[infeasibility.op], cuts.cap.get(infeasibility.op, Caps())
         if level == levels.sums:
-            most, last = level.capacity, old.accumulator
+            most, last = level.capacity, old.sums
         elif level in (levels.weights, levels.exchange) and may_stream(self.graph, op):
             most, last = min(levels.weights.capacity, levels.exchange.capacity), old.weights
         else:
@@ -90,7 +90,7 @@ class Master:
         cap = (last or most) // SHRINK
         if cap < max(least_cap(most), self._smallest(op, levels.sums if level == levels.sums else levels.weights)):
             return None
-        new = replace(old, accumulator=cap) if level == levels.sums else replace(old, weights=cap)
+        new = replace(old, sums=cap) if level == levels.sums else replace(old, weights=cap)
         return cuts.capped({op.name: new})
 
     def _smallest(self, op: Op, level: Level) -> int:

@@ -43,7 +43,7 @@ BUDGET = Budget(5.0, 0.5)
 class Caps:
     """Bytes that an operator may use of two memories; ``None``: all there are."""
 
-    accumulator: int | None = None
+    sums: int | None = None
     weights: int | None = None
 
 
@@ -191,27 +191,25 @@ class Tiler:
 
     def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | TileOverflow:
         """The best tile that fits in every tile of every box."""
-        accumulator, weight_memory = self.capacity(beside, caps)
+        sums, weight_memory = self.capacity(beside, caps)
         excluded: set[Tile] = set()
         effort = NO_EFFORT
         for attempt in range(ATTEMPTS + 1):
-            choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
+            choice = self._best(op, boxes, weights, (sums, weight_memory), beside, excluded, attempt)
             effort += choice.effort
-            if isinstance(choice, TileOverflow) or self.fits_everywhere(
-                op, choice.tile, boxes, accumulator, weight_memory
-            ):
+            if isinstance(choice, TileOverflow) or self.fits_everywhere(op, choice.tile, boxes, sums, weight_memory):
                 return replace(choice, effort=effort)
             excluded.add(choice.tile)
-        return replace(self._infeasible(op, boxes, (accumulator, weight_memory)), effort=effort)
+        return replace(self._infeasible(op, boxes, (sums, weight_memory)), effort=effort)
 
     def capacity(self, beside: Beside, caps: Caps = Caps()) -> tuple[int, int]:
-        """Bytes of accumulator and of weight memory that a tile may use."""
-        accumulator = _cap(self.machine.levels.sums.capacity, caps.accumulator)
+        """Bytes for sums and for weights that a tile may use."""
+        sums = _cap(self.machine.levels.sums.capacity, caps.sums)
         lead = beside.lead
-        if lead is not None and lead.scratch <= accumulator // 2:
+        if lead is not None and lead.scratch <= sums // 2:
             # The two overlap only if their buffers lie apart.
-            accumulator -= lead.scratch
-        return accumulator, _cap(self.machine.levels.weights.capacity, caps.weights)
+            sums -= lead.scratch
+        return sums, _cap(self.machine.levels.weights.capacity, caps.weights)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
@@ -260,9 +258,9 @@ class Tiler:
         )
         return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
 
-    def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
+    def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], sums: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
-        if self.scratch(op, tile, boxes) > accumulator:
+        if self.scratch(op, tile, boxes) > sums:
             return False
         if tile.engine != "matrix":
             return True

@@ -148,7 +148,7 @@ def test_a_softmax_is_not_cut_along_its_rows(machine: Machine) -> None:
 
 def test_caps_are_kept(machine: Machine) -> None:
     graph = graphs.conv(batch=1, size=28, channels=128, out=128)
-    caps = Caps(accumulator=20000, weights=10000)
+    caps = Caps(sums=20000, weights=10000)
     tile = only(graph, machine, caps=caps).tile
     op, boxes = graph.ops[0], [box_of(graph)]
     assert scratch_bytes(graph, machine, op, tile, boxes).total(tile.depth) <= 20000
