@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import get_args
 
 from .machines.as_planned import as_planned, name_in_file
-from .machines.derivation import levels, roles
+from .machines.derivation import derived_levels, derived_roles
 from .machines.engine import Dataflow, Engine, Side
 from .machines.goers import Goers
 from .machines.hardware import Hardware
@@ -35,17 +36,16 @@ class Machine(Hardware):
     @cached_property
     def levels(self) -> Levels:
         """Where each kind of operand lies; of a machine that passed its checks, as it is planned for."""
-        return levels(self, self.roles)
+        return derived_levels(self, self.roles)
 
     @cached_property
     def roles(self) -> dict[Role, Memory]:
         """The whole memory that plays each role; without the roles that no memory can play."""
-        return roles(self)
+        return derived_roles(self)
 
     def roles_of(self, memory: str) -> tuple[Role, ...]:
         """The roles that a memory plays, by its name; none if the compiler does not use it."""
-        known = (*ROLES, *(role for role in self.roles if role not in ROLES))
-        return tuple(role for role in known if role in self.roles and self.roles[role].name == memory)
+        return tuple(role for role in get_args(Role) if role in self.roles and self.roles[role].name == memory)
 
     def use_of(self, memory: str) -> str:
         """What a memory is used for, by its name, in one line: its roles, staging, or nothing ("unused")."""

@@ -18,7 +18,7 @@ _USES: dict[Role, str] = {"local": "data", "accumulator": "scratch", "weights": 
 """What plans call the buffers of a core."""
 
 
-def roles(hardware: Hardware) -> dict[Role, Memory]:
+def derived_roles(hardware: Hardware) -> dict[Role, Memory]:
     """The whole memory that plays each role; without the roles that no memory can play.
 
     A memory with one task is the better one for it; of those that cores load from, one that DMA fills.
@@ -44,7 +44,7 @@ def _distance(hardware: Hardware, memory: Memory) -> tuple[bool, int]:
     return not behind, memory.capacity if behind else -memory.capacity
 
 
-def levels(hardware: Hardware, played: Mapping[Role, Memory]) -> Levels:
+def derived_levels(hardware: Hardware, played: Mapping[Role, Memory]) -> Levels:
     """The levels of a machine whose roles are all ``played``; but for constants, which ``main`` has too."""
     known = {role: Level(role, memory, 0, _USES.get(role, "")) for role, memory in played.items()}
     for memory in hardware.memories:
