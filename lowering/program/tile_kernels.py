@@ -30,7 +30,6 @@ from ..loops.tile_nests import tile_nests, without_turn
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
 from ..schedule.lower_to_loops import lowered, scheduled
 from ..schedule.prim_func import FUNCTION, staged_name, view_name
-from ..schedule.stage_spec import ACTIVATIONS_SCOPE, SUMS_SCOPE, WEIGHTS_SCOPE
 from ..schedule.tile_plan import TilePlan
 from .addresses import PlannedBuffers, box_offset
 from .stamp import Relocatable, relocatable
@@ -92,12 +91,9 @@ class TileKernels:
         self._store = store
         self._structures = graph.analysis(EquivalenceClasses).class_of
         levels = machine.levels
-        self._memory = {
-            scope: layout.memory[level.name]
-            for scope, level in (
-                (ACTIVATIONS_SCOPE, levels.activations), (SUMS_SCOPE, levels.sums), (WEIGHTS_SCOPE, levels.weights)
-            )
-        }  # fmt: skip
+        self._activations, self._sums, self._weights = (
+            layout.memory[level.name] for level in (levels.activations, levels.sums, levels.weights)
+        )
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
@@ -224,9 +220,11 @@ class TileKernels:
         if key not in self._stamped:
             places: dict[str, tuple[int, int]] = {}
             for position, view in enumerate(spec.views):
-                stationary = position == spec.stationary
-                name, scope = (STATIONARY, WEIGHTS_SCOPE) if stationary else (view_name(position), view.scope)
-                places[name] = self._memory[scope], DTYPE_NAMES.index(view.dtype)
+                dtype = DTYPE_NAMES.index(view.dtype)
+                if position == spec.stationary:
+                    places[STATIONARY] = self._weights, dtype
+                else:
+                    places[view_name(position)] = self._sums if view.private else self._activations, dtype
             self._stamped[key] = tuple(_steps(kernel, places, self._machine))
         return self._stamped[key]
 
