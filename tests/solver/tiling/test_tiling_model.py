@@ -171,7 +171,7 @@ def test_what_cannot_fit_is_named(machine: Machine) -> None:
     graph = net.graph()
     found = Tiler(graph, small(machine, accumulator=4096)).tile(graph.ops[0], [box_of(graph)], Weights())
     assert isinstance(found, TileOverflow)
-    assert (found.op, found.memory, found.capacity) == ("softmax", "IM", 4096)
+    assert (found.op, found.level.name, found.capacity) == ("softmax", "IM", 4096)
     assert found.need >= 8000
     assert "softmax" in str(found.error())
 
