@@ -116,12 +116,12 @@ def target(name: str) -> Machine:
     machine = load_machine("stcp920")
     if name == "stcp920":
         return machine
-    main = machine.role("main").name
+    main = machine.levels.home.name
     halved = replace(
         machine,
         name=name,
         memories=tuple(
-            replace(m, capacity=m.capacity // 2) if m == machine.role("shared") else m for m in machine.memories
+            replace(m, capacity=m.capacity // 2) if m == machine.levels.exchange.memory else m for m in machine.memories
         ),
         links=tuple(
             replace(ln, bytes_per_cycle=ln.bytes_per_cycle / 2) if ln.memory == main else ln for ln in machine.links

@@ -70,7 +70,7 @@ def target(name: str) -> Machine:
     """
     machine = load_machine("stcp920")
     if name == "half-memory":
-        halved = {machine.role("shared").name, machine.role("local").name}
+        halved = {machine.levels.exchange.name, machine.levels.activations.name}
         machine = replace(
             machine,
             memories=tuple(replace(m, capacity=m.capacity // 2) if m.name in halved else m for m in machine.memories),
@@ -90,7 +90,7 @@ def target(name: str) -> Machine:
 
 def with_main_bandwidth(machine: Machine, bytes_per_cycle: float) -> Machine:
     """The machine with another bandwidth of main memory."""
-    main = machine.role("main").name
+    main = machine.levels.home.name
     links = tuple(
         replace(link, bytes_per_cycle=bytes_per_cycle) if link.memory == main else link for link in machine.links
     )

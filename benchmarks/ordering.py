@@ -53,7 +53,7 @@ def knowledge(program: Program) -> tuple[Vectors, list[Place]]:
 def unordered(program: Program, machine: Machine) -> tuple[Place, Place] | None:
     """Two instructions that touch a byte, one of them writing it, and that nothing orders."""
     vectors, order = knowledge(program)
-    main = machine.memories.index(machine.role("main"))
+    main = machine.memories.index(machine.levels.home.memory)
     accesses = [list(_accesses(program, machine, main, *place)) for place in order]
     sizes: dict[Where, int] = {}
     for where, at in (access for touched in accesses for access in touched):

@@ -103,7 +103,7 @@ def _covered(ranges: Iterable[tuple[int, int]]) -> int:
 
 def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow, ...]:
     """One row for each tensor that is moved to or from main memory, most bytes first."""
-    shared = machine.role("shared")
+    shared = machine.levels.exchange.memory
     buffers = [b for b in plan.shared if b.memory == shared.name]
     hosts = [op for op in graph.ops if op.host]
     fetched: dict[str, int] = {}

@@ -26,7 +26,7 @@ from .program.compiled_kernels import CompiledKernels
 from .program.plan_walk import Walker
 from .schedule.cell_spec import BoundSpec
 from .schedule.lower_to_loops import lowered, scheduled
-from .schedule.prim_func import view_name
+from .schedule.prim_func import FUNCTION, view_name
 from .schedule.tile_plan import TilePlan
 
 Level = Literal["scheduled", "lowered"]
@@ -86,7 +86,7 @@ def _head(op: str, bound: BoundSpec, plan: TilePlan) -> str:
 
 
 def _kernels_text(module: tvm.IRModule, bound: BoundSpec, plan: TilePlan, machine: Machine) -> str:
-    tiled = tile_nests(module["main"], bound.spec, plan)
+    tiled = tile_nests(module[FUNCTION], bound.spec, plan)
     tiles = Counter(tiled.class_of)
     lines: list[str] = []
     for number, nests in enumerate(tiled.classes):

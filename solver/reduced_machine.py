@@ -15,7 +15,9 @@ from ..ir.plan import Plan
 
 def reducible(machine: Machine) -> tuple[Memory, ...]:
     """The memories of which there can be less: those that are used, but for the main memory, which holds everything."""
-    return tuple(m for m in machine.memories if (roles := machine.roles_of(m.name)) and "main" not in roles)
+    levels = machine.levels
+    used = {level.name for level in (*levels.of_core, levels.exchange, levels.constants)} - {levels.home.name}
+    return tuple(m for m in machine.memories if m.name in used)
 
 
 def reduced(machine: Machine, memory: str, capacity: int) -> Machine:

@@ -13,6 +13,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from girih.ir.machine import ROLES
+
 ROOT = Path(__file__).resolve().parent.parent
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -42,6 +44,9 @@ USER_EXTRAS = {"tables"}
 MOST_FILES = 14
 """Python files in a folder of the package at most: what a reader takes in at a glance. Folders of tests are free: each
 file of tests is beside others as what it tests is, and nobody reads tests/support as a whole."""
+
+NAMES_LIKE_ROLES = {("lowering/schedule/prim_func.py", "main"): "what TVM calls a module's one function"}
+"""Strings that a file may have although they are roles of memories, too."""
 
 SHARED_NAMES: dict[str, str] = {
     "__init__": "what a folder is for",
@@ -187,6 +192,20 @@ def test_one_file_imports_the_constraint_solver() -> None:
         if any(name.split(".")[0] == "ortools" for _, name in imports(path))
     ]
     assert len(found) == 1, f"ortools is imported in {', '.join(found)}"
+
+
+def test_solver_and_lowering_know_levels_and_no_roles() -> None:
+    """They ask `machine.levels`; what a memory is used for is derived in ir/machines, and named there alone."""
+    wrong = [
+        f"{place(path, node.lineno)}: {node.value!r}"
+        for folder in ("solver", "lowering")
+        for path in sources(folder)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and node.value in (*ROLES, "constants")
+        and (path.relative_to(ROOT).as_posix(), node.value) not in NAMES_LIKE_ROLES
+    ]
+    assert not wrong, "ask machine.levels for the level that is meant:\n" + "\n".join(wrong)
 
 
 def test_every_library_is_a_declared_dependency() -> None:

@@ -156,7 +156,6 @@ def targets_command(name: str | None, toml: bool, svg: bool, as_json: bool) -> N
       girih targets my-machine.toml --json
     """
     from ...explain.machine.machine_picture import machine_picture
-    from ...explain.machine.machine_rows import machine_rows
     from ...ir.checks.machine_effects import without_effect
     from ...ir.codec import to_json
     from ...ir.load_machine import load_machine, machine_names, machine_text
@@ -174,9 +173,7 @@ def targets_command(name: str | None, toml: bool, svg: bool, as_json: bool) -> N
         machine = load_machine(name)
         warnings = without_effect(machine)
         data = {**json.loads(to_json(machine)), "warnings": warnings}
-        emit(
-            as_json, data, "\n".join([machine_rows(machine), machine.description, *(f"warning: {w}" for w in warnings)])
-        )
+        emit(as_json, data, "\n".join([str(machine), machine.description, *(f"warning: {w}" for w in warnings)]))
         return
     machines = {n: load_machine(n) for n in machine_names()}
     data = {n: {"description": m.description, "clusters": m.clusters, "cores": m.cores} for n, m in machines.items()}

@@ -79,7 +79,7 @@ def curve_for(
     )
     if options.strategy == "solver":
         graph = divide(graph, machine)
-    name = memory or machine.role("shared").name
+    name = memory or machine.levels.exchange.name
     found = memory_curve(graph, machine, name, points, options.for_solver, progress, judge(Lowerer(graph, machine)))
     return _curve(found, graph, machine, name)
 

@@ -46,7 +46,9 @@ class Tile:
 def tiles_for(layer: Layer, machine: Machine) -> Tiles:
     """The largest tiles of which each buffer holds two; whole rows and columns of the array before others."""
     matrix = machine.engine_for("matrix")
-    local, weights, results = (machine.role(r).capacity // WORD // 2 for r in ("local", "weights", "accumulator"))
+    levels = machine.levels
+    held = (levels.activations, levels.weights, levels.sums)
+    local, weights, results = (level.capacity // WORD // 2 for level in held)
     window = layer.kernel**2
     channels = min(layer.channels, weights // (window * matrix.columns))
     filters = min(layer.filters, max(1, weights // (window * channels) // matrix.columns) * matrix.columns)

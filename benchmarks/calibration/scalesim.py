@@ -40,7 +40,8 @@ WORD = 2
 def configuration(machine: Machine) -> dict[str, int]:
     """What of ``machine`` SCALE-Sim is told; capacities in words of 1 KiB, bandwidths in words a cycle."""
     matrix, port = machine.engine_for("matrix"), machine.engine_for("copy")
-    local, weights, results = (machine.role(r) for r in ("local", "weights", "accumulator"))
+    levels = machine.levels
+    local, weights, results = levels.activations, levels.weights, levels.sums
     words = port.bytes_per_cycle // WORD
     return {
         "ArrayHeight": matrix.rows,

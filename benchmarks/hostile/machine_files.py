@@ -18,9 +18,10 @@ from typing import Any, cast
 
 import girih
 from benchmarks.hostile.case import Case, WrongResultError
-from girih.ir.checks.check_machine import CLASSES, ROLES
+from girih.ir.checks.check_machine import CLASSES
 from girih.ir.graph import DTYPES
 from girih.ir.load_machine import parse_machine
+from girih.ir.machine import ROLES
 from girih.models import build
 
 Table = dict[str, Any]

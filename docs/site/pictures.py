@@ -55,7 +55,7 @@ def memory(path: Path) -> Painter:
     """Addresses of the shared memory over the slots of the plan: activations and constants apart."""
     compiled = girih.load(path)
     plan, constants = compiled.plan, compiled.graph.constant_names
-    shared = compiled.machine.role("shared")
+    shared = compiled.machine.levels.exchange.memory
 
     def draw(axes: Axes) -> None:
         for buffer in plan.shared:

@@ -25,7 +25,7 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
     They are the operator that the instruction is marked with, and no tensor (``""``), unless it reads a tensor's buffer
     in main memory: then the operator is the first from there on, in the order of the plan, that reads the tensor.
     """
-    main = machine.memories.index(machine.role("main"))
+    main = machine.memories.index(machine.levels.home.memory)
     buffers = [b for b in plan.shared if b.memory == machine.memories[main].name]
     ops = [op for segment in plan.segments for op in segment.ops]
     order = {name: i for i, name in enumerate(ops)}

@@ -75,7 +75,7 @@ def _cycles(row: BreakdownRow, name: str) -> float:
 
 def _wait(row: BreakdownRow, cause: str, machine: Machine) -> str:
     """A wait, with the operator that most of it is attributed to."""
-    main, shared = machine.role("main").name, machine.role("shared").name
+    main, shared = machine.levels.home.name, machine.levels.exchange.name
     reasons = [reason for reason in row.reasons if reason.cause == cause]
     op, engine = "several operators", "another engine"
     if reasons:

@@ -12,7 +12,7 @@ def movement(machine: Machine, kind: str, target: str) -> str:
     which all loads count where weights have no memory of their own.
     """
     if kind == "dma":
-        return "spill" if target == machine.role("main").name else "fetch"
-    if target == machine.role("shared").name:
+        return "spill" if target == machine.levels.home.name else "fetch"
+    if target == machine.levels.exchange.name:
         return "store"
     return "load_weights" if machine.roles_of(target) == ("weights",) else "load_data"

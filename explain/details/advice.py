@@ -65,7 +65,8 @@ def _fill(compilation: Compilation, op: str, matrix: Engine) -> str:
 
 def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: int, full: Mapping[str, float]) -> str:
     plan, machine = compilation.plan, compilation.machine
-    main, shared, local = (machine.role(role).name for role in ("main", "shared", "local"))
+    levels = machine.levels
+    main, shared, local = levels.home.name, levels.exchange.name, levels.activations.name
     instances = count(plan.segments[segment].instances)
     link = next((link for link in machine.links if link.memory == main), None)
     rate = f" (now {link.bytes_per_cycle:g} bytes a cycle)" if link else ""

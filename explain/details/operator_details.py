@@ -193,18 +193,18 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
     graph, plan, machine = compilation.graph, compilation.plan, compilation.machine
     segment = plan.segments[index]
     if op.host:
-        return (machine.role("main").name,), "the kernel's"
+        return (machine.levels.home.name,), "the kernel's"
     shared = [b for b in plan.shared if b.tensor == name]
     local = [b for b in plan.local if b.segment == index and b.name == name and b.use != "scratch"]
     places = {b.memory for b in local}
     notes: list[str] = []
     if not local:
         if name in segment.aliased:
-            places.add(machine.role("local").name)
+            places.add(machine.levels.activations.name)
             notes.append("computed where its concatenation lies")
         else:
             notes.append("in the buffer of another tensor")
-            places.add(machine.role("local").name)
+            places.add(machine.levels.activations.name)
     made_here = name in graph.producer and graph.producer[name].name in segment.ops
     read_outside = any(c.name not in segment.ops for c in graph.consumers[name]) or name in graph.output_tensors
     if made_here and (reads or not read_outside):
@@ -284,7 +284,7 @@ def _rooms(compilation: Compilation, index: int, name: str) -> tuple[RoomRow, ..
     slots = [slot for slot, (step, o) in enumerate(plan.slots) if o == name and plan.steps[step].segment == index]
     rows: list[RoomRow] = []
     for memory in machine.memories:
-        if memory.name in (machine.role("main").name, machine.role("constants").name) or op.host:
+        if memory.name in (machine.levels.home.name, machine.levels.constants.name) or op.host:
             continue
         if memory.scope == "core":
             live = [

@@ -175,13 +175,13 @@ def _slot(plan: Plan, slot: int) -> tuple[str, int]:
 def _unmoved(compilation: Compilation, shared: bool) -> str:
     """Why a tensor does not pass through main memory."""
     if shared:
-        return f"kept on chip: it crosses segments through {compilation.machine.role('shared').name}"
+        return f"kept on chip: it crosses segments through {compilation.machine.levels.exchange.name}"
     return "kept in the cores: the operators that make and read it are in one segment"
 
 
 def _again(compilation: Compilation, buffers: Sequence[SharedBuffer]) -> str:
     """Why parts are fetched again: what others took of the shared memory between two stays of the same part."""
-    plan, shared = compilation.plan, compilation.machine.role("shared")
+    plan, shared = compilation.plan, compilation.machine.levels.exchange.memory
     fetched = sorted((b for b in buffers if b.fetch), key=lambda b: b.live)
     gaps: list[tuple[int, int]] = []
     for number, b in enumerate(fetched):

@@ -93,7 +93,7 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
     }
 
     def home(placed: Placed) -> list[TimedAccess]:
-        return accesses[machine.home(constant=bool(placed.sha256)).name, None]
+        return accesses[machine.levels.home_of(constant=bool(placed.sha256)).name, None]
 
     @cache
     def operands(mnemonic: str, values: tuple[int | float, ...]) -> tuple[Strided, ...]:

@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ...ir.machine import Engine, Link, Machine, Memory
 from ..units import plural
-from .machine_rows import uses
 
 LEFT, COLUMN, ROW, HEAD = 260, 150, 46, 128
 """In pixels: the names of the rows, the width of a column, the height of a row, the heads of the columns."""
@@ -52,7 +51,7 @@ class Row:
 def machine_picture(machine: Machine) -> str:
     """The whole SVG, which refers to no other file; light or dark as its reader's system."""
     ordered = sorted(machine.memories, key=lambda m: (m.scope == "core", -m.capacity))
-    used = uses(machine)
+    used = machine.uses
     columns = {m.name: _column(used[m.name], m, LEFT + COLUMN * (i + 0.5)) for i, m in enumerate(ordered)}
     rows = [_engine(e, columns, HEAD + ROW * i) for i, e in enumerate(machine.engines)]
     rows += [_link(link, columns, HEAD + ROW * (len(rows) + i)) for i, link in enumerate(machine.links)]

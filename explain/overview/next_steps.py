@@ -128,6 +128,7 @@ class _Advice:
         share = self.memories[role].share if role in self.memories else 0.0
         if share >= FULL:
             text = f"{text}; {more}"
+        levels = self.machine.levels
         matrix, vector = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         return text.format(
             resource=self.resource,
@@ -137,5 +138,8 @@ class _Advice:
             matrix=matrix.name,
             vector=vector.name,
             share=f"{share:.0%}",
-            **{name: self.machine.role(name).name for name in ("main", "shared", "local", "accumulator")},
+            main=levels.home.name,
+            shared=levels.exchange.name,
+            local=levels.activations.name,
+            accumulator=levels.sums.name,
         )

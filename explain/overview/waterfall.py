@@ -119,7 +119,7 @@ def _awaited(row: BreakdownRow, cause: Cause) -> str:
 
 def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:
     """Title and note of each cause, in the terms of the machine and of the bounding resource."""
-    name, main, shared = total.resource, machine.role("main").name, machine.role("shared").name
+    name, main, shared = total.resource, machine.levels.home.name, machine.levels.exchange.name
     matrix = name == machine.engine_for("matrix").name
     vector = name == machine.engine_for("vector").name
     part = "array" if matrix else "lanes" if vector else "bursts"

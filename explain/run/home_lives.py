@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Role
+from ...ir.machine import Machine
 from ...ir.plan import Plan, SharedBuffer
 from ...ir.program import Program
 from .instruction_columns import InstructionColumns
@@ -27,9 +27,9 @@ class HomeLives:
 
 
 def home_lives(graph: Graph, plan: Plan, program: Program, machine: Machine, columns: InstructionColumns,
-               cycles: int, role: Role = "main") -> HomeLives:  # fmt: skip
-    """Lives in main memory, or in that of constants (``role``)."""
-    main = machine.memories.index(machine.role(role))
+               cycles: int, memory: str = "") -> HomeLives:  # fmt: skip
+    """Lives in main memory, or in another ``memory`` (by name) that has homes."""
+    main = machine.memories.index(machine.memory[memory] if memory else machine.levels.home.memory)
     buffers = tuple(b for b in plan.shared if b.memory == machine.memories[main].name)
     home = {buffer.tensor: number for number, buffer in enumerate(buffers)}
     begin = np.full(len(buffers), np.iinfo(np.int64).max)

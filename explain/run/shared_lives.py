@@ -66,7 +66,7 @@ def shared_lives(
     accesses: MemoryAccesses,
 ) -> SharedLives:  # fmt: skip
     """Lives in the shared memory; ``slots`` is the slot of each row, or -1."""
-    shared = machine.memories.index(machine.role("shared"))
+    shared = machine.memories.index(machine.levels.exchange.memory)
     buffers = tuple(b for b in plan.shared if b.memory == machine.memories[shared].name)
     lives, fetches, stores = _Lives(len(buffers)), _Lives(len(buffers)), _Lives(len(buffers))
     touched = accesses.of(shared, None)

@@ -129,8 +129,8 @@ def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
     size = {name: graph.tensor[name].bytes for name in (*pair.weights, pair.inner, pair.added)}
     inner, outer = size[pair.inner], graph.tensor[pair.second.output].bytes
     read = sum(graph.tensor[n].bytes for n in pair.first.inputs if n not in graph.constant_names)
-    cores = machine.role("local").capacity * machine.cores
-    shared = machine.role("shared").capacity
+    cores = machine.levels.activations.capacity * machine.cores
+    shared = machine.levels.exchange.capacity
     weights = sum(size[name] for name in set(pair.weights))
     if read + outer + inner <= cores or size[pair.added] + min(inner, weights) <= shared:
         return 1

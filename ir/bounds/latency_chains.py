@@ -74,7 +74,7 @@ class Chains:
     def __init__(self, graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ...]]) -> None:
         self._graph, self._machine = graph, machine
         self._steps = list(_steps(graph, machine, points))
-        self._ways = value_ways(machine), value_ways(machine, machine.role("local").name)
+        self._ways = value_ways(machine), value_ways(machine, machine.levels.activations.name)
 
     def paths(self, kinds: Kinds) -> CriticalPaths:
         """Of all plans that run the stages by these kinds of instructions."""

@@ -25,18 +25,18 @@ def link_crossings(
     crossing: dict[str, int] = defaultdict(int)
     for name, count in (*into.items(), *out.items()):
         crossing[name] += count
-    if "constants" in machine.roles:
+    if machine.levels.has_constants:
         apart = {n: count for n, count in into.items() if n in graph.constant_names}
         into, crossing = ({n: c for n, c in counts.items() if n not in apart} for counts in (into, crossing))
     else:
         apart = {}
     twice = {name: 2 * count for name, count in crossing.items()}
-    main, shared = machine.role("main").name, machine.role("shared").name
+    main, shared = machine.levels.home.name, machine.levels.exchange.name
     # Without a shared memory, the entries of the main memory are those that count.
     crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
         (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
         (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
-        **{(machine.role("constants").name, direction): apart for direction in ("read", "both") if apart},
+        **{(machine.levels.constants.name, direction): apart for direction in ("read", "both") if apart},
     }  # fmt: skip
     crossed = [(link, crossed_by.get((link.memory, link.direction), {})) for link in machine.links]
     return [(link, by_tensor) for link, by_tensor in crossed if sum(by_tensor.values())]

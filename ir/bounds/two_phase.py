@@ -103,17 +103,18 @@ def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
 
 def _on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link, int]]:
     """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
-    main, shared, weights = (machine.roles[r] for r in ("main", "shared", "weights"))
+    levels = machine.levels
+    main, shared, weights = (machine.memory[x.name] for x in (levels.home, levels.exchange, levels.weights))
     cores = [m for m in machine.memories if m not in (main, shared)] if on_vector else [weights]
     inside = sum(memory.capacity for memory in cores) * machine.cores
     rooms = {
         (main.name, "read"): shared.capacity + inside, (main.name, "both"): shared.capacity + inside,
         (shared.name, "write"): shared.capacity + inside, (shared.name, "read"): inside, (shared.name, "both"): inside,
     }  # fmt: skip
-    if not machine.has_shared:
+    if not levels.has_exchange:
         del rooms[main.name, "write"]
-    if "constants" in machine.roles:
-        constants = machine.roles["constants"].name
+    if levels.has_constants:
+        constants = levels.constants.name
         rooms = {(constants, "read"): inside, (constants, "both"): inside}
     for link in machine.links:
         if (room := rooms.get((link.memory, link.direction))) is not None:

@@ -66,12 +66,12 @@ def value_ways(machine: Machine, through: str | None = None) -> Ways:
         for link in machine.links
     }
     begins: dict[str, list[_Carry]] = {
-        "main": [_Carry("", "", machine.role("main").name, 0, 0)],
-        "constants": [_Carry("", "", machine.role("constants").name, 0, 0)],
+        "main": [_Carry("", "", machine.levels.home.name, 0, 0)],
+        "constants": [_Carry("", "", machine.levels.constants.name, 0, 0)],
         **crossing,
     }
     for kind in KINDS:
-        source = machine.role("main").name if kind == "scalar" else ""
+        source = machine.levels.home.name if kind == "scalar" else ""
         made = [_carry(machine, e, source, target) for e in machine.engines if kind in e.classes for target in e.writes]
         apart = kind in ("matrix", "vector") and through is not None
         begins[kind] = [replace(c, passed=not apart or c.target == through) for c in made]
@@ -148,5 +148,5 @@ def _ends(
     for link, carries in crossing.items():
         for carry in carries:
             reach(link, carry.engine, carry.source, carry.issue)
-    reach("home", "", machine.role("main").name, 0)
+    reach("home", "", machine.levels.home.name, 0)
     return found

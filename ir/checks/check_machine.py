@@ -10,8 +10,10 @@ from typing import cast
 
 from ..errors import UsageError
 from ..graph import DTYPES
-from ..machine import ROLES, WAYS, Candidate, Engine, Link, Machine, Memory, Role
+from ..machine import ROLES, WAYS, Engine, Link, Machine, Memory, Role
 from ..machines.as_planned import as_planned, name_in_file
+from ..machines.requirements import Candidate, candidates
+from ..machines.ways import CORE_ROLES
 
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
@@ -170,16 +172,16 @@ def _apart(machine: Machine, planned: Machine) -> Iterator[Finding]:
 
 def _roles(machine: Machine, planned: Machine) -> Iterator[Finding]:
     """The first role that no memory can play, with the memory that comes nearest to it."""
-    for role in ("local", "accumulator", "weights", "shared", "main"):
+    for role in (*CORE_ROLES, "shared", "main"):
         if role in planned.roles:
             continue
-        scope = "core" if role in ("local", "accumulator", "weights") else "cluster"
-        candidates = planned.candidates(role, planned.roles, staged=True)
+        scope = "core" if role in CORE_ROLES else "cluster"
+        able = candidates(planned, role, planned.roles, staged=True)
         message = f'there is no memory (scope "{scope}") that {_PLAYS[role]}'
-        if not candidates:
+        if not able:
             yield "memories", f"{message}: add one to [[memories]]"
             return
-        nearest = min(candidates, key=lambda c: (len(c.lacks), c.memory in planned.roles.values()))
+        nearest = min(able, key=lambda c: (len(c.lacks), c.memory in planned.roles.values()))
         name = name_in_file(machine, nearest.memory.name)
         index = [m.name for m in machine.memories].index(name)
         yield f"memories[{index}]", f"{message}; {name} comes nearest, but {_listed(nearest)}"
@@ -241,7 +243,7 @@ def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:
         return
     for way in WAYS:
         runs = [i for i, e in enumerate(machine.engines) if way.kind in e.classes]
-        if way in planned.ways or way.optional or (way.kind == "dma" and not planned.has_shared):
+        if way in planned.ways or way.optional or (way.kind == "dma" and not planned.levels.has_exchange):
             continue
         reads, writes = (_named(planned, roles) for roles in (way.reads, way.writes))
         where = f"engines[{runs[0]}]" if runs else "engines"
@@ -295,5 +297,5 @@ def _upstream(machine: Machine, name: str) -> set[str]:
 
 def _named(machine: Machine, roles: Sequence[Role]) -> str:
     """Memories, by role and name."""
-    words = [f"the {role} memory ({machine.role(role).name})" for role in roles]
+    words = [f"the {role} memory ({machine.roles[role].name})" for role in roles]
     return " and ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]

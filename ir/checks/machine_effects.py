@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 
-from ..machine import WAYS, Engine, Machine, Side, Way
+from ..machine import WAYS, Engine, Machine, Way
 from ..machines.as_planned import as_planned, name_in_file
+from ..machines.engine import SIDES
+from ..machines.requirements import candidates
 from .check_machine import Finding
 
 KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
@@ -38,9 +40,8 @@ def _memories(machine: Machine, planned: Machine) -> Iterator[Finding]:
         if memory.name not in used:
             why = "other memories are on the way of every operand"
             if memory.read_only:
-                lacks = (
-                    c.lacks for c in planned.candidates("constants", planned.roles) if c.memory.name == memory.name
-                )
+                able = candidates(planned, "constants", planned.roles)
+                lacks = (c.lacks for c in able if c.memory.name == memory.name)
                 why = "; ".join(text for texts in lacks for text in texts) or why
             yield f"memories[{index}]", f"{memory.name} is never used: {why}"
 
@@ -68,18 +69,17 @@ def _engines(machine: Machine, planned: Machine) -> Iterator[Finding]:
         for kind, planned_kind in kinds.items():
             if planned_kind not in {way.kind for way in ways} and not (planned_kind == "copy" and staging):
                 yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(planned, kind)}"
-        weights = planned.role("weights").name
-        sides: tuple[Side, ...] = ("reads", "weights", "writes")
-        for key in sides:
+        weights = planned.levels.weights.name
+        for key in SIDES:
             if key == "weights":
                 used = {weights}
             else:
                 roles = (
                     role for way in ways for role in getattr(way, key) if (way.kind, role) != ("matrix", "weights")
                 )
-                used = {planned.role(role).name for role in roles}
+                used = {planned.roles[role].name for role in roles}
             if key == "reads" and {"host", "scalar"} & {way.kind for way in ways}:
-                used.add(planned.role("constants").name)
+                used.add(planned.levels.constants.name)
             used |= {copy[2 if key == "writes" else 1] for copy in staging}
             used |= {
                 in_file(s.memory.name)
@@ -128,8 +128,8 @@ def _instead(planned: Machine, kind: str) -> str:
 
 def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:
     ways = [way for way in planned.ways if way.kind in _TRANSFERS]
-    crossed = {(planned.role(role).name, "read") for way in ways for role in way.reads}
-    crossed |= {(planned.role(role).name, "write") for way in ways for role in way.writes}
+    crossed = {(planned.roles[role].name, "read") for way in ways for role in way.reads}
+    crossed |= {(planned.roles[role].name, "write") for way in ways for role in way.writes}
     for index, link in enumerate(machine.links):
         directions = ("read", "write") if link.direction == "both" else (link.direction,)
         if not any((link.memory, direction) in crossed for direction in directions):

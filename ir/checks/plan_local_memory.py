@@ -7,14 +7,12 @@ from typing import NoReturn
 from ..box import volume
 from ..errors import CheckError
 from ..graph import DTYPES, Op
-from ..machine import Memory, Role
+from ..machine import Machine, Memory
 from ..plan import LocalBuffer, Segment, Tile
 from ..semantics.cell import Cell
 from ..semantics.concat_aliasing import concat_aliases, parent_buffers, possible_aliases
 from ..semantics.in_place import replaced
 from .plan_facts import Facts
-
-_ROLES: dict[str, Role] = {"data": "local", "scratch": "accumulator", "weights": "weights"}
 
 
 def _fail(message: str) -> NoReturn:
@@ -40,13 +38,20 @@ def check_local(facts: Facts) -> None:
         _check_needs(facts, index, segment, buffers)
 
 
+def _places(machine: Machine) -> dict[str, str]:
+    """The memory in which buffers of each use lie."""
+    levels = machine.levels
+    return {"data": levels.activations.name, "scratch": levels.sums.name, "weights": levels.weights.name}
+
+
 def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
     """In the right memory, aligned, inside of it, in whole versions, in the life of the segment."""
     where = f"the {buffer.use} buffer of {buffer.name} in segment {buffer.segment}"
-    if buffer.use not in _ROLES:
+    places = _places(facts.machine)
+    if buffer.use not in places:
         _fail(f"{where} has no known use")
     memory: Memory | None = facts.machine.memory.get(buffer.memory)
-    if memory is None or _ROLES[buffer.use] not in facts.machine.roles_of(memory.name):
+    if memory is None or memory.name != places[buffer.use]:
         _fail(f"{where} lies in {buffer.memory}, which does not hold {buffer.use}")
     if buffer.op not in segment.ops and not (buffer.use == "data" and not buffer.op):
         _fail(f"{where} belongs to {buffer.op}, which is not in the segment")

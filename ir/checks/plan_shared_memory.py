@@ -11,14 +11,11 @@ import numpy as np
 from ..box import Box, contains, full, is_empty, spread, volume
 from ..errors import CheckError
 from ..graph import DTYPES
-from ..machine import Role
+from ..machine import Machine
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
 from ..semantics.portions import portions
 from .plan_facts import Facts, Loaded, Stored, Stream
-
-_OUTSIDE: tuple[Role, ...] = ("main", "constants", "shared")
-"""The roles of memories outside of cores."""
 
 
 def _fail(message: str) -> NoReturn:
@@ -30,10 +27,16 @@ def _name(buffer: SharedBuffer) -> str:
     return f"the buffer of {buffer.tensor}[{box}] in {buffer.memory} during {buffer.live}"
 
 
+def _outside(machine: Machine) -> tuple[str, str, str]:
+    """The memories outside of the cores: of homes, of those of constants, and what the cores load from."""
+    levels = machine.levels
+    return levels.home.name, levels.constants.name, levels.exchange.name
+
+
 def check_shared(facts: Facts) -> None:
     """All buffers of the shared and the main memory."""
     machine = facts.machine
-    main, constants, shared = (machine.role(role).name for role in _OUTSIDE)
+    main, constants, shared = _outside(machine)
     for buffer in facts.plan.shared:
         _check_place(facts, buffer)
     homes = [b for b in facts.plan.shared if b.memory in (main, constants)]
@@ -45,8 +48,8 @@ def check_shared(facts: Facts) -> None:
 
 def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
     """Of a known tensor, in a known memory, aligned, inside, large enough, in the life of the plan."""
-    memories = tuple(dict.fromkeys(facts.machine.role(role).name for role in _OUTSIDE))
-    homes = facts.machine.role("main").name, facts.machine.role("constants").name
+    main, constants, shared = _outside(facts.machine)
+    memories, homes = tuple(dict.fromkeys((main, constants, shared))), (main, constants)
     if buffer.tensor not in facts.graph.tensor:
         _fail(f"there is a buffer of {buffer.tensor}, which is no tensor of the graph")
     tensor = facts.graph.tensor[buffer.tensor]

@@ -249,7 +249,7 @@ def kernel_cost(machine: Machine, engine: Engine, kind: str, work: KernelWork) -
     """
     if kind == "host":
         return Cost(engine.issue, -(-work.moved // engine.bytes_per_cycle), engine.latency, work.moved)
-    main = machine.role("main").name
+    main = machine.levels.home.name
     links: list[tuple[int, int]] = []
     for number, link in enumerate(machine.links):
         pieces = {"read": (work.read,), "write": (work.written,), "both": (work.read, work.written)}[link.direction]

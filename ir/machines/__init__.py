@@ -1,1 +1,1 @@
-"""The machines that ship (TOML files), and the form in which every machine is planned for."""
+"""What a machine is: memories and engines, and what follows from them; the machines that ship (TOML files)."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from string import ascii_lowercase
+from typing import TypeVar
 
-from ..machine import Engine, Link, Machine, Memory
+from .engine import Engine
+from .hardware import Hardware
+from .memories import Link, Memory
 
+Planned = TypeVar("Planned", bound=Hardware)
 _COMPUTING = ("matrix", "vector")
 
 
-def as_planned(machine: Machine) -> Machine:
+def as_planned(machine: Planned) -> Planned:
     """The share of one cluster, its cores as one where an engine of the cluster computes for them, engines apart.
 
     A machine that is planned for already stays as it is.
@@ -22,7 +26,7 @@ def as_planned(machine: Machine) -> Machine:
     return engines_apart(cores_as_one(share_of_cluster(machine)))
 
 
-def name_in_file(machine: Machine, name: str) -> str:
+def name_in_file(machine: Hardware, name: str) -> str:
     """The memory or engine of ``machine`` that stands, alone or with others, for one of the planned machine's."""
     known = {entry.name for entry in (*machine.memories, *machine.engines)}
     while name not in known:
@@ -30,7 +34,7 @@ def name_in_file(machine: Machine, name: str) -> str:
     return name
 
 
-def share_of_cluster(machine: Machine) -> Machine:
+def share_of_cluster(machine: Planned) -> Planned:
     """What one cluster has: of each memory of the chip, its bandwidth and its links an equal share.
 
     The clusters run the same program on their own part of a batch at the same time. Constants are in every share,
@@ -53,7 +57,7 @@ def share_of_cluster(machine: Machine) -> Machine:
     return replace(machine, memories=tuple(map(memory, machine.memories)), links=tuple(map(link, machine.links)))
 
 
-def cores_as_one(machine: Machine) -> Machine:
+def cores_as_one(machine: Planned) -> Planned:
     """The cores of a cluster as one core with all of their engines, where an engine of the cluster computes for them.
 
     That engine, the memories of the cluster that engines compute on, and what moves data to and from these become the
@@ -92,7 +96,7 @@ def cores_as_one(machine: Machine) -> Machine:
     return replace(machine, cores=1, memories=tuple(memories), engines=tuple(engines), links=tuple(links))
 
 
-def _serves_cores(engine: Engine, machine: Machine) -> bool:
+def _serves_cores(engine: Engine, machine: Hardware) -> bool:
     """Whether it computes what no engine of a core does."""
     cores = {kind for e in machine.engines if e.scope == "core" for kind in e.classes}
     return any(kind in engine.classes and kind not in cores for kind in _COMPUTING)
@@ -113,7 +117,7 @@ def _renamed(engine: Engine, mark: str, own: set[str]) -> Engine:
     )
 
 
-def engines_apart(machine: Machine) -> Machine:
+def engines_apart(machine: Planned) -> Planned:
     """Each of several engines of a kind as an engine of its own."""
     if all(e.count == 1 for e in machine.engines):
         return machine

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from ...ir.machine import Machine
 from ..loops.perfect_nest import Load, PerfectNest
 from ..loops.tile_nests import TileNests, without_turn
-from ..schedule.prim_func import SCOPES
+from ..schedule.stage_spec import WEIGHTS_SCOPE
 from .matrix import contraction
 from .reduction import reduction
 from .vector import Array, Emitted, Fetch, elementwise, fetch, fill
 
-WEIGHTS = "weights"
+STATIONARY = "stationary"
 """The name of the buffer that holds the current tile of the stationary operand."""
 
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """``steps`` in order; their buffers are those of the nests, but for :data:`WEIGHTS`."""
+    """``steps`` in order; their buffers are those of the nests, but for :data:`STATIONARY`."""
 
     steps: tuple[Emitted | Fetch, ...]
 
@@ -30,7 +30,7 @@ def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
     """
     vector = machine.shared_engine("vector")
     buffers = {b.name: Array(b.shape or (1,), b.strides or (1,), b.dtype) for b in tile.buffers}
-    staged = {b.name: b.shape for b in tile.buffers if b.scope == SCOPES["weights"]}
+    staged = {b.name: b.shape for b in tile.buffers if b.scope == WEIGHTS_SCOPE}
     products = {nest.buffer for nest in tile.nests if nest.combine is not None and _reads(nest, staged)}
     steps: list[Emitted | Fetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
@@ -79,10 +79,10 @@ def _reads(nest: PerfectNest, staged: dict[str, tuple[int, ...]]) -> bool:
 
 
 def _named(step: Emitted | Fetch, staged: dict[str, tuple[int, ...]]) -> Emitted | Fetch:
-    """The step with the operator's names of buffers, and :data:`WEIGHTS` for the copy of the stationary operand."""
+    """The step with the operator's names of buffers, and :data:`STATIONARY` for the copy of the stationary operand."""
     if isinstance(step, Fetch):
         return step
-    refs = tuple(replace(r, buffer=WEIGHTS if r.buffer in staged else without_turn(r.buffer)) for r in step.refs)
+    refs = tuple(replace(r, buffer=STATIONARY if r.buffer in staged else without_turn(r.buffer)) for r in step.refs)
     return Emitted(step.mnemonic, step.fields, refs)
 
 

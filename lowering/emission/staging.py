@@ -17,6 +17,7 @@ from ...ir.isa.footprint import WINDOW, Strided, footprint, taps
 from ...ir.isa.row import Operand, Row
 from ...ir.isa.table import ROWS, make
 from ...ir.machine import Engine, Machine, Side, Staging
+from ...ir.machines.engine import side_of
 from ...ir.semantics.packing import PackedArray, pack
 from ..loops.axes import ByteAccess
 from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
@@ -82,7 +83,7 @@ def room_of(buffer: str) -> str:
 def _side(row: Row, operand: Operand) -> Side:
     if "w" in operand.access:
         return "writes"
-    return "weights" if row.kind == "matrix" and operand.name == "b" else "reads"
+    return side_of(stationary=row.kind == "matrix" and operand.name == "b")
 
 
 def _operands(step: Emitted, ways: Mapping[str, Staging], places: Places) -> list[_Staged]:

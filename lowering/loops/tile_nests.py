@@ -18,7 +18,8 @@ from tvm import tirx
 from ...ir.errors import GirihError
 from ...ir.graph import DTYPES
 from ..schedule.cell_spec import CellSpec, byte_strides
-from ..schedule.prim_func import SCOPES, view_name
+from ..schedule.prim_func import view_name
+from ..schedule.stage_spec import WEIGHTS_SCOPE
 from ..schedule.tile_plan import TilePlan
 from .demand import demand
 from .fission import BufferAllocation, TileGroup, TileLoops, fission
@@ -111,16 +112,16 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
 
 def _check_allocations(allocations: Mapping[str, BufferAllocation], spec: CellSpec) -> None:
     private = _private(spec)
-    if spec.stationary is not None and all(a.scope != SCOPES["weights"] for a in allocations.values()):
+    if spec.stationary is not None and all(a.scope != WEIGHTS_SCOPE for a in allocations.values()):
         raise GirihError(
             f"the schedule does not bring the second factor of {spec.stages[spec.contraction or 0].name} to "
-            f"{SCOPES['weights']} (cache_read), where the matrix engine reads it"
+            f"{WEIGHTS_SCOPE} (cache_read), where the matrix engine reads it"
         )
     for name, allocation in allocations.items():
-        if name not in private and allocation.scope != SCOPES["weights"]:
+        if name not in private and allocation.scope != WEIGHTS_SCOPE:
             raise GirihError(
                 f"the schedule allocates {name} in {allocation.scope}, where the plan has no room for it: only the "
-                f"operator's own buffers and copies into {SCOPES['weights']} have"
+                f"operator's own buffers and copies into {WEIGHTS_SCOPE} have"
             )
 
 
@@ -130,7 +131,7 @@ def _private(spec: CellSpec) -> list[str]:
 
 def _buffers(loops: TileLoops, spec: CellSpec) -> dict[str, tuple[tuple[int, ...], str, str]]:
     """Shape, dtype and scope of each buffer as the function declares it."""
-    buffers = {view_name(i): (v.shape or (1,), v.dtype, SCOPES[v.scope]) for i, v in enumerate(spec.views)}
+    buffers = {view_name(i): (v.shape or (1,), v.dtype, v.scope) for i, v in enumerate(spec.views)}
     return buffers | {a.buffer: (a.shape, a.dtype, a.scope) for a in loops.allocations.values()}
 
 

@@ -67,13 +67,13 @@ class PlannedBuffers:
     @cached_property
     def homes(self) -> dict[str, SharedBuffer]:
         """The place of each tensor that has one in main memory, or in that of constants."""
-        homes = {self.machine.home(constant=constant).name for constant in (False, True)}
+        homes = {self.machine.levels.home_of(constant=constant).name for constant in (False, True)}
         return {b.tensor: b for b in self.plan.shared if b.memory in homes}
 
     @cached_property
     def shared(self) -> dict[str, tuple[SharedBuffer, ...]]:
         """The buffers of each tensor in the memory that cores load it from, in plan order."""
-        loaded = {self.machine.role(self.machine.loads_from(constant=constant)).name for constant in (False, True)}
+        loaded = {self.machine.levels.source_of(constant=constant).name for constant in (False, True)}
         buffers_of: dict[str, list[SharedBuffer]] = {}
         for buffer in self.plan.shared:
             if buffer.memory in loaded:

@@ -12,6 +12,7 @@ from ..kernel_store import KernelStore, TileClasses, decoded, encoded, kernel_ke
 from ..loops.tile_nests import tile_nests
 from ..schedule.cell_spec import CellSpec
 from ..schedule.lower_to_loops import lowered, scheduled
+from ..schedule.prim_func import FUNCTION
 from ..schedule.tile_plan import TilePlan
 
 
@@ -53,7 +54,7 @@ class CompiledKernels:
         """The operator's TIR scheduled as planned, lowered by TVM, read, and its nests made instructions."""
         module = lowered(scheduled(spec, plan))
         try:
-            tiled = tile_nests(module["main"], spec, plan)
+            tiled = tile_nests(module[FUNCTION], spec, plan)
             kernels = tuple(map(self._kernels.get, tiled.classes))
         except GirihError as error:
             if not spec.template:

@@ -12,7 +12,7 @@ from ...ir.errors import GirihError
 from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
-from ..emission.kernel import WEIGHTS
+from ..emission.kernel import STATIONARY
 from ..emission.staging import Room
 from ..emission.vector import Fetch
 from ..schedule.cell_spec import byte_strides
@@ -87,7 +87,7 @@ class OpWalk:
                 continue
             ring = None
             if self._stationary is not None and stream is not None:
-                areas = build.copies_of(op.name, "weights", self._stationary, core)
+                areas = build.copies_of(op.name, build.levels.weights, self._stationary, core)
                 ring = _Ring(areas, stream.versions, [None] * len(areas))
             held = tuple(cell.allocated(name) if name in cell.tensors else None for name in self._names)
             part = cell.ops[op.name]
@@ -133,7 +133,7 @@ class OpWalk:
             if view.private:
                 if not view.bytes:
                     continue  # Nothing of this tile touches it, and perhaps nothing of the operator.
-                areas = self._build.copies_of(self._op.name, "scratch", name, r.core)
+                areas = self._build.copies_of(self._op.name, self._build.levels.sums, name, r.core)
                 area = areas[view.version]
                 if view.bytes > area.bytes:
                     raise GirihError(
@@ -164,21 +164,21 @@ class OpWalk:
         name, stream = self._stationary, self._stream
         assert name is not None and stream is not None
         groups: dict[tuple[Box, int, tuple[int, ...], int], list[_Running]] = {}
-        broadcast = self._build.broadcasts(name, "weights")
+        broadcast = self._build.broadcasts(name, self._build.levels.weights)
         for r in waiting:
             step = r.steps.popleft()
             assert isinstance(step, Fetch) and r.ring is not None
             box = tuple(Span(s.lo + w.lo, s.hi + w.lo) for s, w in zip(step.box, r.stationary_box, strict=True))
             version, known = r.ring.claim(box)
             area = r.ring.areas[version]
-            r.places[WEIGHTS] = _Place(area, area.address)
+            r.places[STATIONARY] = _Place(area, area.address)
             if not known:
                 groups.setdefault((box, version, step.shape, 0 if broadcast else r.core), []).append(r)
         for (box, _, shape, _), members in groups.items():
             strides = byte_strides(shape, self._build.layout.itemsize(name))
-            memory = self._build.machine.role("weights").name
-            areas = tuple(r.places[WEIGHTS].area for r in members)
-            target = TensorBuffer(memory, areas, members[0].places[WEIGHTS].address, box, strides)
+            memory = self._build.levels.weights.name
+            areas = tuple(r.places[STATIONARY].area for r in members)
+            target = TensorBuffer(memory, areas, members[0].places[STATIONARY].address, box, strides)
             if self._build.has_data(name):
                 for r, area in zip(members, areas, strict=True):
                     source = self._build.data(name, r.core, r.cell.allocated(name))

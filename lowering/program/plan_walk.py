@@ -32,9 +32,10 @@ class Walker:
         for local in plan.local:
             self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
+        levels = self.build.levels
         for buffer in plan.shared:
             # The others are fetched on the way, see OpWalk.
-            if buffer.memory == self.build.shared != self.build.main and buffer.opens_with_slot:
+            if buffer.opens_with_slot and levels.has_exchange and buffer.memory == levels.exchange.name:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
 
     def walk(self) -> None:
@@ -77,7 +78,7 @@ class Walker:
         tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], stream, self._numbers[op.name], slot, cells)
         tiles.prefetch()
         produced = {self.build.graph.op[n].output for n in segment.ops}
-        loaded = [b for b in opening if b.use == "data" and b.name not in produced]
+        loaded = [b for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
         self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()
         self._store(number, slot, op, cells)
@@ -99,7 +100,7 @@ class Walker:
         """For each box of a tensor that cores need: these cores, their buffers, and the portions it comes in."""
         name = transfer.tensor
         requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
-        broadcast = self.build.broadcasts(name, "local")
+        broadcast = self.build.broadcasts(name, self.build.levels.activations)
         for box, cores in receivers((cell.tensors.get(name) for cell in cells), broadcast):
             held = [self.build.data(name, core, box) for core in cores]
             target = TensorBuffer(

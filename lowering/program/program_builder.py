@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...ir.box import Box, Span, shape_of, volume
 from ...ir.graph import Graph, Op
 from ...ir.isa.table import DTYPE_NAMES
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.portions import BroadcastTurns
 from ..emission.vector import copies
@@ -57,17 +57,16 @@ class ProgramBuilder:
         self.graph = graph
         self.plan = plan
         self.machine = machine
+        self.levels = machine.levels
         self.layout = PlannedBuffers(graph, plan, machine)
         self.queues = QueueTable(machine)
         self.dependences = Dependences(len(self.queues.all))
-        self.main = machine.role("main").name
-        self.shared = machine.role("shared").name
         self.home_areas = {
             name: self.dependences.area(self.layout.memory[b.memory], -1, b.address, b.bytes)
             for name, b in self.layout.homes.items()
         }
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
-        if not machine.has_shared:
+        if not self.levels.has_exchange:
             self.shared_areas = {b: self.home_areas[name] for name, b in self.layout.homes.items()}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
@@ -97,9 +96,10 @@ class ProgramBuilder:
         """
         memory = self.layout.memory[buffer.memory]
         size = buffer.bytes // buffer.depth
-        owner = "" if buffer.use == "data" else buffer.op
+        owner = "" if buffer.use == self.levels.activations.use else buffer.op
         room = (buffer.op, buffer.address, buffer.bytes)
-        if buffer.use == "scratch" and room in self._rooms:
+        private = buffer.use == self.levels.sums.use
+        if private and room in self._rooms:
             self._local[owner, buffer.use, buffer.name] = (buffer, self._rooms[room])
             return
         areas = [
@@ -107,12 +107,12 @@ class ProgramBuilder:
             for core in range(self.machine.cores)
         ]
         self._local[(owner, buffer.use, buffer.name)] = (buffer, areas)
-        if buffer.use == "scratch":
+        if private:
             self._rooms[room] = areas
 
-    def copies_of(self, op: str, use: str, name: str, core: int) -> list[LiveBuffer]:
-        """The copies of a multi-buffered scratch or weight buffer on a core, as many as its multi-buffering degree."""
-        return self._local[(op, use, name)][1][core]
+    def copies_of(self, op: str, level: Level, name: str, core: int) -> list[LiveBuffer]:
+        """The copies of a multi-buffered buffer of sums or weights on a core, as many as its multi-buffering degree."""
+        return self._local[(op, level.use, name)][1][core]
 
     def room(self, memory: int, core: int, size: int) -> LiveBuffer:
         """Room for operands in a staging memory of a core: one half after the other, or all of it."""
@@ -127,21 +127,21 @@ class ProgramBuilder:
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
         own = [buffer for (name, _, _), (buffer, _) in self._local.items() if name == op.name]
-        private = tuple((b.name, b.depth) for b in own if b.use == "scratch")
-        return Degrees(private, max((b.depth for b in own if b.use == "weights"), default=0))
+        private = tuple((b.name, b.depth) for b in own if b.use == self.levels.sums.use)
+        return Degrees(private, max((b.depth for b in own if b.use == self.levels.weights.use), default=0))
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""
-        return ("", "data", self._wholes.get(name, name)) in self._local
+        return ("", self.levels.activations.use, self._wholes.get(name, name)) in self._local
 
     def data(self, name: str, core: int, box: Box) -> TensorBuffer:
         """The local buffer of a tensor, which holds ``box`` (its room in the cell) on this core."""
-        buffer, areas = self._local[("", "data", self._wholes.get(name, name))]
+        buffer, areas = self._local[("", self.levels.activations.use, self._wholes.get(name, name))]
         return TensorBuffer(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
 
     def open_shared(self, buffer: SharedBuffer, op: int) -> None:
         """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""
-        area = self.dependences.area(self.layout.memory[self.shared], -1, buffer.address, buffer.bytes)
+        area = self.dependences.area(self.layout.memory[self.levels.exchange.name], -1, buffer.address, buffer.bytes)
         self.shared_areas[buffer] = area
         if buffer.fetch:
             self.copy("dma", op, buffer.tensor, buffer.box, None, self.home(buffer.tensor), self.resident(buffer))
@@ -158,10 +158,10 @@ class ProgramBuilder:
         strides = self.layout.strides(buffer.tensor, buffer.box)
         return TensorBuffer(buffer.memory, (self.shared_areas[buffer],), buffer.address, buffer.box, strides)
 
-    def broadcasts(self, name: str, role: Role) -> bool:
-        """Whether one instruction brings what several cores need of a tensor to their memories of this role."""
-        source = self.machine.loads_from(constant=name in self.graph.constant_names)
-        return self.machine.moves("broadcast", source, role)
+    def broadcasts(self, name: str, level: Level) -> bool:
+        """Whether one instruction brings what several cores need of a tensor to this level of theirs."""
+        source = self.levels.source_of(constant=name in self.graph.constant_names)
+        return self.machine.moves("broadcast", source, level)
 
     # Copies.
 

@@ -20,7 +20,7 @@ from ...ir.plan import Tile
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.blocks import Places, placed_fields
 from ..emission.engine_shares import divided
-from ..emission.kernel import WEIGHTS, EmittedKernel
+from ..emission.kernel import STATIONARY, EmittedKernel
 from ..emission.staging import Room, room_of, staged
 from ..emission.vector import Emitted, Fetch
 from ..kernel_store import TileClasses
@@ -88,7 +88,10 @@ class TileKernels:
         self._layout = layout
         self._compiled = compiled
         self._structures = graph.analysis(EquivalenceClasses).class_of
-        self._memory = {role: layout.memory[machine.role(role).name] for role in ("local", "accumulator", "weights")}
+        levels = machine.levels
+        self._activations, self._sums, self._weights = (
+            layout.memory[level.name] for level in (levels.activations, levels.sums, levels.weights)
+        )
         self._known: dict[tuple[object, ...], tuple[TileKernel, ...]] = {}
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
@@ -177,9 +180,11 @@ class TileKernels:
         if key not in self._stamped:
             places: dict[str, tuple[int, int]] = {}
             for position, view in enumerate(spec.views):
-                role = "accumulator" if view.private else "local"
-                name, role = (WEIGHTS, "weights") if position == spec.stationary else (view_name(position), role)
-                places[name] = self._memory[role], DTYPE_NAMES.index(view.dtype)
+                dtype = DTYPE_NAMES.index(view.dtype)
+                if position == spec.stationary:
+                    places[STATIONARY] = self._weights, dtype
+                else:
+                    places[view_name(position)] = self._sums if view.private else self._activations, dtype
             self._stamped[key] = tuple(_steps(kernel, places, self._machine))
         return self._stamped[key]
 

@@ -14,7 +14,7 @@ from ...ir.errors import GirihError, UnsupportedError
 from ...ir.graph import DTYPES, Access, Op, Stage, Tensor
 from ...ir.semantics.region import OpBoxes
 from .own_producers import with_own_producers
-from .stage_spec import LoopSpec, StageSpec, View, ViewRead
+from .stage_spec import ACTIVATIONS_SCOPE, EXCHANGE_SCOPE, SUMS_SCOPE, LoopSpec, StageSpec, View, ViewRead
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ class _Views:
         shape = shape_of(self._boxes.tensors[name])
         dense = byte_strides(shape, DTYPES[tensor.dtype])
         if name in self._private:
-            return View(shape, dense, tensor.dtype, "accumulator", True)
+            return View(shape, dense, tensor.dtype, SUMS_SCOPE, True)
         if stationary:
-            return View(shape, dense, tensor.dtype, "shared", False)
-        return View(shape, self._strides[name], tensor.dtype, "local", False)
+            return View(shape, dense, tensor.dtype, EXCHANGE_SCOPE, False)
+        return View(shape, self._strides[name], tensor.dtype, ACTIVATIONS_SCOPE, False)
 
 
 def _stage_spec(

@@ -17,13 +17,15 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import StringImm
 
+from .prim_func import FUNCTION
+
 INSTRUCTION = "npu.instruction"
 AXIS = "npu.axis"
 
 
 def with_instruction_hints(module: tvm.IRModule) -> tvm.IRModule:
     """The module with the annotation ``npu.instruction`` of each block as an attribute around its statement."""
-    func = module["main"]
+    func = module[FUNCTION]
 
     def kept(realize: Any) -> Any:
         block = realize.block
@@ -39,4 +41,4 @@ def with_instruction_hints(module: tvm.IRModule) -> tvm.IRModule:
         return s_tir.SBlockRealize(realize.iter_values, realize.predicate, hinted)
 
     body = tvm_ffi.structural_map(func.body, (s_tir.SBlockRealize, kept), order="post")
-    return module if body.same_as(func.body) else tvm.IRModule({"main": func.with_body(body)})
+    return module if body.same_as(func.body) else tvm.IRModule({FUNCTION: func.with_body(body)})

@@ -11,7 +11,7 @@ from tvm import s_tir, tirx
 from ...ir.custom_operators import blaming, operator_by_key
 from .cell_spec import CellSpec
 from .hints import with_instruction_hints
-from .prim_func import prim_func
+from .prim_func import FUNCTION, prim_func
 from .tile_grid import writer_grid
 from .tile_plan import TilePlan
 from .tile_template import apply
@@ -28,7 +28,7 @@ def scheduled(spec: CellSpec, plan: TilePlan) -> tvm.IRModule:
 
     def unscheduled(*, whole_reductions: bool) -> s_tir.Schedule:
         function = prim_func(spec, leads, whole_reductions=whole_reductions)
-        return s_tir.Schedule(tvm.IRModule({"main": function}), error_render_level="fast")
+        return s_tir.Schedule(tvm.IRModule({FUNCTION: function}), error_render_level="fast")
 
     sch = unscheduled(whole_reductions=False)
     if spec.template:

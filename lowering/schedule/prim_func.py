@@ -20,7 +20,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS, is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from .cell_spec import CellSpec
-from .stage_spec import StageSpec, View, ViewRead
+from .stage_spec import WEIGHTS_SCOPE, StageSpec, View, ViewRead
 from .tile_grid import Leads
 
 Expr = Any
@@ -29,8 +29,9 @@ Expr = Any
 _EXTERN = frozenset(ELEMENTS) - set(BUILDERS) - {"copy"} | {"mod", "and", "or"}
 """Functions without a TIR operator of the same meaning in every dtype; they travel as named calls."""
 
-SCOPES = {"local": "global.l1", "accumulator": "local.im", "weights": "global.l1w", "shared": "global.llb"}
-"""The storage scope of each memory role."""
+
+FUNCTION = "main"
+"""The name of a module's one function, by which TVM schedules what has no other."""
 
 
 def view_name(position: int) -> str:
@@ -40,7 +41,7 @@ def view_name(position: int) -> str:
 
 def staged_name(position: int) -> str:
     """The name of the copy of a view in the weight memory."""
-    return f"{view_name(position)}_{SCOPES['weights']}".replace(".", "_")
+    return f"{view_name(position)}_{WEIGHTS_SCOPE}".replace(".", "_")
 
 
 def buffer_name(buffer: Expr) -> str:
@@ -103,7 +104,7 @@ class _Builder:
         self.spec = spec
         self.whole = _reduced(spec) if whole_reductions else frozenset[int]()
         self.buffers = [
-            tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=SCOPES[view.scope])
+            tirx.decl_buffer(view.shape or (1,), view.dtype, name=view_name(i), layout=None, scope=view.scope)
             for i, view in enumerate(spec.views)
         ]
 
@@ -227,4 +228,4 @@ def prim_func(spec: CellSpec, leads: Leads, *, whole_reductions: bool = False) -
     parameters = [b for b, view in zip(build.buffers, spec.views, strict=True) if not view.private]
     root = s_tir.SBlock([], [], [], "root", body, None, private)
     func = tirx.PrimFunc(parameters, s_tir.SBlockRealize([], True, root))
-    return func.with_attr({"global_symbol": "main", "s_tir": True, "tirx.noalias": True})
+    return func.with_attr({"global_symbol": FUNCTION, "s_tir": True, "tirx.noalias": True})

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 
 from ...ir.box import Affine
 
+ACTIVATIONS_SCOPE, SUMS_SCOPE, WEIGHTS_SCOPE, EXCHANGE_SCOPE = "global.l1", "local.im", "global.l1w", "global.llb"
+"""The storage scopes of TIR, by the level that is meant: the same for every machine, because templates name them.
+
+To TVM, what begins with ``global`` is the same for all threads, with ``local`` each thread's own.
+"""
+
 
 @dataclass(frozen=True)
 class View:
-    """The box of a tensor that a cell works on; ``strides`` in bytes, ``scope`` is the role of its memory."""
+    """The box of a tensor that a cell works on; ``strides`` in bytes, ``scope`` is where it lies."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]

@@ -10,8 +10,7 @@ from typing import Any
 from tvm import s_tir
 
 from .cell_spec import CellSpec
-from .prim_func import SCOPES
-from .stage_spec import StageSpec, ViewRead
+from .stage_spec import WEIGHTS_SCOPE, StageSpec, ViewRead
 from .tile_grid import WriterGrid
 from .tile_plan import TilePlan
 
@@ -112,7 +111,7 @@ def _cut_reduction(
         else:
             inner.append(loop)
     sch.reorder(*outer, *spatial, *inner)
-    staged = sch.cache_read(block, 1, SCOPES["weights"])
+    staged = sch.cache_read(block, 1, WEIGHTS_SCOPE)
     if outer or at is not None:
         sch.compute_at(staged, outer[-1] if outer else at, preserve_unit_loops=True)
     sch.decompose_reduction(block, [*outer, *spatial, *inner][0])

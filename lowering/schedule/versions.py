@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from .prim_func import buffer_name
+from .prim_func import FUNCTION, buffer_name
 from .tile_template import DEGREE, TILE
 
 Node = Any
@@ -26,7 +26,7 @@ Node = Any
 
 def with_versions(module: tvm.IRModule) -> tvm.IRModule:
     """The module with a leading dimension for each buffer whose degree is annotated to be more than one."""
-    func = module["main"]
+    func = module[FUNCTION]
     degrees = annotated_degrees(func)
     if not degrees:
         return module
@@ -71,7 +71,7 @@ def with_versions(module: tvm.IRModule) -> tvm.IRModule:
 
     body = tvm_ffi.structural_map(body, [(TensorLoad, load), (tirx.BufferStore, store)], order="post")
     whole = func.with_body(tirx.SeqStmt([*allocations, body]))
-    return tirx.transform.RemoveNoOp()(tvm.IRModule({"main": whole}))
+    return tirx.transform.RemoveNoOp()(tvm.IRModule({FUNCTION: whole}))
 
 
 def annotated_degrees(func: Node) -> dict[str, int]:

@@ -92,5 +92,5 @@ def _parts(
 
 def home_numbers(machine: Machine) -> tuple[int, int]:
     """The memories, by their numbers, that tensors are placed in before a run: those that change, and constants."""
-    numbers = [machine.memories.index(machine.home(constant=constant)) for constant in (False, True)]
+    numbers = [machine.memories.index(level.memory) for level in (machine.levels.home, machine.levels.constants)]
     return numbers[0], numbers[1]

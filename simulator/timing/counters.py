@@ -190,7 +190,7 @@ def _path_of(machine: Machine, template: InstructionTemplate) -> str | None:
 
 def _path(machine: Machine, kind: str, source: str, target: str) -> str:
     """The name of the way between two memories; ``source`` is empty for a fill."""
-    main = machine.role("main").name
+    main = machine.levels.home.name
     if kind == "broadcast":
         return f"{UNITS[kind]}_pld"
     if kind == "dma" and main in (source, target):

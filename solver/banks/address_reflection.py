@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Memory
+from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan
 from ..cost.operator import Rates
 
@@ -35,17 +35,16 @@ Costs = Mapping[tuple[int, int], tuple[float, float]]
 
 def reflected(graph: Graph, machine: Machine, plan: Plan) -> Plan:
     """``plan`` with the local memory of some segments reflected; its predictions are not made anew."""
-    memory, base = machine.role("local"), machine.base("local")
+    level = machine.levels.activations
     reflects = _reflects(len(plan.segments), _costs(graph, machine, plan))
     local = tuple(
-        replace(b, address=_reflect(b, memory, base)) if b.use == "data" and reflects[b.segment] else b
-        for b in plan.local
+        replace(b, address=_reflect(b, level)) if b.use == level.use and reflects[b.segment] else b for b in plan.local
     )
     return replace(plan, local=local)
 
 
-def _reflect(buffer: LocalBuffer, memory: Memory, base: int) -> int:
-    return 2 * base + memory.capacity // memory.alignment * memory.alignment - buffer.address - buffer.bytes
+def _reflect(buffer: LocalBuffer, level: Level) -> int:
+    return 2 * level.base + level.capacity // level.alignment * level.alignment - buffer.address - buffer.bytes
 
 
 def _reflects(segments: int, costs: Costs) -> list[bool]:
@@ -78,10 +77,10 @@ def _improved(start: Sequence[bool], costs: Costs) -> list[bool]:
 
 
 def _costs(graph: Graph, machine: Machine, plan: Plan) -> Costs:
-    memory, base = machine.role("local"), machine.base("local")
+    level = machine.levels.activations
     by_segment: dict[int, list[LocalBuffer]] = defaultdict(list)
     for buffer in plan.local:
-        if buffer.use == "data":
+        if buffer.use == level.use:
             by_segment[buffer.segment].append(buffer)
     rate = Rates.of(machine).read
     first = list(accumulate((len(plan.segments[step.segment].ops) for step in plan.steps), initial=0))
@@ -97,7 +96,7 @@ def _costs(graph: Graph, machine: Machine, plan: Plan) -> Costs:
         waits = [0.0, 0.0]
         for reflects in (False, True):
             for b in loaded:
-                low = _reflect(b, memory, base) if reflects else b.address
+                low = _reflect(b, level) if reflects else b.address
                 met = [spare[id(o)] for o in before if o.address < low + b.bytes and low < o.address + o.bytes]
                 if met:
                     waits[reflects] += max(0.0, b.bytes * machine.cores / rate - min(met))

@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Memory, Role
+from ...ir.machine import Level, Machine, Memory
 from ...ir.plan import LocalBuffer, Segment, Solved
 from ...ir.semantics.cell import Cell, Cells, OperatorRun, count, leaving
 from ...ir.semantics.concat_aliasing import concat_aliases, parent_buffers
 from ...ir.semantics.in_place import replaced
 from ..cost.equivalence import renamed, structural_class
-from ..cost.local_buffers import ROLES, in_place_groups, local_requests, scratch_groups
+from ..cost.local_buffers import in_place_groups, local_requests, scratch_groups
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort
@@ -66,18 +66,18 @@ class Placing:
         placed: dict[int, LocalBuffer] = {}
         solved: list[Solved] = []
         efforts: list[Effort] = []
-        for role in self.machine.core_roles:
-            in_memory = [i for i, b in enumerate(buffers) if ROLES[b.use] == role]
+        for level in self.machine.levels.of_core:
+            in_memory = [i for i, b in enumerate(buffers) if b.use == level.use]
             if not in_memory:
                 continue
-            local, memory, base = [buffers[i] for i in in_memory], self.machine.role(role), self.machine.base(role)
-            conflicts = tuple(self._conflicts(segment, cell, local, memory)) if role != "weights" else ()
+            local, weights = [buffers[i] for i in in_memory], self.machine.levels.weights
+            conflicts = tuple(self._conflicts(segment, cell, local, level.memory)) if level != weights else ()
             answer: Placement | PlacementOverflow | None = None
             effort = NO_EFFORT
-            for arrangement in self._arrangements(segment, local, role):
+            for arrangement in self._arrangements(segment, local, level):
                 group_of = {b: number for number, group in enumerate(arrangement.groups) for b in group}
                 pairs = tuple((group_of[local[i]], group_of[local[j]], weight) for i, j, weight in conflicts)
-                answer = self.place(_requests(arrangement), memory, pairs, budget)
+                answer = self.place(_requests(arrangement), level.memory, pairs, budget)
                 effort += answer.effort
                 if isinstance(answer, Placement):
                     answer = replace(answer, addresses=tuple(answer.addresses[group_of[b]] for b in local))
@@ -85,14 +85,14 @@ class Placing:
             assert answer is not None
             if isinstance(answer, PlacementOverflow):
                 whole = sum(efforts, effort)
-                return LocalOverflow(index, segment.ops[answer.live[0]], role, replace(answer, effort=whole))
+                return LocalOverflow(index, segment.ops[answer.live[0]], level, replace(answer, effort=whole))
             solved.append(answer.solved)
             efforts.append(effort)
             for i, address in zip(in_memory, answer.addresses, strict=True):
-                placed[i] = replace(buffers[i], address=base + address)
+                placed[i] = replace(buffers[i], address=level.base + address)
         return LocalPlaces(tuple(placed[i] for i in range(len(buffers))), tuple(solved), tuple(efforts))
 
-    def _arrangements(self, segment: Segment, buffers: list[LocalBuffer], role: Role) -> Iterator[_Arrangement]:
+    def _arrangements(self, segment: Segment, buffers: list[LocalBuffer], level: Level) -> Iterator[_Arrangement]:
         """Which buffers share an address, and where there is already room for what comes next: best first.
 
         What the first operator reads can be loaded for the next instance while the last ones work, and what it makes
@@ -103,10 +103,10 @@ class Placing:
         """
         apart = [[b] for b in buffers]
         plain = "extended-lifetimes" in self.disabled
-        if role != "local":
-            if role == "accumulator":
+        if level != self.machine.levels.activations:
+            if level == self.machine.levels.sums:
                 apart = scratch_groups(self.graph, segment, buffers)
-            longer = _longer(apart, self.machine.role(role)) if not plain else frozenset[int]()
+            longer = _longer(apart, level.memory) if not plain else frozenset[int]()
             if longer:
                 yield _Arrangement(apart, longer=longer)
             yield _Arrangement(apart)
@@ -236,7 +236,7 @@ class LocalOverflow:
 
     segment: int
     op: str
-    role: Role
+    level: Level
     overflow: PlacementOverflow
 
 

@@ -69,9 +69,9 @@ def separation_problem(
 
     Sizes of versions, addresses in use and the capacity are multiples of the unit.
     """
-    memory, base = machine.role("weights"), machine.base("weights")
-    capacity = memory.capacity // memory.alignment * memory.alignment
-    unit = gcd(capacity, *(size for b in buffers for size in (b.bytes // b.depth, b.address - base)))
+    level = machine.levels.weights
+    capacity = level.capacity // level.alignment * level.alignment
+    unit = gcd(capacity, *(size for b in buffers for size in (b.bytes // b.depth, b.address - level.base)))
     return SeparationProblem(
         tuple(b.bytes // unit for b in buffers),
         tuple(b.depth for b in buffers),

@@ -21,7 +21,8 @@ from .separation_problem import SeparationProblem, separation_problem
 
 def with_deeper_weights(graph: Graph, cells: Cells, machine: Machine, walks: TileWalks, plan: Plan) -> Plan:
     """``plan`` with more versions of weights; those that neighbouring operators share bytes with may be others."""
-    numbers = [i for i, b in enumerate(plan.local) if b.use == "weights" and b.bytes]
+    use = machine.levels.weights.use
+    numbers = [i for i, b in enumerate(plan.local) if b.use == use and b.bytes]
     if not numbers:
         return plan
     buffers = [plan.local[i] for i in numbers]
@@ -58,15 +59,15 @@ def _useful(graph: Graph, cells: Cells, walks: TileWalks, plan: Plan, buffer: Lo
 
 def _with_depths(plan: Plan, machine: Machine, depths: Mapping[tuple[int, str], int]) -> Plan:
     """The plan with so many versions; buffers that would end beyond the memory lie at its end."""
-    memory, base = machine.role("weights"), machine.base("weights")
-    end = base + memory.capacity // memory.alignment * memory.alignment
+    level = machine.levels.weights
+    end = level.base + level.capacity // level.alignment * level.alignment
     segments = tuple(
         replace(s, tiles=tuple(replace(t, weight_depth=depths.get((i, t.op), t.weight_depth)) for t in s.tiles))
         for i, s in enumerate(plan.segments)
     )
     local: list[LocalBuffer] = []
     for b in plan.local:
-        depth = depths.get((b.segment, b.op), b.depth) if b.use == "weights" else b.depth
+        depth = depths.get((b.segment, b.op), b.depth) if b.use == level.use else b.depth
         size = b.bytes // b.depth * depth
         local.append(
             replace(b, address=min(b.address, end - size) if depth > b.depth else b.address, bytes=size, depth=depth)

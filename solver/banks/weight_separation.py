@@ -23,10 +23,11 @@ def with_separated_weights(
     graph: Graph, machine: Machine, plan: Plan, budget: Budget, seed: int
 ) -> tuple[Plan, ModelRun] | None:
     """``plan`` with other addresses in weight memory, its predictions not made anew; ``None`` if none are better."""
-    number = {i: n for n, i in enumerate(i for i, b in enumerate(plan.local) if b.use == "weights" and b.bytes)}
+    level = machine.levels.weights
+    number = {i: n for n, i in enumerate(i for i, b in enumerate(plan.local) if b.use == level.use and b.bytes)}
     if not number:
         return None
-    buffers, base = [plan.local[i] for i in number], machine.base("weights")
+    buffers, base = [plan.local[i] for i in number], level.base
     problem, unit = separation_problem(graph, machine, plan, buffers)
     before = [(b.address - base) // unit for b in buffers]
     at, effort = separate(problem, greedily_separated(problem, before), budget, seed)
@@ -40,5 +41,5 @@ def with_separated_weights(
 
 def _run(waits: int, plan: Plan, machine: Machine, effort: Effort) -> ModelRun:
     status = "feasible" if waits else "optimal"
-    solved = Solved(f"banks:{machine.role('weights').name}", status, float(waits), 0.0, "cycles that weights wait")
+    solved = Solved(f"banks:{machine.levels.weights.name}", status, float(waits), 0.0, "cycles that weights wait")
     return ModelRun.of(solved, effort, f"{len(plan.steps)} steps together")

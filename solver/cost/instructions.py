@@ -21,7 +21,7 @@ from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import bank_cycles, burst_bytes, contiguous_runs, matrix_fill, matrix_traffic
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
 from ...ir.isa.window_selection import WindowPart, cheapest_parts, overwrites, window_mnemonic
-from ...ir.machine import Engine, Machine, Memory, Role
+from ...ir.machine import Engine, Level, Machine, Memory
 from .instruction_shape import InstructionShape, Operands, contraction_shape, vector_shape, window_shape
 from .staged_run import StagedRun
 
@@ -359,10 +359,10 @@ def slow_memories(machine: Machine) -> tuple[Memory, ...]:
     return tuple(m for m in machine.memories if m.scope != "core" and bytes_served(m) < carried(m))
 
 
-def route(machine: Machine, source: Role, target: Role) -> Engine:
-    """The engine that moves data from one memory to another; to several cores at once, one with its rate is assumed."""
-    kind = "dma" if "main" in (source, target) else "copy"
-    return machine.mover(kind, machine.role(source).name, machine.role(target).name)
+def route(machine: Machine, source: Level, target: Level) -> Engine:
+    """The engine that moves data from one level to another; to several cores at once, one with its rate is assumed."""
+    of_core = source in machine.levels.of_core or target in machine.levels.of_core
+    return machine.mover("copy" if of_core else "dma", source, target)
 
 
 class Transfers:
@@ -373,14 +373,14 @@ class Transfers:
         self._slow = {memory.name for memory in slow_memories(machine)}
         self._known: dict[tuple[object, ...], CopyTime] = {}
 
-    def transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
+    def transfer(self, way: tuple[Level, Level], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
         """Copy ``part`` of a tensor between dense buffers that hold the first and the second of ``boxes`` of it."""
         key = (way, shape_of(part), shape_of(boxes[0]), shape_of(boxes[1]), dtype)
         if key not in self._known:
             self._known[key] = self._transfer(way, part, boxes, dtype)
         return self._known[key]
 
-    def _transfer(self, way: tuple[Role, Role], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
+    def _transfer(self, way: tuple[Level, Level], part: Box, boxes: tuple[Box, Box], dtype: str) -> CopyTime:
         engine = route(self.machine, *way)
         item = DTYPES[dtype]
         strides = [element_strides(box) for box in boxes]
@@ -394,8 +394,8 @@ class Transfers:
         latency = engine.latency
         for link in self.machine.links:
             crossed = 0
-            for role, direction, walk in zip(way, ("read", "write"), (source, target), strict=True):
-                if self.machine.role(role).name == link.memory and link.direction in (direction, "both"):
+            for level, direction, walk in zip(way, ("read", "write"), (source, target), strict=True):
+                if level.name == link.memory and link.direction in (direction, "both"):
                     crossed += burst_bytes(link, *contiguous_runs(extents, [walk[a] * item for a in inner], item))
             if crossed:
                 links.append((link.name, crossed * times))
@@ -403,8 +403,8 @@ class Transfers:
         payload = times * prod(extents) * item
         rate = float(engine.bytes_per_cycle)
         shared: list[tuple[str, int]] = []
-        for role, walk in zip(way, (source, target), strict=True):
-            memory = self.machine.role(role)
+        for level, walk in zip(way, (source, target), strict=True):
+            memory = level.memory
             if not payload:
                 break
             covered = 1 + sum(
@@ -413,10 +413,10 @@ class Transfers:
             rate = min(rate, payload / bank_cycles([(memory, payload, covered * item)]))
             if memory.name in self._slow:
                 shared.append((memory.name, payload))
-        stop = self.machine.stopover(*(self.machine.role(role).name for role in way))
+        stop = self.machine.stopover(*(level.name for level in way))
         if stop is not None:
             # Part after part: the first is on its way to the staging memory before anything leaves it.
-            first = self.machine.mover("copy", self.machine.role(way[0]).name, stop.name)
+            first = self.machine.mover("copy", way[0], stop.name)
             rate = min(rate, float(first.bytes_per_cycle))
             latency += first.issue + first.latency + ceil(min(payload, stop.capacity // 2) / first.bytes_per_cycle)
         return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared))

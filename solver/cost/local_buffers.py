@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 from ...ir.box import Box, volume
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
 from .scratch import ScratchBytes, equal_rooms, tile_rooms
 
-ROLES: dict[str, Role] = {"data": "local", "scratch": "accumulator", "weights": "weights"}
-"""The role of the memory that a local buffer lies in, by its use."""
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
 
@@ -107,7 +105,7 @@ def data_buffers(
 ) -> list[LocalBuffer]:
     """One buffer for each tensor of the segment's cells that is not streamed, and lies in no other one's buffer; or of
     ``some`` of its cells."""
-    memory = machine.role("local")
+    level = machine.levels.activations
     sizes: dict[str, int] = {}
     whole = parent_buffers(graph, segment)
     for cell in some or all_cells(cells, segment):
@@ -120,10 +118,10 @@ def data_buffers(
             segment=index,
             op=life.op,
             name=name,
-            use="data",
-            memory=memory.name,
+            use=level.use,
+            memory=level.name,
             address=-1,
-            bytes=round_up(sizes[name], memory.alignment),
+            bytes=round_up(sizes[name], level.alignment),
             depth=1,
             live=(life.first, life.last + 1),
         )
@@ -146,7 +144,7 @@ def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[st
 
 def scratch_bytes(graph: Graph, machine: Machine, op: Op, tile: Tile, boxes: list[Box]) -> ScratchBytes:
     """What the rooms of all private buffers of ``op`` take; ``boxes`` are those of its result in the cells."""
-    alignment = machine.role("accumulator").alignment
+    alignment = machine.levels.sums.alignment
     largest = scratch_sizes(graph, op, tile, boxes)
     return tile_rooms(op, tile.engine, largest, alignment).bytes(largest, alignment)
 
@@ -177,14 +175,14 @@ def distinct_weights(op: Op, points: Boxes) -> Boxes:
 
 def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
     """One buffer for each private buffer that a tile uses; those that share a room are equally large."""
-    memory = machine.role("accumulator")
+    level = machine.levels.sums
     segment_cells = all_cells(cells, segment)
     buffers: list[LocalBuffer] = []
     for position, name in enumerate(segment.ops):
         op, tile = graph.op[name], segment.tile[name]
         largest = scratch_sizes(graph, op, tile, targets(segment_cells, op))
-        rooms = tile_rooms(op, tile.engine, largest, memory.alignment)
-        sizes = rooms.sizes(largest, memory.alignment)
+        rooms = tile_rooms(op, tile.engine, largest, level.alignment)
+        sizes = rooms.sizes(largest, level.alignment)
         for buffer in op.buffers:
             if buffer.name in sizes:
                 depth = tile.depth if buffer.name in rooms.versioned else 1
@@ -193,8 +191,8 @@ def scratch_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, se
                         segment=index,
                         op=name,
                         name=buffer.name,
-                        use="scratch",
-                        memory=memory.name,
+                        use=level.use,
+                        memory=level.name,
                         address=-1,
                         bytes=depth * sizes[buffer.name],
                         depth=depth,
@@ -216,7 +214,7 @@ def scratch_groups(graph: Graph, segment: Segment, buffers: Sequence[LocalBuffer
 
 def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment) -> list[LocalBuffer]:
     """One buffer, multi-buffered ``weight_depth`` times, for each operator whose contraction the matrix engine runs."""
-    memory = machine.role("weights")
+    level = machine.levels.weights
     segment_cells = all_cells(cells, segment)
     buffers: list[LocalBuffer] = []
     for position, name in enumerate(segment.ops):
@@ -230,10 +228,10 @@ def weight_buffers(graph: Graph, cells: Cells, machine: Machine, index: int, seg
                 segment=index,
                 op=name,
                 name=tensor,
-                use="weights",
-                memory=memory.name,
+                use=level.use,
+                memory=level.name,
                 address=-1,
-                bytes=tile.weight_depth * round_up(size, memory.alignment),
+                bytes=tile.weight_depth * round_up(size, level.alignment),
                 depth=tile.weight_depth,
                 live=(position, position + 1),
             )

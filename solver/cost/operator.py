@@ -51,7 +51,7 @@ class Rates:
 
     @staticmethod
     def of(machine: Machine) -> Rates:
-        shared, main = machine.role("shared").name, machine.role("main").name
+        shared, main = machine.levels.exchange.name, machine.levels.home.name
 
         def rate(memory: str, direction: str) -> float:
             limits = [
@@ -63,16 +63,20 @@ class Rates:
         def crossing(direction: str) -> int:
             return sum(x.latency for x in machine.links if x.memory == shared and x.direction in (direction, "both"))
 
-        shared_read = min(rate(machine.role(machine.loads_from(constant=c)).name, "read") for c in (False, True))
-        into, out = route(machine, "shared", "local"), route(machine, "local", "shared")
-        local, weights = (machine.role(r).bytes_per_cycle for r in ("local", "weights"))
+        shared_read = min(rate(machine.levels.source_of(constant=c).name, "read") for c in (False, True))
+        levels = machine.levels
+        into, out = (
+            route(machine, levels.exchange, levels.activations),
+            route(machine, levels.activations, levels.exchange),
+        )
+        local, weights = (level.memory.bytes_per_cycle for level in (levels.activations, levels.weights))
         return Rates(
             into=replace(into, bytes_per_cycle=min(into.bytes_per_cycle, local, weights)),
             out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
             read=shared_read,
             write=rate(shared, "write"),
             main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf)
-            if machine.has_shared
+            if machine.levels.has_exchange
             else inf,
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
@@ -133,7 +137,8 @@ def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
         return "vector"
     engine = machine.engine_for("matrix")
     right = op.stages[op.contraction].reads[1].tensor
-    if not machine.moves("copy", "local", "weights") and not _only_weights(graph, right):
+    levels = machine.levels
+    if not machine.moves("copy", levels.activations, levels.weights) and not _only_weights(graph, right):
         return "vector"
     private = {b.name: b.dtype for b in op.buffers}
     dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].factors]
@@ -218,7 +223,7 @@ class OpCost:
     def scratch(self, part: OpBoxes) -> ScratchBytes:
         """What the private buffers of a part take."""
         sizes = {b.name: self.bytes(b.name, part.tensors.get(b.name)) for b in self.op.buffers}
-        return self.rooms.bytes(sizes, self.machine.role("accumulator").alignment)
+        return self.rooms.bytes(sizes, self.machine.levels.sums.alignment)
 
     def weights(self, part: OpBoxes) -> int:
         """Bytes of the stationary operand of a part."""
@@ -244,10 +249,10 @@ class OpCost:
             if n in cell
         }
         held |= {b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}
-        memories = {b.name: self.machine.role("accumulator") for b in self.op.buffers}
+        memories = {b.name: self.machine.levels.sums.memory for b in self.op.buffers}
         if self.stationary is not None:
-            memories[self.stationary] = self.machine.role("weights")
-        local = self.machine.role("local")
+            memories[self.stationary] = self.machine.levels.weights.memory
+        local = self.machine.levels.activations.memory
         layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
         product = "" if self.contraction is None else self.op.stages[self.contraction].write.tensor
         total = EngineWork()
@@ -281,7 +286,7 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     if cost.contraction is None:
         return best
     machine = cost.machine
-    fewest = max(1, ceil(cost.scratch(part).total(2) / machine.role("accumulator").capacity))
+    fewest = max(1, ceil(cost.scratch(part).total(2) / machine.levels.sums.capacity))
     for tiles in (fewest, 2 * fewest, 4 * fewest, 8 * fewest):
         more = tiles - 1
         cut = work.plus(
@@ -289,6 +294,6 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
         )
         best = min(best, overlapped(cost, cut, tiles, 2) + work.vector // tiles + cost.latency)
     size = cost.weights(part)
-    pieces = max(2, ceil(2 * size / machine.role("weights").capacity))
+    pieces = max(2, ceil(2 * size / machine.levels.weights.capacity))
     busy, full = weights.load(size / pieces, rates)
     return max(best, ceil(pieces * float(busy)), ceil((work.matrix + pieces * float(full)) / 2))

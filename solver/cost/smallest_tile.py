@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.box import Box, Span, shape_of
 from ...ir.graph import Graph, Op, contraction_axes
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import Tile
 from ...ir.semantics.region import op_boxes
 from .local_buffers import round_up, scratch_bytes, weight_size
@@ -30,10 +30,13 @@ def smallest_tile(op: Op, graph: Graph, engine: str, box: Box) -> Tile:
 
 def smallest_tile_bytes(
     op: Op, graph: Graph, machine: Machine, engine: str, boxes: Sequence[Box]
-) -> tuple[tuple[Role, int], ...]:
-    """Bytes of each memory that holds tiles, for the smallest tile in all these boxes of the result."""
+) -> tuple[tuple[Level, int], ...]:
+    """Bytes of each level that holds tiles, for the smallest tile in all these boxes of the result."""
     tile = smallest_tile(op, graph, engine, boxes[0])
     weights = 0
     if engine == "matrix" and op.contraction is not None:
-        weights = round_up(weight_size(graph, op, tile, list(boxes)), machine.role("weights").alignment)
-    return ("accumulator", scratch_bytes(graph, machine, op, tile, list(boxes)).total(1)), ("weights", weights)
+        weights = round_up(weight_size(graph, op, tile, list(boxes)), machine.levels.weights.alignment)
+    return (machine.levels.sums, scratch_bytes(graph, machine, op, tile, list(boxes)).total(1)), (
+        machine.levels.weights,
+        weights,
+    )

@@ -12,6 +12,7 @@ from math import ceil
 from ...ir.box import Box
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.machine import Engine, Machine, Side
+from ...ir.machines.engine import side_of
 from .instructions import EngineTime, StageBuffers, matrix_run, vector_run
 from .staged_run import StagedRun
 from .staging_blocks import StagedOperand, in_blocks
@@ -58,15 +59,14 @@ def _with_staging(machine: Machine, engine: Engine, layout: StageBuffers, run: E
     """Instructions whose operands lie as in ``layout``, with their copies."""
     matrix = "matrix" in engine.classes
     parts: list[StagedRun] = []
-    local = machine.role("local").name
+    local = machine.levels.activations.name
     turns = 0.0
     for shape in run.shapes:
         operands: list[StagedOperand] = []
         for position, operand in enumerate(shape.operands):
             if operand.tensor in layout:
                 _, dtype, memory = layout[operand.tensor]
-                side: Side = "reads" if position else "writes"
-                side = "weights" if matrix and position == 2 else side
+                side: Side = side_of(stationary=matrix and position == 2) if position else "writes"
                 staging = machine.staging(engine, side, memory.name)
                 if staging is not None:
                     shared = _copiers(machine, engine, side, memory.name)
@@ -106,5 +106,5 @@ def _copiers(machine: Machine, engine: Engine, side: Side, memory: str) -> int:
 def _operands(engine: Engine, stage: Stage) -> list[tuple[Access, Side]]:
     sides: list[tuple[Access, Side]] = [(stage.write, "writes")]
     for position, access in enumerate(stage.factors):
-        sides.append((access, "weights" if "matrix" in engine.classes and position == 1 else "reads"))
+        sides.append((access, side_of(stationary="matrix" in engine.classes and position == 1)))
     return sides if stage.start is None else [*sides, (stage.start, "reads")]

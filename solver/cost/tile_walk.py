@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine, Memory, Role
+from ...ir.machine import Machine, Memory
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
@@ -219,8 +219,8 @@ class TileWalks:
 
     def _layout(self, op: Op, cell: Cell, parts: dict[str, Box]) -> dict[str, tuple[Box, str, Memory]]:
         """Private buffers hold the tile's part, graph tensors the cell's."""
-        accumulator, local = self.machine.role("accumulator"), self.machine.role("local")
-        layout = {b.name: (parts[b.name], b.dtype, accumulator) for b in op.buffers if b.name in parts}
+        sums, local = self.machine.levels.sums.memory, self.machine.levels.activations.memory
+        layout = {b.name: (parts[b.name], b.dtype, sums) for b in op.buffers if b.name in parts}
         for name in (*op.inputs, *op.outputs):
             if name in cell.tensors:
                 layout[name] = (cell.allocated(name), self.graph.tensor[name].dtype, local)
@@ -266,7 +266,7 @@ class TileWalks:
         left, right = (r.tensor for r in stage.factors)
         dtype = layout[left][1] if left in layout else self.graph.tensor[left].dtype
         if right in parts and right != left:
-            layout = {**layout, right: (parts[right], dtype, self.machine.role("weights"))}
+            layout = {**layout, right: (parts[right], dtype, self.machine.levels.weights.memory)}
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
         runs: list[EngineTime] = []
@@ -295,8 +295,8 @@ class TileWalks:
         constant = name in self.graph.constant_names
         tensor = self.graph.tensor[name]
         source = full(tensor.shape) if constant else cell.allocated(name)
-        origin: Role = self.transfers.machine.loads_from(constant=True) if constant else "local"
-        way: tuple[Role, Role] = (origin, "weights")
+        levels = self.machine.levels
+        way = (levels.source_of(constant=True) if constant else levels.activations, levels.weights)
         boxes = [weight_tiles.box(i) for i in firsts.tolist()]
         loads = tuple(self.transfers.transfer(way, box, (source, box), tensor.dtype) for box in boxes)
         rows = keys.reshape(len(points[op.contraction]), -1).tolist()

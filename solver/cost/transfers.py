@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ir.box import Box
-from ...ir.machine import Role
+from ...ir.machine import Level
 from ...ir.semantics.portions import interleaved, portions, receivers
 from .instructions import Transfers
 
@@ -41,15 +41,15 @@ class Copies:
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
-        self._loads: dict[tuple[tuple[Box | None, ...], tuple[int, ...], Role], TensorLoad] = {}
+        self._loads: dict[tuple[tuple[Box | None, ...], tuple[int, ...], Level], TensorLoad] = {}
         self._portions: dict[tuple[Box, tuple[int, ...]], tuple[Box, ...]] = {}
         self._orders: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def load(self, boxes: tuple[Box | None, ...], extents: tuple[int, ...], source: Role = "shared") -> TensorLoad:
+    def load(self, boxes: tuple[Box | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
         """How a tensor comes to the cores from ``source``; each wants its box (``None``: nothing)."""
-        key = (boxes, extents, source)
+        machine, key = self.transfers.machine, (boxes, extents, source)
         if key not in self._loads:
-            copied = receivers(boxes, self.transfers.machine.moves("broadcast", source, "local"))
+            copied = receivers(boxes, machine.moves("broadcast", source, machine.levels.activations))
             self._loads[key] = TensorLoad(
                 tuple(SharedLoad(b, tuple(cores), self.portions(b, extents)) for b, cores in copied)
             )

@@ -37,7 +37,7 @@ from ...ir.bounds.lower_bound import lower_bound
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Memory
+from ...ir.machine import Level, Machine
 from ...ir.plan import Plan, Segment
 from ..baselines.graphturbo import LEVELS, Heuristics
 from ..baselines.layerwise import layerwise_segments
@@ -129,11 +129,11 @@ def _more(options: Options, incumbent: Incumbent) -> str:
     return "use the strategy solver, which tries more" if options.strategy != "solver" else ""
 
 
-def _less_room(memory: Memory, room: int) -> int:
+def _less_room(level: Level, room: int) -> int:
     """Bytes for the next attempt: down to half of the memory in steps, then half as many each time, at last none."""
-    if 2 * room > memory.capacity:
-        return room - max(1, memory.capacity // STEP_OF_ROOM)
-    return room // 2 if room // 2 >= memory.alignment else 0
+    if 2 * room > level.capacity:
+        return room - max(1, level.capacity // STEP_OF_ROOM)
+    return room // 2 if room // 2 >= level.alignment else 0
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class _Search:
         """
         # What was learned of segments of several operators need not hold for one.
         self.cuts = replace(self.cuts, tiling=TilingCuts())
-        local, shared = self.machine.role("local"), self.machine.role("shared")
+        local, shared = self.machine.levels.activations, self.machine.levels.exchange
         room, shared_room = local.capacity, shared.capacity
         refused: list[Infeasibility] = []
         while not (refused and self.incumbent.is_over):
@@ -284,9 +284,9 @@ class _Search:
             self.record.cut(self.options.strategy, answer.message)
             tiling = self.master.smaller_tiles(self.cuts.tiling, answer)
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
-            if not (shared_room if answer.role == "shared" else room):
+            if not (shared_room if answer.level == shared else room):
                 break
-            if answer.role == "shared":
+            if answer.level == shared:
                 shared_room = _less_room(shared, shared_room)
             else:
                 room = _less_room(local, room)

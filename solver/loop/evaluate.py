@@ -30,7 +30,11 @@ def evaluate_segments(
         if isinstance(tiled, Infeasibility):
             return Evaluation(tiled, cuts)
         answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
-        if isinstance(answer, EvaluatedPlan) or answer.role != "local" or not tiled[answer.segment].segment.aliased:
+        if (
+            isinstance(answer, EvaluatedPlan)
+            or answer.level != subproblem.machine.levels.activations
+            or not tiled[answer.segment].segment.aliased
+        ):
             return Evaluation(answer, cuts)
         # It may fit with every tensor in a buffer of its own.
         cuts = cuts.without_aliasing(tiled[answer.segment].segment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import Segment
 from ..cost.operator import contraction_engine
 from ..cost.smallest_tile import middle_element, smallest_tile_bytes
@@ -76,28 +76,28 @@ class Master:
 
         Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
         """
-        role, memory = infeasibility.role, self.machine.role(infeasibility.role)
-        if role in ("accumulator", "weights") and infeasibility.capacity < memory.capacity:
+        level, levels = infeasibility.level, self.machine.levels
+        if level in (levels.sums, levels.weights) and infeasibility.capacity < level.capacity:
             # The smallest tile does not fit under the cap that there is.
             return None
         op, old = self.graph.op[infeasibility.op], cuts.cap.get(infeasibility.op, Caps())
-        if role == "accumulator":
-            most, last = memory.capacity, old.accumulator
-        elif role in ("weights", "shared") and may_stream(self.graph, op):
-            most, last = min(self.machine.role(r).capacity for r in ("weights", "shared")), old.weights
+        if level == levels.sums:
+            most, last = level.capacity, old.sums
+        elif level in (levels.weights, levels.exchange) and may_stream(self.graph, op):
+            most, last = min(levels.weights.capacity, levels.exchange.capacity), old.weights
         else:
             return None
         cap = (last or most) // SHRINK
-        if cap < max(least_cap(most), self._smallest(op, "accumulator" if role == "accumulator" else "weights")):
+        if cap < max(least_cap(most), self._smallest(op, levels.sums if level == levels.sums else levels.weights)):
             return None
-        new = replace(old, accumulator=cap) if role == "accumulator" else replace(old, weights=cap)
+        new = replace(old, sums=cap) if level == levels.sums else replace(old, weights=cap)
         return cuts.capped({op.name: new})
 
-    def _smallest(self, op: Op, role: Role) -> int:
-        """Bytes that the smallest tile of an operator needs of a memory that holds tiles."""
+    def _smallest(self, op: Op, level: Level) -> int:
+        """Bytes that the smallest tile of an operator needs at a level that holds tiles."""
         middle = middle_element(op, self.graph)
         engine = contraction_engine(op, self.graph, self.machine)
-        return dict(smallest_tile_bytes(op, self.graph, self.machine, engine, [middle]))[role]
+        return dict(smallest_tile_bytes(op, self.graph, self.machine, engine, [middle]))[level]
 
 
 def cost_cuts(segmentation: Segmentation, evaluated: EvaluatedPlan) -> tuple[BendersCut, ...]:

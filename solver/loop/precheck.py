@@ -26,7 +26,7 @@ from ...ir.box import Box, volume
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.semantics.in_place import replaced
 from ...ir.semantics.region import op_boxes
 from ..cost.local_buffers import round_up, scratch_sizes, weight_size
@@ -39,7 +39,7 @@ from ..cost.smallest_tile import middle_element, smallest_tile
 class _Need:
     """The least ``bytes`` of a memory that something takes."""
 
-    role: Role
+    level: Level
     what: str
     bytes: int
     levers: str
@@ -48,7 +48,7 @@ class _Need:
 def check_smallest(graph: Graph, machine: Machine) -> None:
     """Raise :class:`InfeasibleError` for the first thing that is too large for a memory under every plan."""
     for need in _needs(graph, machine):
-        memory = machine.role(need.role)
+        memory = need.level
         if need.bytes > memory.capacity:
             raise InfeasibleError(
                 f"{need.what} {need.bytes:,} bytes of {memory.name}, {need.bytes - memory.capacity:,} more than the "
@@ -58,7 +58,7 @@ def check_smallest(graph: Graph, machine: Machine) -> None:
 
 def least_bytes(graph: Graph, machine: Machine, memory: str) -> int:
     """The bytes of a memory without which there is no plan; more may be needed."""
-    return max((n.bytes for n in _needs(graph, machine) if machine.role(n.role).name == memory), default=0)
+    return max((n.bytes for n in _needs(graph, machine) if n.level.name == memory), default=0)
 
 
 def unproven(error: InfeasibleError, graph: Graph, machine: Machine, more: str = "") -> InfeasibleError:
@@ -73,15 +73,16 @@ def unproven(error: InfeasibleError, graph: Graph, machine: Machine, more: str =
 
 
 def _needs(graph: Graph, machine: Machine) -> Iterator[_Need]:
+    levels = machine.levels
     ports, constants = graph.input_tensors | graph.output_tensors, graph.constant_names
-    if "constants" in machine.roles:
+    if levels.has_constants:
         size = sum(graph.tensor[name].bytes for name in constants)
-        yield _Need("constants", f"constants of {graph.name} need", size, "use a narrower precision")
+        yield _Need(levels.constants, f"constants of {graph.name} need", size, "use a narrower precision")
         size = sum(graph.tensor[name].bytes for name in ports - constants)
-        yield _Need("main", f"inputs and outputs of {graph.name} need", size, "use a smaller batch")
+        yield _Need(levels.home, f"inputs and outputs of {graph.name} need", size, "use a smaller batch")
     else:
         size = sum(graph.tensor[name].bytes for name in constants | ports)
-        yield _Need("main", f"constants, inputs and outputs of {graph.name} need", size, "use a smaller batch")
+        yield _Need(levels.home, f"constants, inputs and outputs of {graph.name} need", size, "use a smaller batch")
     for op in graph.analysis(EquivalenceClasses).representatives:
         if op.host is None:
             yield from _of_operator(op, graph, machine)
@@ -97,12 +98,12 @@ def _of_operator(op: Op, graph: Graph, machine: Machine) -> Iterator[_Need]:
     middle = middle_element(op, graph)
     tile = smallest_tile(op, graph, cost.engine, middle)
     what = f"operator {op.name}: the smallest tile on {machine.engine_for(cost.engine).name} needs"
-    sizes, alignment = scratch_sizes(graph, op, tile, [middle]), machine.role("accumulator").alignment
+    sizes, alignment = scratch_sizes(graph, op, tile, [middle]), machine.levels.sums.alignment
     need = scratch_lower_bound(op, cost.engine, sizes, alignment)
-    yield _Need("accumulator", what, need, "split the operator's inner loop in the model")
+    yield _Need(machine.levels.sums, what, need, "split the operator's inner loop in the model")
     if cost.engine == "matrix":
-        need = round_up(weight_size(graph, op, tile, [middle]), machine.role("weights").alignment)
-        yield _Need("weights", what, need, "use a narrower precision")
+        need = round_up(weight_size(graph, op, tile, [middle]), machine.levels.weights.alignment)
+        yield _Need(machine.levels.weights, what, need, "use a narrower precision")
     parts = op_boxes(op, graph.tensor, middle).tensors
     # Parts of a concatenation can be made in place.
     inputs = () if all(stage.is_movement for stage in op.stages) else op.inputs
@@ -112,17 +113,17 @@ def _of_operator(op: Op, graph: Graph, machine: Machine) -> Iterator[_Need]:
     for name in replaced(graph, (op,)):
         held.pop(name, None)
     if held:
-        need = sum(_bytes(graph, machine, "local", name, box) for name, box in held.items())
+        need = sum(_bytes(graph, machine.levels.activations, name, box) for name, box in held.items())
         largest = max(held, key=lambda name: volume(held[name]))
         what = f"operator {op.name}: one element of its result and what that reads, most of it {largest}, need"
-        yield _Need("local", what, need, "split the operator in the model, use a narrower precision")
+        yield _Need(machine.levels.activations, what, need, "split the operator in the model, use a narrower precision")
 
 
 def _crossing(op: Op, graph: Graph, machine: Machine, from_outside: frozenset[str] | set[str]) -> Iterator[_Need]:
     """The shared memory, for what reaches or leaves the chip there."""
     parts = op_boxes(op, graph.tensor, middle_element(op, graph)).tensors
     need = {
-        name: _bytes(graph, machine, "shared", name, parts[name])
+        name: _bytes(graph, machine.levels.exchange, name, parts[name])
         for name in dict.fromkeys((*op.inputs, op.output))
         if name in parts and (name in from_outside or name in graph.output_tensors)
     }
@@ -131,8 +132,8 @@ def _crossing(op: Op, graph: Graph, machine: Machine, from_outside: frozenset[st
     for names in dict.fromkeys((tuple(together), *((name,) for name in need))):
         what = f"operator {op.name}: what one element of its result takes of {' and '.join(names)} needs"
         size = sum(need[name] for name in names)
-        yield _Need("shared", what, size, "split the operator in the model, use a narrower precision")
+        yield _Need(machine.levels.exchange, what, size, "split the operator in the model, use a narrower precision")
 
 
-def _bytes(graph: Graph, machine: Machine, role: Role, name: str, box: Box) -> int:
-    return round_up(volume(box) * DTYPES[graph.tensor[name].dtype], machine.role(role).alignment)
+def _bytes(graph: Graph, level: Level, name: str, box: Box) -> int:
+    return round_up(volume(box) * DTYPES[graph.tensor[name].dtype], level.alignment)

@@ -64,7 +64,7 @@ class SmallerMemories:
             self._plans[()] = self._incumbent.best.plan
         memories = reducible(machine)
         for memory in memories:
-            if memory in (machine.roles["shared"], machine.roles["local"]):
+            if memory.name in (machine.levels.exchange.name, machine.levels.activations.name):
                 self._descend((), memory)
         for memory in memories:
             base = self._best()

@@ -34,12 +34,12 @@ def degrees(machine: Machine, footprint: Footprint, held: int, disabled: Disable
     scratch = (1,)
     if footprint.scratch.versioned and not single:
         depths = WEIGHT_DEPTHS if "deep-scratch" in disabled else SCRATCH_DEPTHS
-        room = machine.role("accumulator").capacity - footprint.scratch.single
+        room = machine.levels.sums.capacity - footprint.scratch.single
         version = footprint.scratch.versioned
         scratch = _fitting(depths, version, room - held) or _fitting(depths, version, room)
     weights = (1,)
     if footprint.weights and not single:
-        weights = _fitting(WEIGHT_DEPTHS, footprint.weights, machine.role("weights").capacity)
+        weights = _fitting(WEIGHT_DEPTHS, footprint.weights, machine.levels.weights.capacity)
     for s, w in product(scratch, weights):
         yield Degrees(s, w, footprint.scratch.total(s) + w * footprint.weights)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.box import Box
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import Segment, Tile
 from ...ir.semantics.cell import Cells, OperatorRun, count
 from ..cost.equivalence import structural_class
@@ -26,11 +26,11 @@ from .problem import NO_PRECEDING_WORK, Footprint, PrecedingWork
 
 @dataclass(frozen=True)
 class PipelineOverflow:
-    """A tile that does not fit even once: ``need`` bytes of ``capacity`` in the memory with that role."""
+    """A tile that does not fit even once: ``need`` bytes of ``capacity`` in that ``level``."""
 
     segment: int
     op: str
-    role: Role
+    level: Level
     need: int
     capacity: int
 
@@ -128,19 +128,19 @@ class Pipelines:
             scratch = scratch_bytes(self.graph, self.machine, op, tile, boxes)
             weights = 0
             if tile.engine == "matrix" and op.contraction is not None:
-                weights = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
+                weights = round_up(weight_size(self.graph, op, tile, boxes), self.machine.levels.weights.alignment)
             self._sizes[key] = Footprint(scratch, weights)
         return self._sizes[key]
 
     def _too_large(self, index: int, op: Op, footprint: Footprint) -> PipelineOverflow | None:
-        needs: tuple[tuple[Role, int], ...] = (
-            ("accumulator", footprint.scratch.total(1)),
-            ("weights", footprint.weights),
+        levels = self.machine.levels
+        needs = (
+            (levels.sums, footprint.scratch.total(1)),
+            (levels.weights, footprint.weights),
         )
-        for role, need in needs:
-            capacity = self.machine.role(role).capacity
-            if need > capacity:
-                return PipelineOverflow(index, op.name, role, need, capacity)
+        for level, need in needs:
+            if need > level.capacity:
+                return PipelineOverflow(index, op.name, level, need, level.capacity)
         return None
 
     def _best(

@@ -85,7 +85,7 @@ def residency(
 
     Raises :class:`InfeasibleSearchError` if main memory is too small.
     """
-    memory = machine.role("shared")
+    memory = machine.levels.exchange.memory
     planned = list(planned_buffers(problem, answer.decisions))
     movable, request_of = requests(planned)
 
@@ -146,23 +146,26 @@ def allocate_main(graph: Graph, machine: Machine, names: Iterable[str], slots: i
     """
     chosen = frozenset(names)
     buffers: list[SharedBuffer] = []
-    end = dict.fromkeys((machine.home(constant=True).name, machine.home(constant=False).name), 0)
+    levels = machine.levels
+    end = dict.fromkeys((levels.constants.name, levels.home.name), 0)
     for tensor in graph.tensors:
         if tensor.name in chosen:
-            memory = machine.home(constant=tensor.name in graph.constant_names)
-            size = round_up(max(1, tensor.bytes), memory.alignment)
-            place = (memory.name, end[memory.name], size, (0, slots))
+            home = levels.home_of(constant=tensor.name in graph.constant_names)
+            size = round_up(max(1, tensor.bytes), home.alignment)
+            place = (home.name, end[home.name], size, (0, slots))
             buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place))
-            end[memory.name] += size
+            end[home.name] += size
     for name, address in end.items():
         capacity = machine.memory[name].capacity
         if address > capacity:
             largest = max((b for b in buffers if b.memory == name), key=lambda b: b.bytes)
-            kind, what = "main", ["constants", "inputs, outputs and stored results"]
-            if len(end) > 1:
-                kind, what = ("read-only", what[:1]) if machine.memory[name].read_only else (kind, what[1:])
+            kind, what = "main memory", "inputs, outputs and stored results need"
+            if len(end) == 1:
+                what = f"constants, {what}"
+            elif machine.memory[name].read_only:
+                kind, what = "read-only memory", "constants need"
             raise InfeasibleError(
-                f"the {kind} memory {name} of {machine.name} holds {capacity:,} bytes, and {', '.join(what)} need "
+                f"the {kind} {name} of {machine.name} holds {capacity:,} bytes, and {what} "
                 f"{address:,}, {address - capacity:,} too many; the largest is "
                 f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
             )

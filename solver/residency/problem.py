@@ -225,12 +225,12 @@ class _Builder:
         self.machine = machine
         self.disabled = disabled
         self.cycles = cycles
-        self.memory = machine.role("shared")
+        self.memory = machine.levels.exchange.memory
         fine = (size for most, size in CHUNKS if sum(-(-s // size) for s in streamed) <= most)
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
         self.rate = Rates.of(machine).main
-        main = machine.role("main").name
+        main = machine.levels.home.name
         self.burst = max((ln.burst for ln in machine.links if ln.memory == main), default=1)
         self.items: list[FetchItem] = []
         self.intermediates: list[Intermediate] = []

@@ -88,7 +88,7 @@ def decide_residency(
     """
     if problem is None:
         problem = residency_problem(graph, cells, machine, segments, steps, slot_cycles, disabled)
-    room = np.full(len(problem.cycles), machine.role("shared").capacity, dtype=np.int64)
+    room = np.full(len(problem.cycles), machine.levels.exchange.capacity, dtype=np.int64)
     for reservation in reservations:
         room[reservation.live[0] : reservation.live[1]] -= reservation.spare
     spilled = Greedy(problem, room)

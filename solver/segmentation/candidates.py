@@ -57,9 +57,9 @@ class Candidates:
         self.machine = machine
         self.disabled = disabled
         self.longest = longest
-        self.capacity = machine.role("local").capacity - margin
+        self.capacity = machine.levels.activations.capacity - margin
         self.shared_capacity = (
-            (machine.role("shared").capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
+            (machine.levels.exchange.capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
         )
         self.costs = OperatorCosts(graph, machine)
         self._known_splits: dict[tuple[tuple[int, ...], int, int], tuple[tuple[SegmentSplit, ...], BatchedCells]] = {}
@@ -257,13 +257,13 @@ class Candidates:
         if needs[0] <= self.capacity:
             # Buffers are for all cells, of which others may read more, or from other tensors.
             needs[0] = self._exact_bytes(last, last, split)
-        memories = self.machine.role("local"), self.machine.role("shared")
-        over, need, room, memory = max(
-            ((need - room, need, room, memory) for need, room, memory in zip(needs, rooms, memories, strict=True)),
+        levels = self.machine.levels.activations, self.machine.levels.exchange
+        over, need, room, level = max(
+            ((need - room, need, room, level) for need, room, level in zip(needs, rooms, levels, strict=True)),
             key=lambda n: n[0],
         )
         return (
             f"operator {op.name}: buffers for one element of its result and what that reads need {need:,} bytes of "
-            f"{memory.name}, {over:,} more than the {room:,} that may be used; split the operator in the model or use "
-            f"a machine with more {memory.name}"
+            f"{level.name}, {over:,} more than the {room:,} that may be used; split the operator in the model or use "
+            f"a machine with more {level.name}"
         )

@@ -99,7 +99,7 @@ class FusionEnumeration:
         """From the root backwards; sources are positions in :attr:`ops`."""
         self.entering: dict[str, InterSegmentTensor] = {}
         self.leaving: dict[str, InterSegmentTensor] = {}
-        self.alignment = costs.machine.role("local").alignment
+        self.alignment = costs.machine.levels.activations.alignment
 
     def bytes_of_all(self) -> tuple[Int, Int]:
         """For each split, bytes of local and of shared memory that the whole run needs, whatever there is.
@@ -184,8 +184,8 @@ class FusionEnumeration:
                 self.demanded[name] = hull
                 if name != op.output:
                     machine = self.costs.machine
-                    source = machine.loads_from(constant=name in self.graph.constant_names)
-                    broadcast = machine.moves("broadcast", source, "local")
+                    source = machine.levels.source_of(constant=name in self.graph.constant_names)
+                    broadcast = machine.moves("broadcast", source, machine.levels.activations)
                     self.entering[name] = self._inter_segment(name, hull, broadcast=broadcast)
                 if name != stationary or not cost.streamed:
                     self._allocate(position, name, hull)

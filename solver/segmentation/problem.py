@@ -49,7 +49,7 @@ class SegmentationProblem:
     def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine) -> None:
         self.graph = graph
         self.main_rate = Rates.of(machine).main
-        self.capacity = machine.role("shared").capacity
+        self.capacity = machine.levels.exchange.capacity
         self.reserve = self.capacity // WEIGHT_RESERVE
         self.activations = activations(graph)
         index = ActivationIndex(self.activations, len(graph.ops))

@@ -128,7 +128,7 @@ class SegmentAlternatives:
     def _why_not(self, column: Column, own: Column, more: int) -> str:
         needs, capacity = self.candidates.exact_local_bytes(column), self.candidates.capacity
         if needs > capacity:
-            memory = self.candidates.machine.role("local").name
+            memory = self.candidates.machine.levels.activations.name
             return f"needs {needs:,} bytes of {memory} in its largest cell, which has {capacity:,}"
         refetched = column.refetched_bytes - own.refetched_bytes
         weights = f"fetches up to {refetched:,} bytes of weights more" if refetched > 0 else ""

@@ -94,7 +94,7 @@ def segment(
         columns = fitting
     raise InfeasibleSearchError(
         f"segments that fit local memory in all their cells were not found, after {MOST_REMOVALS} attempts; use a "
-        f"machine with more {machine.role('local').name} or a smaller batch",
+        f"machine with more {machine.levels.activations.name} or a smaller batch",
         effort,
     )
 
@@ -180,7 +180,7 @@ def _uncovered(columns: Sequence[Column], problem: SegmentationProblem, machine:
     over = min((problem.excess(c) for c in columns if c.first <= stuck <= c.last), default=0)
     if over <= 0:
         return f"operator {ops[stuck].name}: no segment with it is left that models below have not refused"
-    shared = machine.role("shared")
+    shared = machine.levels.exchange
     return (
         f"operator {ops[stuck].name}: of the segments with it that were looked at, an instance of the smallest needs "
         f"{over:,} bytes more than the {shared.capacity:,} of {shared.name}; use a machine with more {shared.name} or "

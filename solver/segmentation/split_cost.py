@@ -117,7 +117,7 @@ class OperatorUnderSplits:
     def _estimated(self, cost: OpCost, part: OpBoxes, work: EngineWork, weights: Weights) -> _Estimate:
         if cost.op.output not in part.tensors:
             return 0, 0, 0, 1
-        at_hand = 2 * cost.weights(part) <= self.costs.machine.role("weights").capacity
+        at_hand = 2 * cost.weights(part) <= self.costs.machine.levels.weights.capacity
         streams = cost.contraction is None or at_hand or cost.batched
         return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
 

@@ -46,7 +46,7 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
         if candidate.aliased in tried:
             continue
         tried.add(candidate.aliased)
-        if _peak(graph, cells, machine, candidate) <= machine.role("local").capacity:
+        if _peak(graph, cells, machine, candidate) <= machine.levels.activations.capacity:
             return candidate
     return bare
 

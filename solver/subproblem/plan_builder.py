@@ -17,7 +17,7 @@ from ...ir.checks.check_plan import check_plan
 from ...ir.checks.plan_facts import Geometry
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Machine, Memory, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
@@ -42,11 +42,11 @@ MOST_RESERVATIONS = 8
 
 @dataclass(frozen=True)
 class Infeasibility:
-    """Why there is no plan: ``op`` in ``segment`` needs ``excess`` bytes too many of the memory with that ``role``."""
+    """Why there is no plan: ``op`` in ``segment`` needs ``excess`` bytes too many at ``level``."""
 
     segment: int
     op: str
-    role: Role
+    level: Level
     need: int
     capacity: int
     message: str
@@ -136,7 +136,7 @@ class PlanBuilder:
     def _asked(self, draft: Draft, drafts: int) -> Draft:
         """The draft, of so many at one time, with residency under way if that is worth a worker."""
         request, plan = draft.request, draft.plan
-        if self._workers is None or request.layerwise or not self.machine.has_shared:
+        if self._workers is None or request.layerwise or not self.machine.levels.has_exchange:
             return draft
         question = Residence(
             self.machine, self.disabled, plan.segments, plan.steps, draft.slot_cycles, request.residency, self.seed
@@ -203,12 +203,11 @@ class PlanBuilder:
         return tuple(segments), solved
 
     def _too_large(self, tile: PipelineOverflow) -> Infeasibility:
-        memory = self.machine.role(tile.role)
-        what = "weights" if tile.role == "weights" else "private buffers"
+        what = "its weights" if tile.level == self.machine.levels.weights else "its private buffers"
         return Infeasibility(
-            tile.segment, tile.op, tile.role, tile.need, tile.capacity,
-            f"operator {tile.op}: a tile of its {what} takes {tile.need:,} bytes of {memory.name}, "
-            f"{tile.need - tile.capacity:,} more than the {tile.capacity:,} there are; {_ways_out(memory)}",
+            tile.segment, tile.op, tile.level, tile.need, tile.capacity,
+            f"operator {tile.op}: a tile of {what} takes {tile.need:,} bytes of {tile.level.name}, "
+            f"{tile.need - tile.capacity:,} more than the {tile.capacity:,} there are; {_ways_out(tile.level)}",
         )  # fmt: skip
 
     def _local(
@@ -238,21 +237,21 @@ class PlanBuilder:
         return tuple(b for places in local for b in places.buffers), tuple(solved)
 
     def _overflow(self, local: LocalOverflow) -> Infeasibility:
-        overflow, memory = local.overflow, self.machine.role(local.role)
+        overflow, level = local.overflow, local.level
         return Infeasibility(
-            local.segment, local.op, local.role, overflow.need, overflow.capacity,
-            f"operator {local.op}: {', '.join(overflow.names[:4])} take {overflow.need:,} bytes of {memory.name} "
-            f"at once, which has {overflow.capacity:,}; {_ways_out(memory)}",
+            local.segment, local.op, level, overflow.need, overflow.capacity,
+            f"operator {local.op}: {', '.join(overflow.names[:4])} take {overflow.need:,} bytes of {level.name} "
+            f"at once, which has {overflow.capacity:,}; {_ways_out(level)}",
         )  # fmt: skip
 
     def _shared(self, drafted: Draft) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
         """What lives in the shared memory when, and where."""
         draft, request, cycles = drafted.plan, drafted.request, drafted.slot_cycles
-        if not self.machine.has_shared:
+        if not self.machine.levels.has_exchange:
             solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
             self._run(solved, NO_EFFORT, "the cores load from main memory")
             return homes_in_main(self.graph, self.machine, draft.segments, len(draft.slots)), (solved,)
-        memory = self.machine.role("shared")
+        memory = self.machine.levels.exchange.memory
         problem: ResidencyProblem | None = None
         reservations: list[Reservation] = []
         # Of a worker that was killed there is no answer.
@@ -290,17 +289,17 @@ class PlanBuilder:
     def _shared_overflow(self, draft: Plan, overflow: SharedOverflow) -> Infeasibility:
         segment = draft.steps[overflow.step].segment
         return Infeasibility(
-            segment, overflow.op, "shared", overflow.capacity + overflow.excess, overflow.capacity,
+            segment, overflow.op, self.machine.levels.exchange, overflow.capacity + overflow.excess, overflow.capacity,
             str(overflow.error()),
         )  # fmt: skip
 
     def _unplaced(self, draft: Plan, residency: Residency, overflow: PlacementOverflow) -> Infeasibility:
         step, op = draft.slots[overflow.live[0]]
-        memory = self.machine.role("shared")
+        level = self.machine.levels.exchange
         return Infeasibility(
-            draft.steps[step].segment, op, "shared", overflow.need, overflow.capacity,
-            f"operator {op}: {', '.join(overflow.names[:4])} could not be packed into {memory.name}: {overflow.need:,} "
-            f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers; {_ways_out(memory)}",
+            draft.steps[step].segment, op, level, overflow.need, overflow.capacity,
+            f"operator {op}: {', '.join(overflow.names[:4])} could not be packed into {level.name}: {overflow.need:,} "
+            f"bytes of {overflow.capacity:,}, in {len(residency.requests)} buffers; {_ways_out(level)}",
         )  # fmt: skip
 
     def _watch(self, incumbent: float | None, bound: float | None) -> None:
@@ -323,14 +322,13 @@ class PlanBuilder:
         """The plan with each tensor in its own place of shared and of main memory, for good."""
         buffers: list[SharedBuffer] = []
         slots = len(draft.slots)
-        roles: tuple[Role, ...] = ("shared", "main") if self.machine.has_shared else ("main",)
-        for role in roles:
+        levels = self.machine.levels
+        for level in (levels.exchange, levels.home) if levels.has_exchange else (levels.home,):
             address = 0
             for tensor in self.graph.tensors:
-                memory = self.machine.role(role)
-                if role == "main":
-                    memory = self.machine.home(constant=tensor.name in self.graph.constant_names)
-                place = (memory.name, address, tensor.bytes, (0, slots))
+                constant = tensor.name in self.graph.constant_names
+                held = levels.home_of(constant=constant) if level == levels.home else level
+                place = (held.name, address, tensor.bytes, (0, slots))
                 buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place))
                 address += tensor.bytes
         return replace(draft, shared=tuple(buffers))
@@ -345,8 +343,8 @@ class PlanBuilder:
         self._note(ModelRun.of(solved, effort, note))
 
 
-def _ways_out(memory: Memory) -> str:
-    return f"use a smaller batch, a narrower precision or a machine with more {memory.name}"
+def _ways_out(level: Level) -> str:
+    return f"use a smaller batch, a narrower precision or a machine with more {level.name}"
 
 
 def _by_segment(plan: Plan, cycles: Sequence[int]) -> tuple[int, ...]:

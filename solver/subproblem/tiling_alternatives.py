@@ -128,7 +128,7 @@ class TilingAlternatives:
             if isinstance(answer, TileOverflow):
                 choices = (choice for tiled in tiled_segments for choice in tiled.choices)
                 self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
-                return Infeasibility(index, answer.op, answer.role, answer.need, answer.capacity, str(answer.error()))
+                return Infeasibility(index, answer.op, answer.level, answer.need, answer.capacity, str(answer.error()))
             tiled, choices = answer
             apart = self.layerwise or "concat-aliasing" in self.disabled or tiled.bare in cuts.unaliased
             if not apart:

@@ -188,7 +188,7 @@ def _evaluated(
 
 def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tuple[Int, Int]:
     """Bytes of the versioned private buffers of each tile, and of all others."""
-    alignment = cost.machine.role("accumulator").alignment
+    alignment = cost.machine.levels.sums.alignment
     nothing = np.zeros(tiles, dtype=np.int64)
     sizes = {
         b.name: -(-(parts[b.name].volumes * DTYPES[b.dtype]) // alignment) * alignment
@@ -202,7 +202,7 @@ def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tu
 
 def _tightest(op: Op, cost: OpCost, parts: Mapping[str, Boxes], rows: range, capacity: int) -> ScratchBytes:
     """What the private buffers of these tiles take in rooms of their own, if those may fit ``capacity`` bytes."""
-    alignment = cost.machine.role("accumulator").alignment
+    alignment = cost.machine.levels.sums.alignment
     tiles = slice(rows.start, rows.stop)
     sizes = {b.name: int(parts[b.name].volumes[tiles].max()) * DTYPES[b.dtype] for b in op.buffers if b.name in parts}
     least = scratch_lower_bound(op, cost.engine, sizes, alignment)

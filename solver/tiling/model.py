@@ -18,7 +18,7 @@ Variables
     x_a the shape is used, y_b the mode is used, T cycles.
 Constraints
     (1) one shape, one mode: exactly one x_a, exactly one y_b.
-    (2) accumulator: if y_b, then sum_a (d_b s_a + v_a) x_a <= I.
+    (2) sums: if y_b, then sum_a (d_b s_a + v_a) x_a <= I.
     (3) weight memory: if y_b, then sum_a n_a x_a <= (W / w_b, rounded down to the alignment) / p_b.
     (4) time: if y_b, then T >= sum_a C_ab x_a.
 Objective
@@ -50,9 +50,9 @@ def build(problem: TilingProblem, forbidden: set[int]) -> tuple[Model, list[Var]
         for a in sorted(forbidden):
             model.add(x[a] == 0)
     for b, mode in enumerate(problem.modes):
-        with model.group("accumulator"):  # (2)
+        with model.group("sums"):  # (2)
             scratch = [s.scratch.total(mode.depth) for s in problem.shapes]
-            model.add(weighted(x, scratch) <= problem.accumulator, when=y[b])
+            model.add(weighted(x, scratch) <= problem.sums, when=y[b])
         if problem.element:
             with model.group("weight memory"):  # (3)
                 model.add(weighted(x, [s.columns for s in problem.shapes]) <= problem.column_limit(mode), when=y[b])

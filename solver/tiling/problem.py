@@ -39,7 +39,7 @@ class Mode:
 class TilingProblem:
     """The sets A and B and the data C_ab of operator ``op`` on ``engine``, for one box.
 
-    ``accumulator`` and ``weights``: I and W. ``element``: bytes of an element of the stationary operand.
+    ``sums`` and ``weights``: I and W. ``element``: bytes of an element of the stationary operand.
     """
 
     op: str
@@ -47,14 +47,14 @@ class TilingProblem:
     shapes: tuple[Shape, ...]
     modes: tuple[Mode, ...]
     cycles: Float
-    accumulator: int
+    sums: int
     weights: int
     element: int
     alignment: int
 
     def fits(self, shape: Shape, mode: Mode) -> bool:
         """(2) and (3)."""
-        return shape.scratch.total(mode.depth) <= self.accumulator and shape.columns <= self.column_limit(mode)
+        return shape.scratch.total(mode.depth) <= self.sums and shape.columns <= self.column_limit(mode)
 
     def column_limit(self, mode: Mode) -> int:
         """The right side of (3), in elements."""

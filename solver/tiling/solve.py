@@ -16,7 +16,7 @@ from ...ir.box import Box, volume
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
-from ...ir.machine import Machine, Role
+from ...ir.machine import Level, Machine
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.region import op_boxes
@@ -43,7 +43,7 @@ BUDGET = Budget(5.0, 0.5)
 class Caps:
     """Bytes that an operator may use of two memories; ``None``: all there are."""
 
-    accumulator: int | None = None
+    sums: int | None = None
     weights: int | None = None
 
 
@@ -77,8 +77,7 @@ class TileOverflow:
     """
 
     op: str
-    role: Role
-    memory: str
+    level: Level
     need: int
     capacity: int
     levers: tuple[str, ...]
@@ -86,7 +85,7 @@ class TileOverflow:
 
     def error(self) -> InfeasibleError:
         return InfeasibleError(
-            f"operator {self.op}: the smallest tile needs {self.need:,} bytes of {self.memory}, "
+            f"operator {self.op}: the smallest tile needs {self.need:,} bytes of {self.level.name}, "
             f"{self.need - self.capacity:,} more than the {self.capacity:,} that may be used; "
             f"{' or '.join(self.levers)}"
         )
@@ -192,27 +191,25 @@ class Tiler:
 
     def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | TileOverflow:
         """The best tile that fits in every tile of every box."""
-        accumulator, weight_memory = self.capacity(beside, caps)
+        sums, weight_memory = self.capacity(beside, caps)
         excluded: set[Tile] = set()
         effort = NO_EFFORT
         for attempt in range(ATTEMPTS + 1):
-            choice = self._best(op, boxes, weights, (accumulator, weight_memory), beside, excluded, attempt)
+            choice = self._best(op, boxes, weights, (sums, weight_memory), beside, excluded, attempt)
             effort += choice.effort
-            if isinstance(choice, TileOverflow) or self.fits_everywhere(
-                op, choice.tile, boxes, accumulator, weight_memory
-            ):
+            if isinstance(choice, TileOverflow) or self.fits_everywhere(op, choice.tile, boxes, sums, weight_memory):
                 return replace(choice, effort=effort)
             excluded.add(choice.tile)
-        return replace(self._infeasible(op, boxes, (accumulator, weight_memory)), effort=effort)
+        return replace(self._infeasible(op, boxes, (sums, weight_memory)), effort=effort)
 
     def capacity(self, beside: Beside, caps: Caps = Caps()) -> tuple[int, int]:
-        """Bytes of accumulator and of weight memory that a tile may use."""
-        accumulator = _cap(self.machine.role("accumulator").capacity, caps.accumulator)
+        """Bytes for sums and for weights that a tile may use."""
+        sums = _cap(self.machine.levels.sums.capacity, caps.sums)
         lead = beside.lead
-        if lead is not None and lead.scratch <= accumulator // 2:
+        if lead is not None and lead.scratch <= sums // 2:
             # The two overlap only if their buffers lie apart.
-            accumulator -= lead.scratch
-        return accumulator, _cap(self.machine.role("weights").capacity, caps.weights)
+            sums -= lead.scratch
+        return sums, _cap(self.machine.levels.weights.capacity, caps.weights)
 
     def _best(
         self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
@@ -257,17 +254,17 @@ class Tiler:
             np.stack(time, axis=1),
             *capacity,
             cost.element,
-            self.machine.role("weights").alignment,
+            self.machine.levels.weights.alignment,
         )
         return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
 
-    def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], accumulator: int, weights: int) -> bool:
+    def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], sums: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
-        if self.scratch(op, tile, boxes) > accumulator:
+        if self.scratch(op, tile, boxes) > sums:
             return False
         if tile.engine != "matrix":
             return True
-        size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.role("weights").alignment)
+        size = round_up(weight_size(self.graph, op, tile, boxes), self.machine.levels.weights.alignment)
         return tile.weight_depth * size <= weights
 
     def scratch(self, op: Op, tile: Tile, boxes: list[Box]) -> int:
@@ -280,17 +277,16 @@ class Tiler:
     def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: tuple[int, int]) -> TileOverflow:
         """Of the two memories, the one that has less than the smallest tile needs."""
         needs = smallest_tile_bytes(op, self.graph, self.machine, self.cost(op).engine, boxes)
-        (role, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
-        return tile_overflow(op, self.machine, role, need, room)
+        (level, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
+        return tile_overflow(op, self.machine, level, need, room)
 
 
-def tile_overflow(op: Op, machine: Machine, role: Role, need: int, room: int) -> TileOverflow:
-    """The smallest tile of ``op`` needs ``need`` of ``room`` bytes in the memory with that role."""
-    memory = machine.role(role)
-    levers = (f"use a machine with more {memory.name}", "a narrower precision")
-    if role == "accumulator":
+def tile_overflow(op: Op, machine: Machine, level: Level, need: int, room: int) -> TileOverflow:
+    """The smallest tile of ``op`` needs ``need`` of ``room`` bytes at that level."""
+    levers = (f"use a machine with more {level.name}", "a narrower precision")
+    if level == machine.levels.sums:
         levers = ("split the operator's inner loop in the model", levers[0])
-    return TileOverflow(op.name, role, memory.name, need, room, levers)
+    return TileOverflow(op.name, level, need, room, levers)
 
 
 def choose(

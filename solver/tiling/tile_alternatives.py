@@ -30,13 +30,13 @@ MOST_TILES = 8
 class TileAlternative:
     """A candidate and its cost in the operator's largest cell; versions (depths) as the tiling model would hold them.
 
-    ``cycles`` is ``None`` for the tile of a plan that the model does not allow. ``accumulator`` and ``weights``: bytes
+    ``cycles`` is ``None`` for the tile of a plan that the model does not allow. ``sums`` and ``weights``: bytes
     of both memories for all versions. ``why_not``: what speaks against it; empty for the one of the plan.
     """
 
     tile: Tile
     cycles: int | None
-    accumulator: int
+    sums: int
     weights: int
     chosen: bool
     why_not: str
@@ -61,10 +61,7 @@ class _Question:
             for depth in {mode.depth for mode in problem.modes}
         }
         return np.stack(
-            [
-                (scratch[mode.depth] <= problem.accumulator) & (columns <= problem.column_limit(mode))
-                for mode in problem.modes
-            ],
+            [(scratch[mode.depth] <= problem.sums) & (columns <= problem.column_limit(mode)) for mode in problem.modes],
             axis=1,
         )
 
@@ -175,7 +172,8 @@ class TileAlternatives:
 def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -> tuple[TileAlternative, ...]:
     problem, own = question.problem, question.chosen
     cost = None if own is None else int(problem.cycles[own[0], own[1]])
-    names = [tiler.machine.role(role).name for role in ("accumulator", "weights")]
+    levels = tiler.machine.levels
+    names = [level.name for level in (levels.sums, levels.weights)]
     taken = {name: _taken(question.op.name, buffers, name) for name in names}
     listed: list[TileAlternative] = []
     if own is None:
@@ -183,16 +181,16 @@ def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -
     smallest: list[tuple[int, int]] = []
     for a, b, fits in question.candidates:
         shape, mode = problem.shapes[a], problem.modes[b]
-        accumulator, weights = shape.scratch.total(mode.depth), _weight_bytes(problem, shape, mode)
+        sums, weights = shape.scratch.total(mode.depth), _weight_bytes(problem, shape, mode)
         chosen = question.is_chosen(a, b)
         # One that costs more and saves no room is nobody's choice.
-        useful = fits and not any(s <= accumulator and w <= weights for s, w in smallest)
+        useful = fits and not any(s <= sums and w <= weights for s, w in smallest)
         if not chosen and not (useful or (not fits and cost is not None and problem.cycles[a, b] < cost)):
             continue
         if fits:
-            smallest.append((accumulator, weights))
+            smallest.append((sums, weights))
         tile = replace(problem.tile(a, b), op=question.op.name)
-        other = TileAlternative(tile, int(problem.cycles[a, b]), accumulator, weights, chosen, "")
+        other = TileAlternative(tile, int(problem.cycles[a, b]), sums, weights, chosen, "")
         listed.append(other if chosen else replace(other, why_not=_why_not(tiler, question, other, cost, taken)))
     kept = [alternative for alternative in listed if alternative.chosen or alternative in listed[:MOST_TILES]]
     return tuple(sorted(kept, key=lambda alternative: (alternative.cycles is not None, alternative.cycles or 0)))
@@ -210,13 +208,13 @@ def _why_not(
     problem, op = question.problem, question.op
     assert other.cycles is not None
     needs = (
-        (tiler.machine.role("accumulator"), other.accumulator, problem.accumulator),
-        (tiler.machine.role("weights"), other.weights, problem.weights),
+        (tiler.machine.levels.sums, other.sums, problem.sums),
+        (tiler.machine.levels.weights, other.weights, problem.weights),
     )
-    for memory, need, room in needs:
+    for level, need, room in needs:
         if need > room:
-            why = f", which has {room:,}" if room == memory.capacity else f", where what runs before it leaves {room:,}"
-            return f"needs {need:,} bytes of {memory.name}{why}"
+            why = f", which has {room:,}" if room == level.capacity else f", where what runs before it leaves {room:,}"
+            return f"needs {need:,} bytes of {level.name}{why}"
     if own is not None and other.cycles > own:
         return f"{other.cycles - own:,} cycles more"
     for memory, need, _ in needs:
@@ -225,7 +223,7 @@ def _why_not(
                 f"needs {need:,} bytes of {memory.name}, of which other operators take {taken[memory.name]:,} of "
                 f"{memory.capacity:,} meanwhile"
             )
-    if not tiler.fits_everywhere(op, other.tile, targets(question.cells, op), problem.accumulator, problem.weights):
+    if not tiler.fits_everywhere(op, other.tile, targets(question.cells, op), problem.sums, problem.weights):
         return "does not fit in all cells: some read or compute more than the largest"
     if own is not None and other.cycles == own:
         return "costs the same"

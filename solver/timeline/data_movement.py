@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from ...ir.box import Box, contains, hull, intersect, is_empty, overlap, spread, volume
 from ...ir.graph import DTYPES, Graph
-from ...ir.machine import Engine, Machine, Role
+from ...ir.machine import Engine, Level, Machine
 from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import BroadcastTurns
@@ -60,6 +60,7 @@ class Movement:
     def __init__(self, graph: Graph, machine: Machine, plan: Plan, copies: Copies) -> None:
         self.graph = graph
         self.machine = machine
+        self.levels = machine.levels
         self.copies = copies
         self.transfers = copies.transfers
         self.links = Links(machine, self._delay, {m.name: extent(plan, m.name) for m in machine.memories})
@@ -80,8 +81,8 @@ class Movement:
         self._stored: dict[str, list[Written]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
-        homes = {machine.home(constant=constant).name for constant in (False, True)}
-        loaded = {machine.role(machine.loads_from(constant=constant)).name for constant in (False, True)}
+        homes = {self.levels.home_of(constant=constant).name for constant in (False, True)}
+        loaded = {self.levels.source_of(constant=constant).name for constant in (False, True)}
         for buffer in plan.shared:
             if buffer.memory in homes:
                 self._homes[buffer.tensor] = buffer.box
@@ -142,8 +143,8 @@ class Movement:
             return
         dtype = self.graph.tensor[buffer.tensor].dtype
         boxes = (self._homes[buffer.tensor], buffer.box)
-        move = self.transfers.transfer(("main", "shared"), buffer.box, boxes, dtype)
-        engine = self.engine("dma", "main", "shared")
+        move = self.transfers.transfer((self.levels.home, self.levels.exchange), buffer.box, boxes, dtype)
+        engine = self.engine("dma", self.levels.home, self.levels.exchange)
         queue = self.queues[engine.name]
         start = max(queue[0], shared.area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
         queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma in")
@@ -154,7 +155,8 @@ class Movement:
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
-        engine = self.engine("dma", *(("main", "shared") if queue == "dma in" else ("shared", "main")))
+        ends = self.levels.home, self.levels.exchange
+        engine = self.engine("dma", *(ends if queue == "dma in" else ends[::-1]))
         times = self.queues[engine.name]
         times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
@@ -179,7 +181,7 @@ class Movement:
     def written_by_kernel(self, tensor: str, stop: float, engine: Engine) -> None:
         """Take note that a kernel's result is there."""
         self._stored.setdefault(tensor, []).append((self._homes[tensor], stop, engine.name))
-        if not self.machine.has_shared:
+        if not self.levels.has_exchange:
             for shared in self._live.get(tensor, ()):
                 shared.write(self._homes[tensor], stop, engine.name)
 
@@ -187,8 +189,10 @@ class Movement:
         """Copy a buffer to its home in main memory."""
         buffer = shared.buffer
         boxes = (buffer.box, self._homes[buffer.tensor])
-        move = self.transfers.transfer(("shared", "main"), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype)
-        engine = self.engine("dma", "shared", "main")
+        move = self.transfers.transfer(
+            (self.levels.exchange, self.levels.home), buffer.box, boxes, self.graph.tensor[buffer.tensor].dtype
+        )
+        engine = self.engine("dma", self.levels.exchange, self.levels.home)
         queue = self.queues[engine.name]
         start = max(queue[0], ready)
         queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma out")
@@ -198,9 +202,9 @@ class Movement:
 
     # Between shared memory and the cores.
 
-    def source(self, tensor: str) -> Role:
+    def source(self, tensor: str) -> Level:
         """What the cores load a tensor from."""
-        return self.machine.loads_from(constant=tensor in self.graph.constant_names)
+        return self.levels.source_of(constant=tensor in self.graph.constant_names)
 
     def holding(self, tensor: str, box: Box) -> list[tuple[Shared, Box]]:
         """The buffers that hold ``box``, and what of it; the plan promises them."""
@@ -222,12 +226,12 @@ class Movement:
                 return next((s for s in self._live[tensor] if overlap(s.buffer.box, box)), self._live[tensor][-1])
             self._open(waiting.pop(0))
 
-    def engine(self, kind: str, source: Role, target: Role) -> Engine:
-        """The engine that moves data from one memory to another."""
-        return self.machine.mover(kind, self.machine.role(source).name, self.machine.role(target).name)
+    def engine(self, kind: str, source: Level, target: Level) -> Engine:
+        """The engine that moves data from one level to another."""
+        return self.machine.mover(kind, source, target)
 
     def copy(
-        self, cores: Sequence[int], source: Shared, box: Box, target: Role, free: Callable[[str | None], float],
+        self, cores: Sequence[int], source: Shared, box: Box, target: Level, free: Callable[[str | None], float],
         move: CopyTime, turns: BroadcastTurns, reached: Reached | None = None,
     ) -> tuple[float, str | None]:  # fmt: skip
         """Copy ``box`` to core memories, in a broadcast if several ``cores`` receive it.
@@ -277,10 +281,11 @@ class Movement:
         arrived, name = 0.0, transfer.tensor
         for shared, part in self.holding(name, portion):
             boxes = (shared.buffer.box, group.box)
-            move = self.transfers.transfer((self.source(name), "local"), part, boxes, self.graph.tensor[name].dtype)
+            way = self.source(name), self.levels.activations
+            move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             reached = self._reached(shared.buffer, beside) if self.links.crowded else None
-            arrived, engine = self.copy(group.cores, shared, part, "local", area.floor.seen_by, move, turns, reached)
+            arrived, engine = self.copy(group.cores, shared, part, way[1], area.floor.seen_by, move, turns, reached)
             area.ready.note(arrived, engine)
             area.use(arrived, engine)
         return arrived
@@ -316,7 +321,7 @@ class Movement:
         shares = [(core, cell, self.copies.portions(cell.owned[name], extents)) for core, cell in owners]
         _, largest, _ = max(shares, key=lambda share: volume(share[1].owned[name]))
         used: dict[int, tuple[Shared, float]] = {}
-        engine = self.engine("copy", "local", "shared")
+        engine = self.engine("copy", self.levels.activations, self.levels.exchange)
         alone = self.alone(engine)
         for turn in range(max(len(parts) for _, _, parts in shares)):
             # All owners store their portions side by side; one stands for them.
@@ -332,17 +337,18 @@ class Movement:
         for shared, stop in used.values():
             if shared.buffer.store:
                 self._save(shared, stop)
-            elif not self.machine.has_shared:
+            elif not self.levels.has_exchange:
                 self._stored.setdefault(name, []).append((shared.buffer.box, stop, alone))
 
     def _write(self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int) -> float:
         """Copy a portion out of ``room`` in local memory, as all these cores do at once; when it has arrived."""
         stop = begin
-        engine = self.engine("copy", "local", "shared")
+        engine = self.engine("copy", self.levels.activations, self.levels.exchange)
         queue = self.queues[engine.name]
         for shared, part in self.holding(name, portion):
             boxes = (room, shared.buffer.box)
-            move = self.transfers.transfer(("local", "shared"), part, boxes, self.graph.tensor[name].dtype)
+            way = self.levels.activations, self.levels.exchange
+            move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             # The last one to begin stands for all.
             start = max(begin, *(queue[core] for core in cores))
             done = self.links.body(start + move.issue, move, shared.buffer, len(cores), min(len(cores), together))

@@ -124,9 +124,11 @@ class Links:
         self._crowds: dict[tuple[str, int, Reached], float] = {}
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
-        main, cores = machine.role("main").name, machine.cores
+        main, cores = machine.levels.home.name, machine.cores
         self._shares = {
-            link.name: _Shares(link.bytes_per_cycle, 1 if link.memory == main and machine.has_shared else cores)
+            link.name: _Shares(
+                link.bytes_per_cycle, 1 if link.memory == main and machine.levels.has_exchange else cores
+            )
             for link in machine.links
         }
         self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
@@ -139,7 +141,7 @@ class Links:
         for memory in slow_memories(machine):
             # Its banks are one more link, of both directions. Who asks for more of a bank gets more.
             served = bytes_served(memory, used.get(memory.name, 0))
-            own = memory.name == main and machine.has_shared
+            own = memory.name == main and machine.levels.has_exchange
             self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 

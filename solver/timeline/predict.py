@@ -64,9 +64,10 @@ def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Pl
     Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
     """
     places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
-    data_memories = {machine.role(role).name for role in ("local", "accumulator")}
+    levels = machine.levels
+    data_memories = {level.name for level in (levels.activations, levels.sums)}
     for b in plan.local:
-        if b.use != "weights" or b.memory in data_memories:
+        if b.use != levels.weights.use or b.memory in data_memories:
             size = b.bytes // b.depth
             versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
             places[b.segment, "" if b.use == "data" else b.op, b.name] = versions

@@ -70,7 +70,7 @@ class WeightBuffer:
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
-        broadcast = movement.machine.moves("broadcast", movement.source(self._name), "weights")
+        broadcast = movement.machine.moves("broadcast", movement.source(self._name), movement.levels.weights)
         copied = receivers(wanted, broadcast)
         self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in copied]
         self._lanes = [_LaneVersions.of(versions) for _ in (self._groups if self._local is None else (None,))]
@@ -139,10 +139,11 @@ class WeightBuffer:
         if is_empty(box):
             return _arrive(area, ())
         shared = self._movement.weights_buffer(self._name, self._slot, box)
-        return _arrive(area, [self._movement.copy(cores, shared, box, "weights", area.free, move, self._turns)])
+        weights = self._movement.levels.weights
+        return _arrive(area, [self._movement.copy(cores, shared, box, weights, area.free, move, self._turns)])
 
     def _move(self, local: Area, area: Area, move: CopyTime) -> float:
-        engine = self._movement.engine("copy", "local", "weights")
+        engine = self._movement.engine("copy", self._movement.levels.activations, self._movement.levels.weights)
         queue = self._movement.queues[engine.name]
         computed = self._arrivals[1][-1] if self._arrivals else 0.0
         ready = max(area.free(engine.name), local.ready.seen_by(engine.name), computed)
@@ -172,19 +173,19 @@ def conflict_cycles(machine: Machine, size: int) -> float:
     (d + r) / p. An engine that wants more than p goes at that pace already. Versions of ``size`` bytes are spread over
     the banks that take turns, and so is what is wanted of each.
     """
-    memory, engine = machine.role("weights"), machine.engine_for("matrix")
+    memory, engine = machine.levels.weights.memory, machine.engine_for("matrix")
     served = float(memory.bytes_per_cycle)
     banks = min(memory.banks, -(-size // memory.interleave)) if memory.interleave else 1
     width = max(DTYPES[dtype] * rate for dtype, rate in (engine.rate or {}).items())
     wanted = len(machine.team("matrix")) * engine.columns * engine.depth * width / banks
-    loaded = float(route(machine, "shared", "weights").bytes_per_cycle)
+    loaded = float(route(machine, machine.levels.exchange, machine.levels.weights).bytes_per_cycle)
     into = min(served, loaded / banks)
     return max(0.0, (min(served, wanted) + into - served) / (into * banks * served))
 
 
 def _shares_bank(machine: Machine, area: Area, versions: Sequence[Area]) -> bool:
     """Whether an area has a bank of the weight memory in common with another one."""
-    memory = machine.role("weights")
+    memory = machine.levels.weights.memory
     bank = memory.capacity // memory.banks
     if memory.interleave:
         return True

@@ -45,7 +45,7 @@ def test_what_gains_one_in_a_hundred_or_three_anywhere_stays(gained: list[float]
 def test_there_are_twenty_networks_on_two_machines() -> None:
     assert len(NETWORKS) == 20
     full, half = (target(name) for name in MACHINES)
-    assert half.role("shared").capacity * 2 == full.role("shared").capacity
+    assert half.levels.exchange.capacity * 2 == full.levels.exchange.capacity
     assert [ln.bytes_per_cycle for ln in half.links] != [ln.bytes_per_cycle for ln in full.links]
     assert set(REFINEMENTS) == {*(name for name in SWITCHES if not name.endswith("-model")), PORTIONS}
 

@@ -31,7 +31,7 @@ def test_a_parameter_is_read_and_set_in_the_machine(parameter: object) -> None:
 
 def test_main_memory_has_the_rate_in_its_banks_and_in_its_links() -> None:
     machine = with_main_memory(MACHINE, 34)
-    assert machine.role("main").bytes_per_cycle == 34
+    assert machine.levels.home.memory.bytes_per_cycle == 34
     assert [link.bytes_per_cycle for link in machine.links if link.memory == "DDR"] == [34.0]
 
 

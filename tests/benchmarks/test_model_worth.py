@@ -12,7 +12,11 @@ from girih.solver.switches import SWITCHES
 def test_there_are_eighteen_networks_on_four_machines() -> None:
     assert len(set(CHOSEN)) == 18 and set(CHOSEN) <= set(NETWORKS)
     whole, memory, bandwidth, cores = (target(name) for name in MACHINES)
-    assert memory.role("local").capacity * 2 == memory.role("shared").capacity // 4 == whole.role("local").capacity
+    assert (
+        memory.levels.activations.capacity * 2
+        == memory.levels.exchange.capacity // 4
+        == whole.levels.activations.capacity
+    )
     assert bandwidth.links[0].bytes_per_cycle * 2 == whole.links[0].bytes_per_cycle
     assert cores.cores * cores.engine["MME"].rows * cores.engine["MME"].columns == 8192
 

@@ -205,12 +205,12 @@ def test_what_gets_slower_is_what_is_waited_for() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
     plan = sequential_plan(graph, machine)
     usual, before = accounted(graph, plan, machine)
-    far, after = accounted(graph, plan, slower(machine, machine.role("main").name, 8))
+    far, after = accounted(graph, plan, slower(machine, machine.levels.home.name, 8))
     grown_by = after.cycles - before.cycles
     fetched = ("fetch_weights", "fetch_data", "spill")
     assert grown_by > 0
     assert waits(far, *fetched) - waits(usual, *fetched) == pytest.approx(grown_by, rel=0.2)
-    near, after = accounted(graph, plan, slower(machine, machine.role("shared").name, 8))
+    near, after = accounted(graph, plan, slower(machine, machine.levels.exchange.name, 8))
     grown_by = after.cycles - before.cycles
     loaded = ("load_weights", "load_data", "store", *fetched)
     assert waits(near, *loaded) - waits(usual, *loaded) == pytest.approx(grown_by, rel=0.2)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from girih.explain.machine.machine_rows import machine_rows, uses
 from girih.ir.checks.check_machine import problems
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machines.as_planned import as_planned, name_in_file
@@ -30,7 +29,7 @@ def test_every_name_is_found_in_the_file(name: str) -> None:
     for table in ("memories", "engines"):
         names = {name_in_file(machine, entry.name) for entry in getattr(planned, table)}
         assert names == {entry.name for entry in getattr(machine, table)}
-    assert set(uses(machine)) == set(machine.memory)
+    assert set(machine.uses) == set(machine.memory)
 
 
 def test_engines_of_a_kind_have_names_of_their_own() -> None:
@@ -75,6 +74,6 @@ def test_names_that_meet_are_refused() -> None:
 
 
 def test_a_machine_is_shown_as_its_file_says() -> None:
-    text = machine_rows(load_machine("gaudi"))
+    text = str(load_machine("gaudi"))
     assert "1 cluster x 8 cores" in text and "MME  cluster matrix" in text and "local, weights, accumulator" in text
-    assert "3 x VME" in machine_rows(with_count(TINY, {"vector": 3}))
+    assert "3 x VME" in str(with_count(TINY, {"vector": 3}))

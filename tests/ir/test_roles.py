@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from girih.explain.machine.machine_rows import uses
 from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.checks.machine_effects import without_effect
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machine import ROLES, Memory
+from girih.ir.machines.requirements import candidates
 from tests.support.machines import kinds_of, with_engines
 
 TINY = load_machine("tiny")
@@ -24,8 +24,11 @@ def names(kind: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["stcp920", "tiny"])
 def test_a_memory_for_each_role(name: str) -> None:
     machine = load_machine(name)
-    assert [machine.role(role).name for role in ROLES] == ["DDR", "LLB", "L1", "L1W", "IM"]
-    assert all(machine.role(role) in machine.memories and machine.base(role) == 0 for role in ROLES)
+    levels = machine.levels
+    each = (levels.home, levels.exchange, levels.activations, levels.weights, levels.sums)
+    assert [level.name for level in each] == ["DDR", "LLB", "L1", "L1W", "IM"] and levels.constants == levels.home
+    assert all(level.memory in machine.memories and level.base == 0 for level in each)
+    assert [level.role for level in each] == list(ROLES)
     assert [machine.use_of(m.name) for m in machine.memories] == list(ROLES)
 
 
@@ -48,7 +51,7 @@ def test_a_memory_plays_the_role_of_one_that_is_missing() -> None:
         "accumulator": "IM",
     }
     assert names("accumulator")["accumulator"] == "L1"
-    assert names("shared memory")["shared"] == "DDR" and not KINDS["shared memory"].has_shared
+    assert names("shared memory")["shared"] == "DDR" and not KINDS["shared memory"].levels.has_exchange
     assert set(names("all but local and main memory").values()) == {"DDR", "L1"}
 
 
@@ -56,8 +59,9 @@ def test_constants_have_their_homes_in_read_only_memory() -> None:
     flash = KINDS["main memory to write"]
     roles = names("main memory to write")
     assert (roles["constants"], roles["main"], roles["shared"]) == ("DDR", "LLB", "LLB")
-    assert flash.loads_from(constant=True) == "constants" and flash.loads_from(constant=False) == "shared"
-    assert "constants" not in TINY.roles and TINY.role("constants") == TINY.role("main")
+    levels = flash.levels
+    assert levels.source_of(constant=True) == levels.constants and levels.source_of(constant=False) == levels.exchange
+    assert levels.has_constants and not TINY.levels.has_constants and TINY.levels.constants == TINY.levels.home
     deaf = with_engines(flash, lambda e: replace(e, reads=("LLB", "L1")) if "broadcast" in e.classes else e)
     assert "constants" not in deaf.roles, "no core copies from it"
     assert "DDR is never used: no core copies from it to where it needs them (in memories[0])" in without_effect(deaf)
@@ -68,16 +72,16 @@ def test_constants_have_their_homes_in_read_only_memory() -> None:
 def test_parts_of_one_memory_are_apart_aligned_and_all_of_it(kind: str) -> None:
     machine = KINDS[kind]
     for memory in machine.memories:
-        roles = [role for role in machine.core_roles if machine.roles[role] == memory]
+        levels = [level for level in machine.levels.of_core if level.name == memory.name]
         end = 0
-        for role in roles:
-            part = machine.role(role)
-            assert machine.base(role) == end and end % memory.alignment == 0 and part.capacity > 0
+        for level in levels:
+            part = level.memory
+            assert level.base == end and end % memory.alignment == 0 and part.capacity > 0
             assert (part.name, part.alignment, part.interleave) == (memory.name, memory.alignment, memory.interleave)
             assert end * memory.banks % memory.capacity == 0, "parts end where banks do"
             end += part.capacity
-        assert not roles or end == memory.capacity
-        assert len(roles) <= 1 or sum(machine.role(role).banks for role in roles) == memory.banks
+        assert not levels or end == memory.capacity
+        assert len(levels) <= 1 or sum(level.memory.banks for level in levels) == memory.banks
 
 
 def test_of_several_memories_that_cores_load_from_the_one_that_dma_fills_is_shared() -> None:
@@ -85,7 +89,7 @@ def test_of_several_memories_that_cores_load_from_the_one_that_dma_fills_is_shar
         TINY, lambda e: replace(e, reads=("DDR", *e.reads), writes=e.writes) if "copy" in e.classes else e
     )
     direct = with_engines(direct, lambda e: replace(e, writes=("LLB", "DDR")) if e.name == "MTO" else e)
-    assert direct.role("shared").name == "LLB" and direct.role("main").name == "DDR"
+    assert direct.levels.exchange.name == "LLB" and direct.levels.home.name == "DDR"
 
 
 def test_a_memory_with_one_task_is_the_better_one_for_it() -> None:
@@ -95,7 +99,7 @@ def test_a_memory_with_one_task_is_the_better_one_for_it() -> None:
 
 def test_what_is_missing_is_told_of_the_memory_that_comes_nearest() -> None:
     shut = with_engines(TINY, lambda e: None if e.name == "MTO" else e)
-    (local,) = (c for c in shut.candidates("local", {}) if c.memory.name == "L1")
+    (local,) = (c for c in candidates(shut, "local", {}) if c.memory.name == "L1")
     assert local.lacks == ("nothing copies to a memory outside of the core",)
     assert "local" not in shut.roles
 
@@ -111,7 +115,7 @@ def test_a_part_has_the_banks_that_it_lies_in() -> None:
 @pytest.mark.parametrize("name", machine_names())
 def test_every_memory_of_a_built_in_machine_is_used(name: str) -> None:
     machine = load_machine(name)
-    assert all(uses(machine)[memory.name] != "unused" for memory in machine.memories)
+    assert all(machine.uses[memory.name] != "unused" for memory in machine.memories)
 
 
 def test_roles_are_played_from_behind_staging_memories() -> None:

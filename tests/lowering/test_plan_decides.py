@@ -13,6 +13,7 @@ from girih.ir.graph import Graph
 from girih.ir.isa.footprint import footprint
 from girih.ir.isa.table import Instruction, field
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Level
 from girih.ir.plan import LocalBuffer, Plan, SharedBuffer, Tile
 from girih.ir.program import Program
 from girih.lowering import lower
@@ -113,9 +114,9 @@ def test_local_addresses_are_the_plan_s(use: str, engine: str, operand: str, mem
     np.testing.assert_array_equal(results(here), results(there))
 
 
-@pytest.mark.parametrize("role,engine", [("shared", "DMR"), ("main", "DMW")])
-def test_shared_addresses_are_the_plan_s(role: str, engine: str) -> None:
-    memory = MACHINE.role(role).name  # type: ignore[arg-type]
+@pytest.mark.parametrize("level,engine", [(MACHINE.levels.exchange, "DMR"), (MACHINE.levels.home, "DMW")])
+def test_shared_addresses_are_the_plan_s(level: Level, engine: str) -> None:
+    memory = level.name
 
     def move(b: SharedBuffer) -> SharedBuffer:
         return replace(b, address=b.address + 4096) if b.memory == memory else b

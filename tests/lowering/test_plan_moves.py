@@ -121,7 +121,7 @@ def test_loads_and_stores_come_in_the_portions_of_the_plan() -> None:
 
 def test_weights_are_prefetched_as_the_plan_says() -> None:
     plan = plain()
-    weights = [m.name for m in MACHINE.memories].index(MACHINE.role("weights").name)
+    weights = [m.name for m in MACHINE.memories].index(MACHINE.levels.weights.name)
 
     def first(prefetch: int) -> int:
         """How many copies come before the weights, in the queue that brings them."""

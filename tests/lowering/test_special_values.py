@@ -9,7 +9,7 @@ from girih.api.compile import compile
 from girih.ir.box import Affine
 from girih.lowering.schedule.cell_spec import CellSpec
 from girih.lowering.schedule.prim_func import prim_func
-from girih.lowering.schedule.stage_spec import LoopSpec, StageSpec, View, ViewRead
+from girih.lowering.schedule.stage_spec import ACTIVATIONS_SCOPE, LoopSpec, StageSpec, View, ViewRead
 from tests.support.onnx_models import Model
 
 SPECIAL = np.array([[np.nan, np.inf, -np.inf, 0.0, 1.5, -2.0]], np.float32)
@@ -40,7 +40,7 @@ def test_two_equal_numbers_are_one_number(func: str) -> None:
     """A cell that lies in the padding alone has them; there is no instruction that compares two numbers."""
     axis = Affine((1,), 0)
     loops = (LoopSpec(4, reduce=False),)
-    views = (View((4,), (4,), "float32", "local", private=False),)
+    views = (View((4,), (4,), "float32", ACTIVATIONS_SCOPE, private=False),)
     for operands, opaque in (((0.0, 0.0), False), ((ViewRead(0, (axis,), None),) * 2, True)):
         stage = StageSpec("out", loops, 0, (axis,), func, operands, None, None)
         assert (f"girih_{func}" in str(prim_func(CellSpec(views, (stage,), 0, None), ((0,),)))) == opaque

@@ -178,7 +178,7 @@ def test_where_nothing_is_proven_the_message_says_so(strategy: Strategy) -> None
 
 
 def test_banks_that_do_not_divide_their_memory_are_refused() -> None:
-    memories = tuple(replace(m, capacity=65537) if m == TINY.role("local") else m for m in TINY.memories)
+    memories = tuple(replace(m, capacity=65537) if m == TINY.levels.activations.memory else m for m in TINY.memories)
     with pytest.raises(UsageError, match=r"the 4 banks of L1 must divide its capacity, 65,537 bytes"):
         check_machine(replace(TINY, memories=memories))
 

@@ -115,7 +115,7 @@ def test_clock_that_ends_one_of_several_searches_for_a_packing(monkeypatch: Patc
     monkeypatch.setattr(banks_model, "solve", first_times_out)
     monkeypatch.setattr(banks, "pack", above)
     requests = tuple(banks.BufferRequest(f"r{i}", 100, (0, 1)) for i in range(4))
-    memory = replace(MACHINE.role("local"), capacity=1 << 16, banks=1)
+    memory = replace(MACHINE.levels.activations.memory, capacity=1 << 16, banks=1)
     answer = banks.place(requests, memory, budget=Budget(10.0))
     assert isinstance(answer, banks.Placement) and answer.effort == Effort(3.0, 0.75, True)
 

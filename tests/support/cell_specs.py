@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from girih.ir.box import Affine
 from girih.lowering.schedule.cell_spec import CellSpec, byte_strides
-from girih.lowering.schedule.stage_spec import LoopSpec, StageSpec, View, ViewRead
+from girih.lowering.schedule.stage_spec import (
+    ACTIVATIONS_SCOPE,
+    EXCHANGE_SCOPE,
+    SUMS_SCOPE,
+    LoopSpec,
+    StageSpec,
+    View,
+    ViewRead,
+)
 
 
-def view(*shape: int, scope: str = "local") -> View:
-    return View(shape, byte_strides(shape, 4), "float32", scope, scope == "accumulator")
+def view(*shape: int, scope: str = ACTIVATIONS_SCOPE) -> View:
+    return View(shape, byte_strides(shape, 4), "float32", scope, scope == SUMS_SCOPE)
 
 
 def copy(name: str, shape: tuple[int, ...], source: int, target: int, index: tuple[Affine, ...]) -> StageSpec:
@@ -36,7 +44,7 @@ def product(m: int, k: int, n: int) -> CellSpec:
     i, j, c = Affine((1, 0, 0)), Affine((0, 1, 0)), Affine((0, 0, 1))
     loops = LoopSpec(m, False), LoopSpec(n, False), LoopSpec(k, True)
     operands = ViewRead(0, (i, c), None), ViewRead(1, (c, j), None)
-    views = view(m, k), view(k, n, scope="shared"), view(m, n, scope="accumulator"), view(m, n)
+    views = view(m, k), view(k, n, scope=EXCHANGE_SCOPE), view(m, n, scope=SUMS_SCOPE), view(m, n)
     first = StageSpec("part0", loops, 2, (i, j), "mul", operands, "sum", None)
     return CellSpec(views, (first, copy("part1", (m, n), 2, 3, (Affine((1, 0)), Affine((0, 1))))), 3, 0)
 

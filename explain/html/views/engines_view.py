@@ -32,7 +32,7 @@ def engines_view(report: Report, compilation: Compilation) -> View:
             }
         )
     machine = compilation.machine
-    main, shared = machine.role("main").name, machine.role("shared").name
+    main, shared = machine.levels.home.name, machine.levels.exchange.name
     parts = [
         "work that the bound counts",
         "extra work",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ....ir.graph import Graph
-from ....ir.machine import Memory, Role
+from ....ir.machine import Memory
 from ....ir.plan import LocalBuffer, Plan, SharedBuffer
 from ...compilation import Compilation
 from ...report import Report
@@ -52,9 +52,8 @@ def memory_view(report: Report, compilation: Compilation) -> View:
             rows = {"buffer": local.buffer, "version": local.version, "core": local.core, "step": local.step}
             begin, end, more = local.begin, local.end, dict[str, object]()
         else:
-            if memory.name in (machine.role("main").name, machine.role("constants").name):
-                role: Role = "main" if memory.name == machine.role("main").name else "constants"
-                lives = home_lives(graph, plan, program, machine, run.columns, compilation.trace.cycles, role)
+            if memory.name in (machine.levels.home.name, machine.levels.constants.name):
+                lives = home_lives(graph, plan, program, machine, run.columns, compilation.trace.cycles, memory.name)
                 more = {}
             else:
                 lives = shared_lives(graph, plan, program, machine, run.columns, run.slots, run.accesses)

@@ -20,7 +20,7 @@ evaluation.
 from __future__ import annotations
 
 from .build import Heuristics
-from .level import LEVELS, Level
+from .level import LEVELS, AblationLevel
 from .segments import Segments
 
-__all__ = ["LEVELS", "Heuristics", "Level", "Segments"]
+__all__ = ["LEVELS", "AblationLevel", "Heuristics", "Segments"]

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from ....ir.checks.check_plan import check_plan
 from ....ir.graph import Graph
-from ....ir.machine import Machine, Role
+from ....ir.machine import Level, Machine
 from ....ir.plan import LocalBuffer, Plan, Segment, Solved, Step
 from ....ir.semantics.cell import Cells, OperatorRun
 from ....ir.semantics.in_place import replaced
 from ...cost.equivalence import renamed, structural_class
-from ...cost.local_buffers import ROLES, local_requests, scratch_groups
+from ...cost.local_buffers import local_requests, scratch_groups
 from ...cost.tile_walk import TileWalks
 from ...effort import Effort
 from ...options import ModelRun
@@ -25,7 +25,7 @@ from ...subproblem.operand_movement import with_movement
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.step_order import orders, segment_by_segment
 from ...timeline.predict import predict
-from .level import Level
+from .level import AblationLevel
 from .local_addresses import addresses, in_place_last
 from .segments import Segments
 from .spill import Spilling, spill
@@ -42,7 +42,13 @@ class Heuristics:
     """The strategy for one graph on one machine; ``note`` hears of each step."""
 
     def __init__(
-        self, graph: Graph, machine: Machine, cells: Cells, level: Level, seed: int, note: Callable[[ModelRun], None]
+        self,
+        graph: Graph,
+        machine: Machine,
+        cells: Cells,
+        level: AblationLevel,
+        seed: int,
+        note: Callable[[ModelRun], None],
     ) -> None:
         self.graph = graph
         self.machine = machine
@@ -95,7 +101,7 @@ class Heuristics:
             tiled = self._tiles.segment(segment, self._segments.caps)
             if isinstance(tiled, OperatorOverflow):
                 what = "the smallest tile takes"
-                return self._too_much(index, tiled.op, tiled.role, what, tiled.need, tiled.capacity)
+                return self._too_much(index, tiled.op, tiled.level, what, tiled.need, tiled.capacity)
             tiled_segments.append(tiled)
         return tuple(tiled_segments)
 
@@ -118,21 +124,21 @@ class Heuristics:
         addressed: list[LocalBuffer] = []
         buffers = local_requests(self.graph, self.cells, self.machine, index, segment)
         before = replaced(self.graph, [self.graph.op[n] for n in segment.ops])
-        for role in self.machine.core_roles:
-            memory, base = self.machine.role(role), self.machine.base(role)
-            requests = [b for b in buffers if ROLES[b.use] == role]
-            groupings = in_place_last(requests, before if role == "local" else {})
-            if role == "accumulator":
+        levels = self.machine.levels
+        for level in levels.of_core:
+            requests = [b for b in buffers if b.use == level.use]
+            groupings = in_place_last(requests, before if level == levels.activations else {})
+            if level == levels.sums:
                 groupings = [scratch_groups(self.graph, segment, requests)]
-            at = addresses(requests, groupings, memory)
+            at = addresses(requests, groupings, level.memory)
             if isinstance(at, int):
-                return self._too_much(index, segment.ops[-1], role, "what it uses takes", at)
-            addressed += [replace(b, address=base + a) for b, a in zip(requests, at, strict=True)]
+                return self._too_much(index, segment.ops[-1], level, "what it uses takes", at)
+            addressed += [replace(b, address=level.base + a) for b, a in zip(requests, at, strict=True)]
         return addressed
 
     def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Infeasibility:
         """What lives in the shared memory when, for one order."""
-        if not self.machine.has_shared:
+        if not self.machine.levels.has_exchange:
             slots = sum(len(segments[step.segment].ops) for step in steps)
             return Spilling(homes_in_main(self.graph, self.machine, segments, slots), 0, 0)
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
@@ -143,19 +149,20 @@ class Heuristics:
         step, op = slots[answer.slot]
         room = problem.capacity
         overflow = SharedOverflow(answer.slot, step, op, answer.bytes, room, answer.tensors)
-        return Infeasibility(steps[step].segment, op, "shared", room + answer.bytes, room, str(overflow.error()))
+        return Infeasibility(
+            steps[step].segment, op, self.machine.levels.exchange, room + answer.bytes, room, str(overflow.error())
+        )
 
     def _too_much(
-        self, segment: int, op: str, role: Role, what: str, need: int, capacity: int | None = None
+        self, segment: int, op: str, level: Level, what: str, need: int, capacity: int | None = None
     ) -> Infeasibility:
         """``capacity``: bytes that may be used, if not all that there are."""
-        memory = self.machine.role(role)
-        room = memory.capacity if capacity is None else capacity
+        room = level.capacity if capacity is None else capacity
         message = (
-            f"operator {op}: {what} {need:,} bytes of {memory.name}, {need - room:,} more than the "
-            f"{room:,} there are; use a machine with more {memory.name} or a smaller batch"
+            f"operator {op}: {what} {need:,} bytes of {level.name}, {need - room:,} more than the "
+            f"{room:,} there are; use a machine with more {level.name} or a smaller batch"
         )
-        return Infeasibility(segment, op, role, need, room, message)
+        return Infeasibility(segment, op, level, need, room, message)
 
     def _realised(
         self, segments: tuple[Segment, ...], steps: tuple[Step, ...], local: tuple[LocalBuffer, ...], shared: Spilling,

@@ -8,7 +8,7 @@ from ...options import Strategy
 
 
 @dataclass(frozen=True)
-class Level:
+class AblationLevel:
     """``join``: layers that follow one another exchange data in local memory (without it, all results pass through the
     shared memory). ``split``: what joined layers need may exceed local memory, so that they run in instances, in the
     better of two orders. ``overlap``: a kernel need not wait for the end of the one before it, and its weights are
@@ -21,13 +21,13 @@ class Level:
     overlap: bool
 
 
-LEVELS: dict[str, Level] = {
+LEVELS: dict[str, AblationLevel] = {
     level.strategy: level
     for level in (
-        Level("graphturbo:llb", False, False, False),
-        Level("graphturbo:l1", True, False, False),
-        Level("graphturbo:order", True, True, False),
-        Level("graphturbo", True, True, True),
+        AblationLevel("graphturbo:llb", False, False, False),
+        AblationLevel("graphturbo:l1", True, False, False),
+        AblationLevel("graphturbo:order", True, True, False),
+        AblationLevel("graphturbo", True, True, True),
     )
 }
 """From the least to the whole (Zhao et al., figure 15)."""

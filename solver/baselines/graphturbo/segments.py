@@ -13,7 +13,7 @@ from ...segmentation.candidates import Candidates
 from ...subproblem.plan_builder import Infeasibility
 from ...subproblem.tile_caps import SHRINK, least_cap, may_stream
 from .group import group
-from .level import Level
+from .level import AblationLevel
 from .split import SplitInfo, Splitter
 
 MARGINS = 8
@@ -24,7 +24,7 @@ measured."""
 class Segments:
     """The segments of a graph. ``caps``: by operator, bytes that its weights may use of the weight memory."""
 
-    def __init__(self, graph: Graph, machine: Machine, cells: Cells, level: Level) -> None:
+    def __init__(self, graph: Graph, machine: Machine, cells: Cells, level: AblationLevel) -> None:
         self.graph = graph
         self.machine = machine
         self.level = level
@@ -60,9 +60,13 @@ class Segments:
             self._refused.append((self._position[segment.ops[0]], self._position[segment.ops[-1]]))
             return
         op = self.graph.op[refusal.op]
-        most = self.machine.role("weights").capacity
+        most = self.machine.levels.weights.capacity
         cap = self.caps.get(op.name, most) // SHRINK
-        if refusal.role in ("weights", "shared") and may_stream(self.graph, op) and cap >= least_cap(most):
+        if (
+            refusal.level in (self.machine.levels.weights, self.machine.levels.exchange)
+            and may_stream(self.graph, op)
+            and cap >= least_cap(most)
+        ):
             self.caps[op.name] = cap
         else:
             self._next_cut(op, refusal)
@@ -88,7 +92,7 @@ class Segments:
     def _layerwise(self, op: Op) -> Iterator[Segment]:
         seen: set[Segment] = set()
         for part in range(MARGINS):
-            margin = part * self.machine.role("local").capacity // 16
+            margin = part * self.machine.levels.activations.capacity // 16
             candidates = Candidates(self.graph, self.machine, longest=1, margin=margin)
             try:
                 columns = candidates.ending(self._position[op.name])

@@ -70,7 +70,7 @@ class _Candidate:
 
 def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int) -> Spilling | SlotOverflow:
     """The buffers; or the slot that does not fit, whatever is spilled. ``ahead``: slots between fetch and use."""
-    memory = machine.role("shared")
+    memory = machine.levels.exchange.memory
     greedy = Greedy(problem, np.full(len(problem.cycles), memory.capacity, dtype=np.int64))
     excess = greedy.spill_all()
     if excess is not None:

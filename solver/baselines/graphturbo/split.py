@@ -87,7 +87,7 @@ class Splitter:
 
     def _best(self, ops: tuple[Op, ...], most: int | None) -> SplitInfo | None:
         shape = self.graph.tensor[ops[-1].output].shape
-        room = self.machine.role("local").capacity * self.machine.cores
+        room = self.machine.levels.activations.capacity * self.machine.cores
         peak = self._peak(ops)
         whole = SplitInfo(0, 1, len(ops), bind(shape, self.machine.cores))
         if peak <= room and self._fits(ops, whole):
@@ -150,13 +150,13 @@ class Splitter:
         whole = sum(stage.points for op in ops for stage in op.stages)
         if len(ops) > 1 and self._points(cells) * times > (1 + AGAIN) * whole:
             return False
-        shared = self.machine.role("shared").capacity
+        shared = self.machine.levels.exchange.capacity
         weights = sum(self.graph.tensor[n].bytes for op in ops for n in op.inputs if n in self.graph.constant_names)
         if self._staged(segment, cells) + min(weights, shared // RING) > shared:
             return False
         buffers = data_buffers(self.graph, self.cells, self.machine, 0, segment, cells)
         groupings = in_place_last(buffers, replaced(self.graph, ops))
-        return isinstance(addresses(buffers, groupings, self.machine.role("local")), list)
+        return isinstance(addresses(buffers, groupings, self.machine.levels.activations.memory), list)
 
     def _points(self, cells: Sequence[Cell]) -> int:
         return sum(volume(points) for cell in cells for boxes in cell.ops.values() for points in boxes.points)

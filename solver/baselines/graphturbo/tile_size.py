@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ....ir.box import Box, shape_of
 from ....ir.equivalence import EquivalenceClasses
 from ....ir.graph import Graph, Op, contraction_axes
-from ....ir.machine import Machine, Role
+from ....ir.machine import Level, Machine
 from ....ir.plan import Segment, Tile
 from ....ir.semantics.cell import Cells
 from ....ir.semantics.region import op_boxes
@@ -36,7 +36,7 @@ class OperatorOverflow:
     """An operator of which not even the smallest tile fits: it takes ``need`` of ``capacity`` bytes of a memory."""
 
     op: str
-    role: Role
+    level: Level
     need: int
     capacity: int
 
@@ -60,7 +60,7 @@ class Tiles:
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets(cells, op)
-            tile = self._tile(op, boxes, caps.get(name, self.machine.role("weights").capacity))
+            tile = self._tile(op, boxes, caps.get(name, self.machine.levels.weights.capacity))
             if isinstance(tile, OperatorOverflow):
                 return replace(tile, op=name)
             tiles.append(replace(tile, op=name))
@@ -78,11 +78,11 @@ class Tiles:
     def _smallest(self, op: Op, boxes: list[Box], cap: int) -> Tile | OperatorOverflow:
         """One element at a time, where no multiples of the array's columns and no divisors fit."""
         engine = contraction_engine(op, self.graph, self.machine)
-        capacities = (self.machine.role("accumulator").capacity, cap)
+        capacities = (self.machine.levels.sums.capacity, cap)
         needs = smallest_tile_bytes(op, self.graph, self.machine, engine, boxes)
-        for (role, need), capacity in zip(needs, capacities, strict=True):
+        for (level, need), capacity in zip(needs, capacities, strict=True):
             if need > capacity:
-                return OperatorOverflow(op.name, role, need, capacity)
+                return OperatorOverflow(op.name, level, need, capacity)
         return smallest_tile(op, self.graph, engine, largest(boxes))
 
 
@@ -138,12 +138,12 @@ class _Try:
 
     def _weights_fit(self) -> bool:
         size = weight_size(self.graph, self.op, self._tile(), self.judged)
-        return self.versions * round_up(size, self.machine.role("weights").alignment) <= self.cap
+        return self.versions * round_up(size, self.machine.levels.weights.alignment) <= self.cap
 
     def _scratch_fits(self) -> bool:
         tile = self._tile()
         need = scratch_bytes(self.graph, self.machine, self.op, tile, self.judged).total(tile.depth)
-        return need <= self.machine.role("accumulator").capacity
+        return need <= self.machine.levels.sums.capacity
 
 
 def _cut(loops: Iterable[tuple[list[int], int, int]], fits: Callable[[], bool]) -> bool:

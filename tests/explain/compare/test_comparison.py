@@ -35,7 +35,7 @@ def compiled(graph: Graph, machine: Machine) -> Compiled:
 
 def slower(machine: Machine) -> Machine:
     """With a main memory at half the rate."""
-    main = machine.role("main").name
+    main = machine.levels.home.name
     links = tuple(
         replace(link, bytes_per_cycle=link.bytes_per_cycle / 2) if link.memory == main else link
         for link in machine.links

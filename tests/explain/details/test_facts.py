@@ -96,7 +96,7 @@ def test_alternatives_come_from_whoever_knows_them() -> None:
 def test_moves_of_a_tensor_are_as_many_bytes_as_its_buffers_are_filled_with(seed: int) -> None:
     compilation = example(seed)
     graph, plan = compilation.graph, compilation.plan
-    shared = compilation.machine.role("shared").name
+    shared = compilation.machine.levels.exchange.name
     for tensor in graph.tensors:
         told = tensor_details(compilation, tensor.name)
         buffers = [b for b in plan.shared if b.tensor == tensor.name and b.memory == shared]

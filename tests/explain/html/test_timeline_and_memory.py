@@ -202,9 +202,9 @@ def test_filters_hide_and_tensors_are_found_in_the_memory_that_has_them(files: A
     given, _ = example("residual")
     constant = sorted(given.graph.constant_names)[0]
     with opened(files("residual")) as tab:
-        tab.evaluate("(name) => girih.page.select({ kind: 'memory', name })", given.machine.role("main").name)
+        tab.evaluate("(name) => girih.page.select({ kind: 'memory', name })", given.machine.levels.home.name)
         tab.evaluate("(name) => girih.page.select({ kind: 'tensor', name })", constant)
-        assert tab.evaluate("() => girih.page.memory.state.memory.name") == given.machine.role("main").name
+        assert tab.evaluate("() => girih.page.memory.state.memory.name") == given.machine.levels.home.name
         tab.evaluate("() => girih.page.memory.plot.frame.focus()")
         tab.keyboard.press("n")
         assert constant in tab.inner_text("#memory .memory-below")

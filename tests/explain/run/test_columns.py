@@ -147,7 +147,7 @@ def lives_of(given: Compilation, number: int) -> tuple[np.ndarray, np.ndarray, n
 def test_what_is_covered_fits_the_memory() -> None:
     given = compilation_of(residual(), sequential_plan(residual(), random_compilation(residual(), 0).machine))
     for number, memory in enumerate(given.machine.memories):
-        if memory != given.machine.role("main"):
+        if memory != given.machine.levels.home.memory:
             _, levels = covered_bytes(*lives_of(given, number))
             assert 0 < levels.max() <= memory.capacity and levels[-1] == 0
 

@@ -299,7 +299,7 @@ def test_a_result_may_take_the_place_of_the_input_that_it_adds() -> None:
         old = maker.inputs[-1]
         later = [o for o in plan.segments[segment].ops if old in graph().op[o].inputs][-1]
         change = with_local(plan, i, lambda b, at=plan.local[number[segment, old]].address: replace(b, address=at))
-        shifted = with_local(change, i, lambda b: replace(b, address=b.address + STCP.role("local").alignment))
+        shifted = with_local(change, i, lambda b: replace(b, address=b.address + STCP.levels.activations.alignment))
         refused_by(check_local, shifted, "share")
         if later != maker.name:
             refused_by(check_local, change, "share")
@@ -542,7 +542,7 @@ def in_two(plan: Plan, number: int, dim: int, at: int) -> Plan:
 def kept_result(plan: Plan) -> int:
     """A buffer of a result that stays in shared memory, of several rows."""
     made = {op.output for op in graph().ops}
-    here = STCP.role("shared").name
+    here = STCP.levels.exchange.name
     return next(
         i
         for i, b in enumerate(plan.shared)
@@ -572,7 +572,7 @@ def test_a_store_goes_where_the_read_looks() -> None:
     made = residual(1, batch=2, size=64, channels=32)
     plan = rough_plan(made, STCP, group=1)
     facts = Facts(plan, STCP, Geometry(made))
-    here = STCP.role("shared").name
+    here = STCP.levels.exchange.name
     number, whole, chunk = next(
         (i, b, parts[0])
         for i, b in enumerate(plan.shared)
@@ -583,6 +583,6 @@ def test_a_store_goes_where_the_read_looks() -> None:
         and len(parts := portions(m.box, plan.transfer[plan.steps[m.step].segment, b.tensor].portion)) > 1
     )
     thief = replace(whole, box=chunk, bytes=2 * volume(chunk), live=(whole.live[0], whole.live[0] + 1))
-    thief = replace(thief, address=STCP.role("shared").capacity - round_up(thief.bytes, 64))
+    thief = replace(thief, address=STCP.levels.exchange.capacity - round_up(thief.bytes, 64))
     stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
     refused(stolen, "were written there before", made)

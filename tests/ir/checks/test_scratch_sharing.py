@@ -72,7 +72,7 @@ def test_each_pair_of_buffers_does_not_ask_every_stage(monkeypatch: pytest.Monke
 def test_a_room_is_shared_whole() -> None:
     graph = softmax()
     shared = moved(planned(graph), "op.low", "op.sum")
-    alignment = TINY.role("accumulator").alignment
+    alignment = TINY.levels.sums.alignment
     shifted = tuple(replace(b, address=b.address + alignment) if b.name == "op.sum" else b for b in shared.local)
     with pytest.raises(CheckError, match="share"):
         check_plan(replace(shared, local=shifted), graph, TINY)

@@ -169,13 +169,13 @@ def test_wrong_places_are_refused(what: str) -> None:
     whole = next(b for b in plan.local if b.name == "concat1")
     assert whole.live[0] == 0
     others = tuple(b for b in plan.local if b is not whole)
-    step = STCP.role("local").alignment
+    step = STCP.levels.activations.alignment
 
     def changed(**changes: object) -> LocalBuffer:
         return replace(whole, **changes)  # type: ignore[arg-type]
 
     local = {
-        "a buffer too many": (*plan.local, changed(name="b0", address=STCP.role("local").capacity // 2)),
+        "a buffer too many": (*plan.local, changed(name="b0", address=STCP.levels.activations.capacity // 2)),
         "a whole that is too small": (*others, changed(bytes=whole.bytes - step)),
         "a whole that comes too late": (*others, changed(live=(whole.live[0] + 1, whole.live[1]))),
     }.get(what, plan.local)

@@ -77,7 +77,7 @@ def emitted(graph: Graph, machine: Machine, op: Op, target: Box) -> tuple[int, i
     engine = machine.engine_for("vector")
     boxes = op_boxes(op, graph.tensor, target)
     dtypes = {n: t.dtype for n, t in graph.tensor.items()} | {b.name: b.dtype for b in op.buffers}
-    layout = {name: (box, dtypes[name], machine.role("local")) for name, box in boxes.tensors.items()}
+    layout = {name: (box, dtypes[name], machine.levels.activations.memory) for name, box in boxes.tensors.items()}
     there = [(s, p) for s, p in zip(op.stages, boxes.points, strict=True) if not is_empty(p)]
     predicted = sum(vector_run(engine, stage, points, layout).busy for stage, points in there)
     dense = {n: byte_strides(shape_of(box), DTYPES[dtypes[n]]) for n, box in boxes.tensors.items()}

@@ -8,6 +8,7 @@ from girih.ir.box import Affine
 from girih.ir.errors import GirihError
 from girih.lowering.loops.tile_nests import TiledOperator, tile_nests
 from girih.lowering.schedule.cell_spec import CellSpec
+from girih.lowering.schedule.stage_spec import SUMS_SCOPE
 from girih.lowering.schedule.tile_plan import TilePlan
 from tests.support.cell_specs import copy, plain, view
 from tests.support.tir_text import function
@@ -98,7 +99,7 @@ def test_versions_are_noted_and_go_from_the_index() -> None:
     scoped = ", ".join(f'b{n}: T.Buffer((12,), "float32", scope="global.l1")' for n in range(2))
     straight = (Affine((1,)),)
     stages = copy("part0", (12,), 0, 2, straight), copy("part1", (12,), 2, 1, straight)
-    spec = CellSpec((view(12), view(12), view(12, scope="accumulator")), stages, 1, None)
+    spec = CellSpec((view(12), view(12), view(12, scope=SUMS_SCOPE)), stages, 1, None)
     tiled = tile_nests(function(text, scoped), spec, TilePlan((4,), (0,), (), (("b2", 2),)))
     assert {name: versions.tolist() for name, versions in tiled.versions.items()} == {"b2": [0, 1, 0]}
     assert tiled.class_of == (0, 0, 0)

@@ -28,7 +28,7 @@ def program(channels: int, depth: int, order: tuple[int, ...]) -> Program:
 
 def brought(lowered: Program) -> list[int]:
     """The weight addresses that core 0 is sent tiles to, in the order of the queues."""
-    weights = [m.name for m in MACHINE.memories].index(MACHINE.role("weights").name)
+    weights = [m.name for m in MACHINE.memories].index(MACHINE.levels.weights.name)
     return [
         int(field(i, "dst.base"))
         for stream in lowered.streams

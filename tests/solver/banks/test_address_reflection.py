@@ -23,7 +23,7 @@ STCP920 = load_machine("stcp920")
 def test_a_plan_stays_valid(graph: graphs.Graph) -> None:
     """Whatever is turned: addresses stay inside and aligned, nothing meets that did not, and it can be lowered."""
     made = plan(graph, STCP920, Options(timeout=1.0)).plan
-    memory = STCP920.role("local")
+    memory = STCP920.levels.activations.memory
     found = reflected(graph, STCP920, made)
     check_plan(found, graph, STCP920)
     for old, new in zip(made.local, found.local, strict=True):

@@ -217,7 +217,7 @@ def spilled(problem: ResidencyProblem, room: int, ahead: int = 0) -> list[Shared
     graph, machine = graphs.chain(4), with_memory(load_machine("stcp920"), shared=room)
     answer = spill(graph, machine, problem, ahead)
     assert isinstance(answer, Spilling)
-    here = [b for b in answer.buffers if b.memory == machine.role("shared").name]
+    here = [b for b in answer.buffers if b.memory == machine.levels.exchange.name]
     for i, a in enumerate(here):
         assert a.address + a.bytes <= room
         for b in here[i + 1 :]:
@@ -316,7 +316,7 @@ def test_whatever_fits_layer_by_layer_fits(seed: int) -> None:
     small = {
         machine.use_of(m.name): m.capacity // rng.choice((4, 16))
         for m in machine.memories
-        if m != machine.role("main") and rng.random() < 0.5
+        if m != machine.levels.home.memory and rng.random() < 0.5
     }
     machine = with_memory(machine, **small)
     try:

@@ -31,7 +31,7 @@ def versions(op: Op, tile: Tile, name: str) -> int:
 def by_definition(graph: Graph, machine: Machine, segment: Segment) -> dict[tuple[str, str, str], int]:
     """Bytes by (operator, use, name); the operator of data is empty."""
     cells = all_cells(Cells(graph), segment)
-    align = {role: machine.role(role).alignment for role in ("local", "accumulator", "weights")}  # type: ignore[arg-type]
+    align = {level.use: level.alignment for level in machine.levels.of_core}
     most: dict[tuple[str, str, str], int] = {}
 
     def note(op: str, use: str, name: str, elements: int, dtype: str) -> None:
@@ -65,9 +65,9 @@ def by_definition(graph: Graph, machine: Machine, segment: Segment) -> dict[tupl
     found: dict[tuple[str, str, str], int] = {}
     for (op, use, name), size in most.items():
         if use == "data":
-            found[op, use, name] = round_up(size, align["local"])
+            found[op, use, name] = round_up(size, align["data"])
         elif use == "scratch":
-            found[op, use, name] = versions(graph.op[op], segment.tile[op], name) * round_up(size, align["accumulator"])
+            found[op, use, name] = versions(graph.op[op], segment.tile[op], name) * round_up(size, align["scratch"])
         else:
             found[op, use, name] = segment.tile[op].weight_depth * round_up(size, align["weights"])
     return found

@@ -144,10 +144,10 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
     def local(self: Placing, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         if len(segment.ops) <= 2:
             return place(self, index, segment, budget)
-        memory = self.machine.role("local")
+        memory = self.machine.levels.activations.memory
         solved = Solved("banks:L1", "infeasible", None, None, "bytes")
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
-        return LocalOverflow(index, segment.ops[0], "local", overflow)
+        return LocalOverflow(index, segment.ops[0], self.machine.levels.activations, overflow)
 
     monkeypatch.setattr(benders._Search, "_graphturbo", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")
@@ -201,7 +201,7 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
 def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two tilings, told apart by their first tile, the other is said to be better for the second segment alone."""
     graph, machine = graphs.residual(), load_machine("stcp920")
-    refused = Infeasibility(3, "", "local", 2, 1, "")
+    refused = Infeasibility(3, "", machine.levels.activations, 2, 1, "")
     cycles = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
     monkeypatch.setattr(PlanBuilder, "on_cores", lambda *_: next(cycles))
     subproblem = Subproblem(graph, machine, QUICK, lambda _: None)
@@ -269,7 +269,7 @@ def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: b
     record = Record(60.0, None)
     incumbent = Incumbent(record, (0, ""), Referee(graph, options.timeout, None))
     search = benders._Search(graph, machine, options, incumbent, rounds(1.0))  # pyright: ignore[reportPrivateUsage]
-    infeasibility = Infeasibility(0, "op", "local", 200, 100, "no room")
+    infeasibility = Infeasibility(0, "op", machine.levels.activations, 200, 100, "no room")
     monkeypatch.setattr(search, "_evaluate", lambda *_: infeasibility)
     monkeypatch.setattr(record, "over", lambda: over)
     monkeypatch.setattr(search.master, "smaller_tiles", lambda *_: None)
@@ -296,10 +296,10 @@ def test_caps_leave_room_for_the_smallest_tile() -> None:
     cuts: TilingCuts | None = TilingCuts()
     caps: list[int | None] = []
     while cuts is not None:
-        cuts = chosen.smaller_tiles(cuts, Infeasibility(0, "matmul", "weights", 300, 256, "too large"))
+        cuts = chosen.smaller_tiles(cuts, Infeasibility(0, "matmul", machine.levels.weights, 300, 256, "too large"))
         caps.append(None if cuts is None else cuts.cap["matmul"].weights)
     assert caps == [64, None], "sixteen bytes are less than one number takes, at an alignment of 32"
-    under_a_cap = Infeasibility(0, "matmul", "weights", 100, 64, "too large")
+    under_a_cap = Infeasibility(0, "matmul", machine.levels.weights, 100, 64, "too large")
     assert chosen.smaller_tiles(TilingCuts(), under_a_cap) is None
 
 
@@ -309,7 +309,7 @@ def test_single_operators_are_tiled_without_the_caps_of_segments(monkeypatch: py
 
     def evaluated(self: Any, segments: tuple[Segment, ...], *_: object) -> Infeasibility:
         seen.append(self.cuts.tiling)
-        return Infeasibility(0, segments[0].ops[0], "weights", 20000, 16384, "too large")
+        return Infeasibility(0, segments[0].ops[0], machine.levels.weights, 20000, 16384, "too large")
 
     monkeypatch.setattr(benders._Search, "_evaluate", evaluated)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(Heuristics, "plan", refused)

@@ -94,7 +94,7 @@ def product() -> Graph:
 )
 def test_each_memory_must_hold_what_no_plan_can_do_without(role: Role, need: int, what: str) -> None:
     check_smallest(product(), memory_of(role, need))
-    name = TINY.role(role).name
+    (name,) = (m.name for m in TINY.memories if TINY.use_of(m.name) == role)
     with pytest.raises(
         InfeasibleError, match=f"{what}.* need(s)? {need:,} bytes of {name}, 1 more than the {need - 1:,} "
     ):

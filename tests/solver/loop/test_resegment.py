@@ -122,7 +122,7 @@ def test_the_loop_tries_it() -> None:
 def test_what_it_learns_of_tiles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     incumbent, around = planned(MACHINE, *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments)
     learned = TilingCuts().without_aliasing(best(incumbent).segments[0])
-    refused = Evaluation(Infeasibility(0, A, "local", 2, 1, ""), learned)
+    refused = Evaluation(Infeasibility(0, A, MACHINE.levels.activations, 2, 1, ""), learned)
     monkeypatch.setattr(local_search, "aligned", lambda *_: ())
     monkeypatch.setattr(local_search, "evaluate_segments", lambda *_: refused)
     assert align(incumbent, around) == replace(around, cuts=learned) != around

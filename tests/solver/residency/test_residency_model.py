@@ -280,7 +280,7 @@ def test_reservation_leaves_room() -> None:
             graph, cells, STCP, segments, steps, slot_cycles=cycles, reservations=reserved, budget=BUDGET
         )
 
-    capacity = STCP.role("shared").capacity
+    capacity = STCP.levels.exchange.capacity
     free = ask()
     assert isinstance(free, Residency)
     tight = ask(Reservation((0, len(cycles)), capacity - 76_000))
@@ -301,7 +301,7 @@ def test_reservation_leaves_room() -> None:
 
 def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None:
     graph, segment = wide()
-    assert graph.tensor["fc.w"].bytes > 3 * TINY.role("shared").capacity
+    assert graph.tensor["fc.w"].bytes > 3 * TINY.levels.exchange.capacity
     plan = rough_plan(graph, TINY, (segment,), (Step(0, 0),))
     check_plan(plan, graph, TINY)
     chunks = [b for b in plan.shared if b.tensor == "fc.w" and b.memory == "LLB"]

@@ -41,7 +41,7 @@ def waited(costs: SplitCosts, machine: Machine, rate: float, split: int, period:
     """Of the operators k of an instance: the end E_k, from its cycles and from E_j + W_k - W_j - b of all before it."""
     run, graph = costs.run, costs.graph
     ops = graph.ops[run.first : run.last + 1]
-    room = (machine.role("shared").capacity - int(run.shared_bytes[split])) / rate
+    room = (machine.levels.exchange.capacity - int(run.shared_bytes[split])) / rate
     stretch = period / max(1, sum(int(of_op[split]) for of_op in run.op_cycles))
     ends, weights = [0.0], [0.0]
     for op, of_op in zip(ops, run.op_cycles, strict=True):

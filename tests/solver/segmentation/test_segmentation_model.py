@@ -301,7 +301,7 @@ def check(graph: Graph, machine: Machine, found: Segmentation) -> None:
                     for name, box in cells.cell(made, i, c).tensors.items()
                     if name not in graph.constant_names
                 )
-                assert largest <= machine.role("local").capacity
+                assert largest <= machine.levels.activations.capacity
     assert found.solved.bound is not None
     assert found.solved.objective is not None
     assert found.solved.bound <= found.solved.objective

@@ -117,9 +117,9 @@ def test_what_cannot_be_placed_gets_its_own_buffers(monkeypatch: pytest.MonkeyPa
         if not segment.aliased or not isinstance(found, LocalPlaces):
             return found
         refused.append(segment.ops)
-        memory = self.machine.role("local")
+        memory = self.machine.levels.activations.memory
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, found.solved[0])
-        return LocalOverflow(index, segment.ops[0], "local", overflow)
+        return LocalOverflow(index, segment.ops[0], self.machine.levels.activations, overflow)
 
     monkeypatch.setattr(Placing, "local", local)
     found = plan(graph, machine, options)

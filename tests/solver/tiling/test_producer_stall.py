@@ -88,7 +88,7 @@ def four_heads() -> tuple[Graph, Op, Op, list[Shape]]:
     softmax = next(op for op in graph.ops if op.name == "softmax")
     context = next(op for op in graph.ops if softmax.output in op.inputs)
     cost = OpCost(context, graph, MACHINE)
-    room = MACHINE.role("accumulator").capacity
+    room = MACHINE.levels.sums.capacity
     return graph, softmax, context, tile_shapes(context, graph, cost, all_of(graph, context), room)
 
 

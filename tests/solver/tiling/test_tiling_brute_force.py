@@ -90,7 +90,7 @@ class Brute:
                 if buffer.name in parts:
                     size = volume(parts[buffer.name]) * DTYPES[buffer.dtype]
                     most[buffer.name] = max(most.get(buffer.name, 0), size)
-        need = {n: round_up(size, self.machine.role("accumulator").alignment) for n, size in most.items()}
+        need = {n: round_up(size, self.machine.levels.sums.alignment) for n, size in most.items()}
         touched = [{s.write.tensor, *(r.tensor for r in s.reads)} for s in self.op.stages]
         by_matrix = touched[self.op.contraction] if self.matrix and self.op.contraction is not None else set[str]()
         live: list[set[str]] = [
@@ -117,15 +117,15 @@ class Brute:
                 part: Box = intersect(tuple(index.over(tuple(points)) for index in right.index), whole)
                 most = max(most, volume(part))
         size = most * DTYPES[self.graph.tensor[right.tensor].dtype]
-        return round_up(size, self.machine.role("weights").alignment)
+        return round_up(size, self.machine.levels.weights.alignment)
 
     def fits(self, shape: Shape, mode: Mode) -> bool:
-        if self.scratch(shape.sizes, mode.depth) > self.machine.role("accumulator").capacity:
+        if self.scratch(shape.sizes, mode.depth) > self.machine.levels.sums.capacity:
             return False
         if not self.matrix:
             return True
         return (
-            mode.weight_depth * self.weight(shape.sizes, mode.reduction.sizes) <= self.machine.role("weights").capacity
+            mode.weight_depth * self.weight(shape.sizes, mode.reduction.sizes) <= self.machine.levels.weights.capacity
         )
 
     def cycles(self, shape: Shape, mode: Mode) -> int:
@@ -143,7 +143,7 @@ class Brute:
         busy, full_ = (float(x) for x in self.weights.load(size, self.tiler.rates))
         serial = (matrix + vector + tiles * self.cost.latency) / d
         time = max(matrix, vector, serial, number * busy, (matrix + number * full_) / w)
-        first = full_ if 2 * size * w > self.machine.role("weights").capacity else 0.0
+        first = full_ if 2 * size * w > self.machine.levels.weights.capacity else 0.0
         return ceil(time + vector / tiles + first)
 
     def best(self, *, all_sizes: bool) -> int | None:
@@ -184,9 +184,9 @@ def test_the_choice_is_the_best_of_all_that_fit(seed: int) -> None:
     assert choice.cycles == best, f"{choice.tile} takes {choice.cycles}, and {best} could be had"
     assert choice.status == "optimal"
     tile = choice.tile
-    assert brute.scratch(tile.sizes, tile.depth) <= brute.machine.role("accumulator").capacity
+    assert brute.scratch(tile.sizes, tile.depth) <= brute.machine.levels.sums.capacity
     if brute.matrix:
-        assert tile.weight_depth * brute.weight(tile.sizes, tile.reduce) <= brute.machine.role("weights").capacity
+        assert tile.weight_depth * brute.weight(tile.sizes, tile.reduce) <= brute.machine.levels.weights.capacity
 
 
 def test_the_cases_are_of_every_kind() -> None:

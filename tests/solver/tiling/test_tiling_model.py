@@ -148,7 +148,7 @@ def test_a_softmax_is_not_cut_along_its_rows(machine: Machine) -> None:
 
 def test_caps_are_kept(machine: Machine) -> None:
     graph = graphs.conv(batch=1, size=28, channels=128, out=128)
-    caps = Caps(accumulator=20000, weights=10000)
+    caps = Caps(sums=20000, weights=10000)
     tile = only(graph, machine, caps=caps).tile
     op, boxes = graph.ops[0], [box_of(graph)]
     assert scratch_bytes(graph, machine, op, tile, boxes).total(tile.depth) <= 20000
@@ -171,7 +171,7 @@ def test_what_cannot_fit_is_named(machine: Machine) -> None:
     graph = net.graph()
     found = Tiler(graph, small(machine, accumulator=4096)).tile(graph.ops[0], [box_of(graph)], Weights())
     assert isinstance(found, TileOverflow)
-    assert (found.op, found.memory, found.capacity) == ("softmax", "IM", 4096)
+    assert (found.op, found.level.name, found.capacity) == ("softmax", "IM", 4096)
     assert found.need >= 8000
     assert "softmax" in str(found.error())
 
@@ -189,7 +189,7 @@ def test_a_segment_gets_a_tile_for_each_operator_that_fits_all_cells(machine: Ma
         op = graph.op[tile.op]
         boxes = [cells.cell(segment, i, c).ops[op.name].tensors[op.output] for i in range(3) for c in range(8)]
         used = scratch_bytes(graph, machine, op, tile, boxes).total(tile.depth)
-        assert used <= machine.role("accumulator").capacity
+        assert used <= machine.levels.sums.capacity
         assert choice.bound <= choice.cycles
 
 
@@ -228,11 +228,10 @@ def test_the_smallest_tile_is_tried_at_last(machine: Machine, monkeypatch: pytes
 def test_the_smallest_tile_is_that_of_its_engine(machine: Machine) -> None:
     """The matrix engine has rooms of its own, and one weight at a time."""
     graph = graphs.matmul(m=16, k=16, n=16)
-    for role, name in (("accumulator", "IM"), ("weights", "L1W")):
+    for role, level in (("accumulator", machine.levels.sums), ("weights", machine.levels.weights)):
         found = Tiler(graph, small(machine, **{role: 32})).tile(graph.ops[0], [box_of(graph)], Weights())
         assert isinstance(found, TileOverflow)
-        assert (found.memory, found.capacity) == (name, 32)
-        alignment = machine.role(role).alignment
+        assert (found.level.name, found.capacity) == (level.name, 32)
         tile = smallest_tile(graph.ops[0], graph, "matrix", box_of(graph))
         buffers = scratch_bytes(graph, machine, graph.ops[0], tile, [box_of(graph)])
-        assert found.need == (buffers.total(1) if role == "accumulator" else alignment)
+        assert found.need == (buffers.total(1) if role == "accumulator" else level.alignment)

@@ -32,7 +32,7 @@ def added(machine: Machine, apart: bool) -> tuple[int, int, Plan]:
     graph = net.graph()
     plan = plain_plan(graph, machine)
     if apart:
-        bank = machine.role("local").capacity // machine.role("local").banks
+        bank = machine.levels.activations.capacity // machine.levels.activations.memory.banks
         plan = replace(plan, local=tuple(replace(b, address=n * bank) for n, b in enumerate(plan.local)))
     predicted = predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine)).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles

@@ -196,13 +196,15 @@ def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
     for _ in range(100):
         shapes = [(random.randint(1, 64), random.randint(1, 2048)) for _ in range(3)]
         boxes = tuple(random.choice([None, *map(full, shapes)]) for _ in range(8))
-        load = copies.load(boxes, (16, 500))
+        load = copies.load(boxes, (16, 500), machine.levels.exchange)
         assert [g.box for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
         for group in load.groups:
             assert list(group.cores) == [core for core, box in enumerate(boxes) if box == group.box]
             assert list(group.portions) == portions(group.box, (16, 500))
         assert load.turns == max((len(g.portions) for g in load.groups), default=0)
-        assert copies.load(boxes, (64, 100)) == Copies(Transfers(machine)).load(boxes, (64, 100))
+        exchange = machine.levels.exchange
+        again = Copies(Transfers(machine)).load(boxes, (64, 100), exchange)
+        assert copies.load(boxes, (64, 100), exchange) == again
 
 
 def test_the_last_tile_of_one_box_is_that_of_many() -> None:
@@ -303,7 +305,7 @@ def test_a_fetch_in_flight_is_slowed_by_the_stores_of_all_cores() -> None:
     net.matmul("product", x, 2048)
     graph = net.graph()
     plan = plain_plan(graph, machine, depth=2, barrier=False)
-    homes = [b for b in plan.shared if b.memory == machine.role("main").name]
+    homes = [b for b in plan.shared if b.memory == machine.levels.home.name]
     address, shared = 0, list[SharedBuffer]()
     for b in plan.shared:
         if b in homes or (b.fetch and b.tensor in "abcd"):

@@ -67,11 +67,11 @@ def _segment(graph: Graph, cells: Cells, machine: Machine, op: Op, depth: int) -
 
 
 def _over(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> str | None:
-    for role, use in (("local", "data"), ("weights", "weights"), ("accumulator", "scratch")):
-        memory = machine.role(role)
+    levels = machine.levels
+    for level in (levels.activations, levels.weights, levels.sums):
         requests = local_requests(graph, cells, machine, 0, segment)
-        if sum(b.bytes for b in requests if b.use == use) > memory.capacity:
-            return role
+        if sum(b.bytes for b in requests if b.use == level.use) > level.capacity:
+            return level.role
     return None
 
 
@@ -88,7 +88,7 @@ def _placed(buffers: list[LocalBuffer], machine: Machine) -> list[LocalBuffer]:
 def _shared(
     graph: Graph, cells: Cells, machine: Machine, segments: tuple[Segment, ...], steps: tuple[Step, ...]
 ) -> tuple[SharedBuffer, ...]:
-    main, shared = machine.role("main"), machine.role("shared")
+    main, shared = machine.levels.home.memory, machine.levels.exchange.memory
     homes: list[SharedBuffer] = []
     top = 0
     for tensor in graph.tensors:

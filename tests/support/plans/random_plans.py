@@ -16,7 +16,7 @@ from girih.ir.box import Box, Span, contains, full, hull, intersect, is_empty, v
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
 from girih.ir.graph import DTYPES, Graph, Op
-from girih.ir.machine import Machine
+from girih.ir.machine import Level, Machine
 from girih.ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Step, Tile, Transfer, WeightStream
 from girih.ir.semantics.cell import Cell, Cells, count, leaving, tile_boxes
 from girih.ir.semantics.concat_aliasing import parent_buffers, possible_aliases
@@ -293,11 +293,11 @@ class _Drawing:
         cells = self.all_cells(segment)
         ops = [self.graph.op[n] for n in segment.ops]
         wanted: list[LocalBuffer] = []
+        levels = self.machine.levels
 
-        def want(role: str, op: str, name: str, use: str, size: int, depth: int, live: tuple[int, int]) -> None:
-            memory = self.machine.role(role)  # type: ignore[arg-type]
-            total = depth * round_up(size, memory.alignment)
-            wanted.append(LocalBuffer(number, op, name, use, memory.name, -1, total, depth, live))
+        def want(level: Level, op: str, name: str, size: int, depth: int, live: tuple[int, int]) -> None:
+            total = depth * round_up(size, level.alignment)
+            wanted.append(LocalBuffer(number, op, name, level.use, level.name, -1, total, depth, live))
 
         whole = parent_buffers(self.graph, segment)
         for name in dict.fromkeys(whole.get(n, n) for c in cells for n in c.tensors):
@@ -307,7 +307,7 @@ class _Drawing:
             size = max(volume(c.allocated(n)) for c in cells for n in members if n in c.tensors) * self.itemsize(name)
             touched = [p for p, op in enumerate(ops) if op.output in members or members & set(op.inputs)]
             first = touched[0] if ops[touched[0]].output in members else self.rng.randint(0, touched[0])
-            want("local", "", name, "data", size, 1, (first, touched[-1] + 1))
+            want(levels.activations, "", name, size, 1, (first, touched[-1] + 1))
         for position, op in enumerate(ops):
             tile = segment.tile[op.name]
             there = [c for c in cells if op.name in c.ops]
@@ -318,11 +318,11 @@ class _Drawing:
                 size = max((volume(p[buffer.name]) for p in parts if buffer.name in p), default=0)
                 if size:
                     each = size * DTYPES[buffer.dtype]
-                    want("accumulator", op.name, buffer.name, "scratch", each, tile.depth, (position, position + 1))
+                    want(levels.sums, op.name, buffer.name, each, tile.depth, (position, position + 1))
             name = self.stationary(op, tile)
             if name is not None and there:
                 size = max(volume(b) for c in there for b in self.weight_boxes(op, tile, c)) * self.itemsize(name)
-                want("weights", op.name, name, "weights", size, tile.weight_depth, (position, position + 1))
+                want(levels.weights, op.name, name, size, tile.weight_depth, (position, position + 1))
         return [
             LocalBuffer(b.segment, b.op, b.name, b.use, b.memory, address, b.bytes, b.depth, b.live)
             for b, address in zip(wanted, self.addresses(wanted), strict=True)
@@ -392,7 +392,7 @@ class _Drawing:
                 if boxes:
                     first = start + buffer.live[0]
                     reads.setdefault(buffer.name, []).append((first, first + 1, _hull(boxes)))
-        main, here = self.machine.role("main").name, self.machine.role("shared").name
+        main, here = self.machine.levels.home.name, self.machine.levels.exchange.name
         wanted: list[SharedBuffer] = []
         homes: list[str] = []
         fixed: list[SharedBuffer] = []
@@ -468,7 +468,7 @@ class _Drawing:
 
     def chunks(self, name: str, slot: int, walked: list[Box]) -> list[SharedBuffer]:
         """A streamed constant whole, or along one dimension in pieces that take turns where the walk allows it."""
-        here, box = self.machine.role("shared").name, _hull(walked)
+        here, box = self.machine.levels.exchange.name, _hull(walked)
 
         def buffer(part: Box, ring_position: int) -> SharedBuffer:
             return SharedBuffer(

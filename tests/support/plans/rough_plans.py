@@ -79,12 +79,12 @@ def fitted(graph: Graph, machine: Machine, segment: Segment) -> Segment:
             alone = replace(segment, tiles=tuple(tile if t.op == tile.op else t for t in segment.tiles))
             scratch = sum(b.bytes for b in scratch_buffers(graph, cells, machine, 0, alone) if b.op == tile.op)
             weights = sum(b.bytes for b in weight_buffers(graph, cells, machine, 0, alone) if b.op == tile.op)
-            if weights > machine.role("weights").capacity // 2:
+            if weights > machine.levels.weights.capacity // 2:
                 if max(tile.reduce) > 16:
                     tile = replace(tile, reduce=tuple(-(-r // 2) if r == max(tile.reduce) else r for r in tile.reduce))
                 else:
                     tile = replace(tile, sizes=(*tile.sizes[:-1], -(-tile.sizes[-1] // 2)))
-            elif scratch > machine.role("accumulator").capacity // 2:
+            elif scratch > machine.levels.sums.capacity // 2:
                 largest = max(range(len(tile.sizes)), key=lambda d: tile.sizes[d])
                 tile = replace(tile, sizes=tuple(-(-s // 2) if d == largest else s for d, s in enumerate(tile.sizes)))
             else:
@@ -134,8 +134,7 @@ def placed_locals(graph: Graph, cells: Cells, machine: Machine, segments: Sequen
     found: list[LocalBuffer] = []
     for index, segment in enumerate(segments):
         buffers = local_requests(graph, cells, machine, index, segment)
-        for role in ("local", "accumulator", "weights"):
-            memory = machine.role(role)
+        for memory in (level.memory for level in machine.levels.of_core):
             mine = [b for b in buffers if b.memory == memory.name]
             answer = place(tuple(BufferRequest(b.name, b.bytes, b.live) for b in mine), memory, budget=BUDGET)
             assert isinstance(answer, Placement), (segment.ops, answer)
@@ -174,7 +173,7 @@ def rough_plan(
 
 
 def shared_of(answer: Residency, machine: Machine) -> tuple[SharedBuffer, ...]:
-    spots = place(answer.requests, machine.role("shared"), budget=BUDGET)
+    spots = place(answer.requests, machine.levels.exchange.memory, budget=BUDGET)
     assert not isinstance(spots, PlacementOverflow), spots
     return answer.placed(spots.addresses)
 

@@ -31,7 +31,7 @@ def scoped_plan(graph: Graph, machine: Machine, groups: Sequence[tuple[str, ...]
     slots = [op for segment in segments for op in segment.ops]
     reads = {n: [s for s, op in enumerate(slots) if n in graph.op[op].inputs] for n in graph.tensor}
     made = {graph.op[op].output: slot for slot, op in enumerate(slots)}
-    main, llb = machine.role("main"), machine.role("shared")
+    main, llb = machine.levels.home.memory, machine.levels.exchange.memory
     shared: list[SharedBuffer] = []
     homes: list[SharedBuffer] = []
     top = {main.name: 0, llb.name: 0}

@@ -71,7 +71,7 @@ def sequential_plan(
         local += _local(graph, machine, cells, len(segments), segment)
         segments.append(segment)
     slots = len(graph.ops)
-    main, shared_memory = machine.role("main"), machine.role("shared")
+    main, shared_memory = machine.levels.home.memory, machine.levels.exchange.memory
     home, llb = Bump(main.alignment), Bump(shared_memory.alignment)
     shared: list[SharedBuffer] = []
     on_host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
@@ -109,7 +109,8 @@ def main_size(size: int) -> int:
 def _local(graph: Graph, machine: Machine, cells: Cells, number: int, segment: Segment) -> list[LocalBuffer]:
     op = graph.op[segment.ops[0]]
     tile = segment.tile[op.name]
-    local, weights, scratch = (machine.role(r) for r in ("local", "weights", "accumulator"))
+    levels = machine.levels
+    local, weights, scratch = (level.memory for level in (levels.activations, levels.weights, levels.sums))
     bump = {m.name: Bump(m.alignment) for m in (local, weights, scratch)}
     stationary = (
         op.stages[op.contraction].reads[1].tensor if tile.engine == "matrix" and op.contraction is not None else None

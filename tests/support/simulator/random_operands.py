@@ -90,9 +90,9 @@ def memories(row: Row, operand: Operand, engine: Engine) -> list[str]:
     able = engine.writes if "w" in operand.access else engine.sources
     if row.kind == "matrix" and operand.name != "dst":
         # As compilers place them: the weight memory holds what is stationary, and nothing else.
-        able = [m for m in able if (m == TINY.role("weights").name) == (operand.name in ("b", "c"))]
+        able = [m for m in able if (m == TINY.levels.weights.name) == (operand.name in ("b", "c"))]
     # Nothing brings the weight memory back.
-    able = [m for m in able if operand.name != "dst" or m != TINY.role("weights").name]
+    able = [m for m in able if operand.name != "dst" or m != TINY.levels.weights.name]
     return [m.name for m in TINY.memories if m.name in able]
 
 

@@ -1,0 +1,145 @@
+"""What a memory must have around it to play a role: what engines read it, write it, and copy to it and from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from .engine import Engine, Side
+from .hardware import Hardware
+from .memories import Memory
+from .staging_memories import staged_in, stopped_at
+from .ways import CORE_ROLES, Role
+
+Requirement = tuple[bool, str]
+"""Whether it is met, and what is said where it is not."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory that might play a role, and what of the machine stands against it, as sentences."""
+
+    memory: Memory
+    lacks: tuple[str, ...]
+
+
+def candidates(
+    hardware: Hardware, role: Role, known: Mapping[Role, Memory], *, staged: bool = False
+) -> list[Candidate]:
+    """Every memory of the scope for a role, and what stands against it; ``known``: the roles that come before.
+
+    ``staged``: engines may have operands in a memory of their own, to which and from which others copy.
+    """
+    around = _Surroundings(hardware, known, staged)
+    near = role in CORE_ROLES
+    found: list[Candidate] = []
+    for m in hardware.memories:
+        if (m.scope == "core") == near:
+            written = () if role == "constants" else ((not m.read_only, "it is read-only"),)
+            lacks = tuple(text for met, text in (*written, *_REQUIRED[role](around, m)) if not met)
+            found.append(Candidate(m, lacks))
+    return found
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What is around the memories of a machine of which some roles are ``known``."""
+
+    hardware: Hardware
+    known: Mapping[Role, Memory]
+    staged: bool
+
+    @property
+    def far(self) -> list[Memory]:
+        return [m for m in self.hardware.memories if m.scope != "core"]
+
+    @cached_property
+    def matrix(self) -> Engine | None:
+        return self._computing("matrix")
+
+    @cached_property
+    def vector(self) -> Engine | None:
+        return self._computing("vector")
+
+    def _computing(self, kind: str) -> Engine | None:
+        return next((e for e in self.hardware.engines if kind in e.classes and e.scope == "core"), None)
+
+    def has(self, engine: Engine | None, side: Side, m: Memory) -> bool:
+        if engine is None:
+            return False
+        return m.name in getattr(engine, side) or (
+            self.staged and staged_in(self.hardware, engine, side, m, self.known) is not None
+        )
+
+    def copies(self, source: Memory, target: Memory) -> bool:
+        """At once."""
+        return self.hardware.copies("copy", source, target)
+
+    def moves(self, source: Memory, target: Memory) -> bool:
+        """At once or, where that counts, by two copies."""
+        stopped = self.staged and stopped_at(self.hardware, source, target) is not None
+        return stopped or self.copies(source, target)
+
+    def by_vector(self, m: Memory) -> tuple[Requirement, ...]:
+        return (
+            (self.has(self.vector, "reads", m), "no vector engine of a core reads it"),
+            (self.has(self.vector, "writes", m), "no vector engine of a core writes it"),
+        )
+
+    def crosses(self, m: Memory, other: Memory | None) -> tuple[bool, bool]:
+        """Whether DMA moves data from a memory to another and back, or they are one."""
+        if other is None or m == other:
+            return other is not None, other is not None
+        return self.hardware.copies("dma", m, other), self.hardware.copies("dma", other, m)
+
+
+def _local(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    return (
+        (around.has(around.matrix, "reads", m), "no matrix engine of a core reads it"),
+        *around.by_vector(m),
+        (any(around.copies(f, m) for f in around.far), "nothing copies from a memory outside of the core"),
+        (any(around.moves(m, f) for f in around.far), "nothing copies to a memory outside of the core"),
+    )
+
+
+def _accumulator(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    written = around.matrix is not None and m.name in around.matrix.writes
+    return (written, "no matrix engine writes it"), *around.by_vector(m)
+
+
+def _weights(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    return ((around.has(around.matrix, "weights", m), "no matrix engine has it in its weights"),)
+
+
+def _shared(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    local = around.known.get("local")
+    return (
+        (local is not None and around.copies(m, local), "no core copies from it to its local memory"),
+        (local is not None and around.moves(local, m), "no core copies to it from its local memory"),
+    )
+
+
+def _main(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    reads, writes = around.crosses(m, around.known.get("shared"))
+    return (reads, "no DMA reads it"), (writes, "no DMA writes it")
+
+
+def _constants(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
+    known = around.known
+    targets = [memory for role, memory in known.items() if role in ("local", "weights")]
+    return (
+        (m.read_only, "it is not read-only"),
+        ("main" in known and known["main"] == known.get("shared"), "constants come through another memory"),
+        (all(around.copies(m, t) for t in targets), "no core copies from it to where it needs them"),
+    )
+
+
+_REQUIRED: dict[Role, Callable[[_Surroundings, Memory], tuple[Requirement, ...]]] = {
+    "local": _local,
+    "accumulator": _accumulator,
+    "weights": _weights,
+    "shared": _shared,
+    "main": _main,
+    "constants": _constants,
+}
