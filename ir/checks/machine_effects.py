@@ -119,7 +119,7 @@ def _instead(planned: Machine, kind: str) -> str:
     scope = next(way.scope for way in WAYS if way.kind == kind)
     names = " and ".join(dict.fromkeys(runners.values()))
     if not names:
-        main = planned.role("main").name
+        main = planned.levels.home.name
         if kind == "dma":
             return f"the cores reach {main}, the main memory, by themselves"
         return f"{kind} instructions need an engine of scope {scope!r} that reads and writes {main}, the main memory"
