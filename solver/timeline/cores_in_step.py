@@ -27,7 +27,10 @@ class CoresInStep:
         """Of each tensor, the parts that cores have made, and which."""
 
     def share(self, segment: Segment, cells: Sequence[Cell], busiest: Cell, amount: Amount, *, barrier: bool) -> float:
-        """The part of the cores at work that is in step while these ``cells`` run, one on each core."""
+        """The part of the cores at work that is in step while these ``cells`` run, one on each core.
+
+        They begin in step, whatever each has to do: who has less is ahead in the next one.
+        """
         working = frozenset(core for core, cell in enumerate(cells) if cell.ops)
         joined = working if barrier or self._cores is None else self._cores | self._waiting(segment, cells)
         most = amount(busiest)
@@ -41,7 +44,7 @@ class CoresInStep:
                 if box is not None:
                     parts[box] = parts.get(box, frozenset()) | {core}
             self._made[output] = parts
-        return max(1, len(self._cores)) / max(1, len(working))
+        return max(1, len(joined & working)) / max(1, len(working))
 
     def _waiting(self, segment: Segment, cells: Sequence[Cell]) -> frozenset[int]:
         """The cores that load something that a core in step has made."""

@@ -12,7 +12,8 @@ are there and its target is free. An engine sees its own results at once, others
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
 they issue broadcasts in turn. An instruction goes at the pace of the banks that hold its operands, and so do the matrix
 and the vector engine that meet on them (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that
-it reads weights from. Other conflicts with copies are not predicted.
+it reads weights from. Operands that are staged are copied on queues of their own (:mod:`.staged_tiles`), and cores in
+step meet on banks of the shared memory (:mod:`.cores_in_step`). Other conflicts with copies are not predicted.
 """
 
 from __future__ import annotations

@@ -25,34 +25,30 @@ def share(steps: CoresInStep, part: tuple[Segment, list[Cell]], work: list[int],
     return steps.share(chosen, cells, cells[work.index(max(work))], lambda cell: amount[id(cell)], barrier=barrier)
 
 
-def test_a_core_with_less_to_do_is_ahead_until_it_waits_for_the_others() -> None:
-    # Of convolutions with 3 rows, each core loads the last row of one neighbour and the first of the other.
-    graph = graphs.chain(3, kernel=3)
-    steps = CoresInStep(graph)
-    assert share(steps, segment(graph, "conv0", 1), [5, 10, 10, 10]) == 0.75
-    assert share(steps, segment(graph, "conv1", 1), [10, 10, 10, 10]) == 1.0
-    # The third core is ahead now, and has what its neighbours make to wait for.
-    assert share(steps, segment(graph, "conv2", 1), [10, 10, 5, 10]) == 0.75
+def test_cores_begin_in_step_whatever_they_have_to_do() -> None:
+    graph = graphs.chain(1)
+    assert share(CoresInStep(graph), segment(graph, "conv0", 1), [5, 6, 7, 8]) == 1.0
 
 
-def test_a_core_that_needs_nothing_of_the_others_stays_ahead() -> None:
-    graph = graphs.chain(3, kernel=1)
-    steps = CoresInStep(graph)
-    assert share(steps, segment(graph, "conv0", 1), [5, 10, 10, 10]) == 0.75
-    assert share(steps, segment(graph, "conv1", 1), [10, 10, 10, 10]) == 0.75
-    assert share(steps, segment(graph, "conv2", 1), [10, 10, 5, 10]) == 0.5
+def test_a_core_with_less_to_do_is_ahead_unless_it_waits_for_the_others() -> None:
+    for kernel, in_step in ((1, 0.75), (3, 1.0)):
+        # With 3 rows, each core loads the last row of one neighbour and the first of the other.
+        graph = graphs.chain(2, kernel=kernel)
+        steps = CoresInStep(graph)
+        assert share(steps, segment(graph, "conv0", 1), [5, 10, 10, 10]) == 1.0
+        assert share(steps, segment(graph, "conv1", 1), [10, 10, 10, 10]) == in_step
 
 
 def test_a_barrier_brings_all_in_step() -> None:
     graph = graphs.chain(2, kernel=1)
     steps = CoresInStep(graph)
-    assert share(steps, segment(graph, "conv0", 1), [5, 10, 10, 10]) == 0.75
+    share(steps, segment(graph, "conv0", 1), [5, 10, 10, 10])
     assert share(steps, segment(graph, "conv1", 1), [10, 10, 10, 10], barrier=True) == 1.0
 
 
-def test_cores_with_other_work_are_in_step_with_nobody_ahead() -> None:
-    # Those that were in step have less to do than the others now: these decide.
-    graph = graphs.chain(2, kernel=1)
+def test_those_with_most_to_do_decide() -> None:
+    graph = graphs.chain(3, kernel=1)
     steps = CoresInStep(graph)
-    assert share(steps, segment(graph, "conv0", 1), [10, 10, 10, 5]) == 0.75
-    assert share(steps, segment(graph, "conv1", 1), [5, 5, 5, 10]) == 0.25
+    share(steps, segment(graph, "conv0", 1), [10, 10, 10, 5])
+    assert share(steps, segment(graph, "conv1", 1), [5, 5, 5, 10]) == 0.75
+    assert share(steps, segment(graph, "conv2", 1), [10, 10, 10, 10]) == 0.25
