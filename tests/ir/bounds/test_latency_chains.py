@@ -181,7 +181,7 @@ def test_no_plan_for_a_machine_without_bandwidth_limits_is_sooner(seed: int) -> 
 def test_no_plan_for_a_drawn_machine_is_sooner(seed: int) -> None:
     try:
         machine = as_planned(random_machine(seed))
-        machine.engine_for("matrix"), machine.engine_for("vector"), machine.role("local")
+        machine.engine_for("matrix"), machine.engine_for("vector"), machine.levels.activations
         graph = random_graph(3000 + seed, dtype_of(machine), 1 + seed % 4)
         found = any_plan(graph, machine, seed)
     except (GirihError, KeyError):
