@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil, inf, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -48,6 +48,8 @@ class Rates:
     latency: int
     """Cycles from the end of a load from shared memory until its data can be used."""
     store_latency: int
+    burst: int
+    """Bytes to multiples of which the contiguous pieces of a constant are rounded where the cores load it from."""
 
     @staticmethod
     def of(machine: Machine) -> Rates:
@@ -65,6 +67,7 @@ class Rates:
 
         shared_read = min(rate(machine.levels.source_of(constant=c).name, "read") for c in (False, True))
         levels = machine.levels
+        constants = levels.source_of(constant=True).name
         into, out = (
             route(machine, levels.exchange, levels.activations),
             route(machine, levels.activations, levels.exchange),
@@ -80,6 +83,9 @@ class Rates:
             else inf,
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
+            burst=max(
+                (x.burst for x in machine.links if x.memory == constants and x.direction in ("read", "both")), default=1
+            ),
         )
 
 
@@ -92,12 +98,15 @@ class Weights:
     sharing: int = 1
     local: bool = False
 
-    def load(self, size: Amount, rates: Rates) -> tuple[Amount, Amount]:
-        """For a piece of ``size`` bytes: cycles of the busiest queue or link, and cycles until it can be used."""
+    def load(self, size: Amount, rates: Rates, crossing: Amount | None = None) -> tuple[Amount, Amount]:
+        """For a piece of ``size`` bytes: cycles of the busiest queue or link, and cycles until it can be used.
+
+        ``crossing``: the bytes that cross the link, whole bursts; ``None``: no more than those of the piece.
+        """
         body = size / rates.into.bytes_per_cycle
         if self.local:
             return rates.into.issue + body, rates.into.issue + body + rates.into.latency
-        link = size * self.cores / self.sharing / rates.read
+        link = (size if crossing is None else crossing) * self.cores / self.sharing / rates.read
         busy = np.maximum(link, (rates.into.issue + body) / self.sharing)
         return busy, rates.into.issue + np.maximum(body, link) + rates.latency
 
@@ -186,6 +195,12 @@ class OpCost:
         self._check_lanes()
         self.element = DTYPES[self.dtypes[self.stationary]] if self.stationary is not None else 0
         """Bytes of an element of the stationary operand."""
+        self.weights_row = 0
+        """Bytes of the whole stationary operand for one point of the reduction."""
+        if self.contraction is not None and self.stationary is not None:
+            anchor = op.stages[self.contraction]
+            points = prod(anchor.axes[a].extent for a in contraction_axes(anchor).k)
+            self.weights_row = graph.tensor[self.stationary].bytes // points
         self._shape = graph.tensor[op.output].shape
         self._known: dict[tuple[object, ...], EngineWork] = {}
 
