@@ -50,6 +50,8 @@ class Rates:
     store_latency: int
     burst: int
     """Bytes to multiples of which the contiguous pieces of a constant are rounded where the cores load it from."""
+    exchange_burst: int
+    """The same of what the cores exchange with one another."""
 
     @staticmethod
     def of(machine: Machine) -> Rates:
@@ -83,9 +85,8 @@ class Rates:
             else inf,
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
-            burst=max(
-                (x.burst for x in machine.links if x.memory == constants and x.direction in ("read", "both")), default=1
-            ),
+            burst=max((x.burst for x in machine.links if x.memory == constants and x.direction != "write"), default=1),
+            exchange_burst=max((x.burst for x in machine.links if x.memory == shared), default=1),
         )
 
 
@@ -240,6 +241,14 @@ class OpCost:
         sizes = {b.name: self.bytes(b.name, part.tensors.get(b.name)) for b in self.op.buffers}
         return self.rooms.bytes(sizes, self.machine.levels.sums.alignment)
 
+    def in_bursts(self, size: Amount, row: Amount, rates: Rates) -> Amount:
+        """Bytes that cross the link for ``size`` bytes of a constant, a ``row`` of it for each point of the reduction.
+
+        Rows of all columns lie one behind the other; others are contiguous by themselves, and each is rounded up.
+        """
+        run = np.maximum(1, np.where(np.less(row, self.weights_row), row, size))
+        return size / run * (np.ceil(run / rates.burst) * rates.burst)
+
     def weights(self, part: OpBoxes) -> int:
         """Bytes of the stationary operand of a part."""
         return self.bytes(self.stationary, part.tensors.get(self.stationary)) if self.stationary else 0
@@ -295,7 +304,7 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     """Cycles of an operator on a whole cell that is tiled well, as if every tile size were possible.
 
     ``work`` is that of ``part``, the whole cell, as one tile. A relaxation: nothing is rounded to tiles, and weights
-    are loaded once. The time in which the last tile drains through the vector engine is included.
+    are loaded once, in pieces of all columns. The time in which the last tile drains through the vector engine is included.
     """
     best = work.matrix + work.vector + cost.latency
     if cost.contraction is None:
@@ -308,7 +317,10 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
             EngineWork(work.matrix_instructions * cost.matrix.issue, work.vector_instructions * cost.vector.issue), more
         )
         best = min(best, overlapped(cost, cut, tiles, 2) + work.vector // tiles + cost.latency)
-    size = cost.weights(part)
+    size, anchor = cost.weights(part), cost.op.stages[cost.contraction]
     pieces = max(2, ceil(2 * size / machine.levels.weights.capacity))
-    busy, full = weights.load(size / pieces, rates)
+    points = prod(
+        span.size for span, axis in zip(part.points[cost.contraction], anchor.axes, strict=True) if axis.reduce
+    )
+    busy, full = weights.load(size / pieces, rates, cost.in_bursts(size / pieces, size / points, rates))
     return max(best, ceil(pieces * float(busy)), ceil((work.matrix + pieces * float(full)) / 2))

@@ -31,7 +31,7 @@ NOWHERE = 1 << 40
 @dataclass(frozen=True)
 class InterSegmentTensor:
     """A tensor that enters or leaves a run, for each split: bytes of the busiest core, of all cores in an instance
-    (what is broadcast counts once), and of the box that holds what an instance touches."""
+    (what is broadcast counts once, in whole bursts), and of the box that holds what an instance touches."""
 
     core_bytes: Int
     cluster_bytes: Int
@@ -240,7 +240,8 @@ class FusionEnumeration:
     def _inter_segment(self, name: str, boxes: Boxes, *, broadcast: bool) -> InterSegmentTensor:
         """``broadcast``: what several cores have of the tensor counts once."""
         core = self._bytes(name, boxes)
-        cluster = core * self.cells.cores
+        piece, burst = self._contiguous(name, boxes)
+        cluster = core * self.cells.cores * (-(-piece // burst) * burst) // piece
         if broadcast:
             cluster = cluster // self._sharing_cores(boxes)
         low = np.where(boxes.present[:, None], boxes.spans[:, :, 0], NOWHERE)
@@ -249,6 +250,19 @@ class FusionEnumeration:
         extent = np.maximum(high[first], high[last]) - np.minimum(low[first], low[last])
         footprint = np.prod(np.maximum(extent, 0), axis=1) * DTYPES[self.graph.tensor[name].dtype]
         return InterSegmentTensor(core, cluster, np.maximum(footprint, core))
+
+    def _contiguous(self, name: str, boxes: Boxes) -> tuple[Int, int]:
+        """For each split, the bytes of the longest contiguous pieces of a tensor, and those of a burst, up to whole
+        numbers of which each piece is rounded as it crosses the link."""
+        tensor, rates = self.graph.tensor[name], self.costs.rates
+        elements = np.ones(len(boxes.present), dtype=np.int64)
+        whole = boxes.present
+        for dim in range(len(tensor.shape) - 1, -1, -1):
+            size = boxes.sizes[:, dim]
+            elements = np.where(whole, elements * size, elements)
+            whole = whole & (size == tensor.shape[dim])
+        pieces = np.maximum(1, self.cells.largest(elements)) * DTYPES[tensor.dtype]
+        return pieces, rates.burst if name in self.graph.constant_names else rates.exchange_burst
 
     def _largest(self, volumes: Int) -> Int:
         """For each split, its first cell of the largest volume."""

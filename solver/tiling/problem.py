@@ -119,18 +119,9 @@ def cycles(
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
     number = table.loads(mode.reduction.count, mode.weight_depth)
-    busy, full = weights.load(size, rates, _in_bursts(size, table.columns * cost.element, cost, rates.burst))
+    busy, full = weights.load(size, rates, cost.in_bursts(size, table.columns * cost.element, rates))
     time = np.maximum.reduce(
         [matrix, table.vector, serial, number * busy, (matrix + number * full) / mode.weight_depth]
     )
     first = np.where(2 * size * mode.weight_depth > capacity, full, 0.0)
     return np.ceil(time + table.vector / table.tiles + first)
-
-
-def _in_bursts(size: Float, row: Float, cost: OpCost, burst: int) -> Float:
-    """Bytes that cross a link for tiles of ``size`` bytes of a constant, a ``row`` of it for each point of the reduction.
-
-    Rows of all columns lie one behind the other; others are contiguous by themselves, and each is rounded up.
-    """
-    run = np.maximum(1.0, np.where(row < cost.weights_row, row, size))
-    return size / run * np.ceil(run / burst) * burst
