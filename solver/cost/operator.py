@@ -304,7 +304,8 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     """Cycles of an operator on a whole cell that is tiled well, as if every tile size were possible.
 
     ``work`` is that of ``part``, the whole cell, as one tile. A relaxation: nothing is rounded to tiles, and weights
-    are loaded once, in pieces of all columns. The time in which the last tile drains through the vector engine is included.
+    are loaded once, in pieces of all columns. The time in which the last tile drains through the vector engine is
+    included.
     """
     best = work.matrix + work.vector + cost.latency
     if cost.contraction is None:

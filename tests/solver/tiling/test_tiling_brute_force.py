@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from math import ceil
+from math import ceil, prod
 from random import Random
 
 import pytest
@@ -140,11 +140,22 @@ class Brute:
         size = shape.columns * mode.reduction.points * self.cost.element
         held = shape.sets if shape.sets * r <= w else shape.changes
         number = (tiles if r > w else held) * r
-        busy, full_ = (float(x) for x in self.weights.load(size, self.tiler.rates))
+        busy, full_ = (float(x) for x in self.weights.load(size, self.tiler.rates, self.crossing(shape, size)))
         serial = (matrix + vector + tiles * self.cost.latency) / d
         time = max(matrix, vector, serial, number * busy, (matrix + number * full_) / w)
         first = full_ if 2 * size * w > self.machine.levels.weights.capacity else 0.0
         return ceil(time + vector / tiles + first)
+
+    def crossing(self, shape: Shape, size: int) -> float:
+        """Bytes of whole bursts for a tile of weights: of each row, unless it has all columns."""
+        assert self.op.contraction is not None
+        stage = self.op.stages[self.op.contraction]
+        weights = self.graph.tensor[stage.reads[1].tensor]
+        columns = weights.elements // prod(axis.extent for axis in stage.axes if axis.reduce)
+        piece = size if shape.columns >= columns else shape.columns * self.cost.element
+        source = self.machine.levels.exchange.name
+        burst = max(x.burst for x in self.machine.links if x.memory == source and x.direction == "read")
+        return size / piece * (-(-piece // burst) * burst) if piece else 0.0
 
     def best(self, *, all_sizes: bool) -> int | None:
         """The least price of what fits; ``None`` if nothing does."""
