@@ -71,7 +71,7 @@ def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Pl
         if b.use != levels.weights.use or b.memory in data_memories:
             size = b.bytes // b.depth
             versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
-            places[b.segment, "" if b.use == "data" else b.op, b.name] = versions
+            places[b.segment, "" if b.use == levels.activations.use else b.op, b.name] = versions
     return places
 
 
@@ -179,8 +179,8 @@ class _Simulation:
             weights = WeightBuffer(self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed)
             step.together = min(step.together, weights.together)
             weights.prefetch()
-        results = {self.graph.op[n].output for n in segment.ops}
-        loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in results}
+        results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
+        loaded = {b.name: step.local[b.name] for b in opening if b.use == data and b.name not in results}
         step.arrived |= self.movement.load(step.segment, step.cells, loaded)
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
@@ -198,7 +198,7 @@ class _Simulation:
             size = b.bytes // b.depth
             space = self.movement.spaces[b.memory]
             areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
-            if b.use == "data":
+            if b.use == self.machine.levels.activations.use:
                 for name in (b.name, *self._inside(step.segment).get(b.name, ())):
                     step.local[name] = areas[0]
             else:
