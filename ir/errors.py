@@ -6,11 +6,28 @@ class GirihError(Exception):
 
     exit_code = 1
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message: one line, whatever names are in it, but for several problems at once."""
+        return (str(self),)
+
 
 class UsageError(GirihError):
     """Wrong usage or wrong input: the user can mend it."""
 
     exit_code = 2
+
+
+class ProblemsError(UsageError):
+    """All that is wrong with an input, a line for each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self._problems = problems
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self._problems
 
 
 class UnsupportedError(GirihError):

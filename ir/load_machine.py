@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast, get_args, get_type_hints
 import msgspec
 
 from .checks.check_machine import problems
-from .errors import UsageError
+from .errors import ProblemsError, UsageError
 from .machine import Engine, Link, Machine, Memory
 
 _BUILT_IN = Path(__file__).parent / "machines"
@@ -81,7 +81,7 @@ def parse_machine(text: str, file: str) -> Machine:
     if found:
         lines = [source.message(path, message) for path, message in found[:MOST_PROBLEMS]]
         left = len(found) - len(lines)
-        raise UsageError("\n".join([*lines, *([f"... and {left} more"] if left else [])]))
+        raise ProblemsError(*lines, *([f"... and {left} more"] if left else []))
     return machine
 
 

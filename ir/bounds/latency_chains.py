@@ -10,12 +10,15 @@ executes them.
 - Of several tensors that a point reads, the last one counts. Of several stages that write a tensor (a concatenation),
   the first one counts, for an element may be of any.
 - Of several readers of an element, the one with the shortest tail counts, for the others may not need this element;
-  those that read all of the tensor need it for sure, and the last of these counts.
+  those that read all of the tensor need it for sure, and the last of these counts. An element of an output is read by
+  nobody else for sure, but has to get home.
 - An instruction runs points of one stage. Two kinds of stages may take none: a movement, which the next stage can read
   through, and a product that is written to a private buffer and fused with its sum.
 - An element of a sum is there when all of its products are added. A cell has all of the reduction, on one core: of K
   products, an instruction of the matrix engine adds as many a cycle as its cells do, one of the vector engine no more
-  than it has lanes. Engines that share the instructions of a core may share these as well.
+  than it has lanes. Engines that share the instructions of a core may share these as well. All of them are in the head
+  of what reads the sum, but not in the tail of what they read: the element that comes last may be one that only the
+  last instruction adds.
 - An element that only padding is read for needs nothing that comes before it. Where a stage may have such an element,
   what reads its result is taken to need nothing.
 - The result of an operator is in the local memory of a core before anything else reads it (a plan has its buffer
@@ -79,8 +82,8 @@ class Chains:
     def paths(self, kinds: Kinds) -> CriticalPaths:
         """Of all plans that run the stages by these kinds of instructions."""
         steps = [
-            replace(step, bodies={k: step.bodies[k] + added for k, added in kinds(self._graph.op[step.op], n).items()})
-            if step.bodies and (n := step.position) is not None
+            step.run_by(kinds(self._graph.op[step.op], position))
+            if step.bodies and (position := step.position) is not None
             else step
             for step in self._steps
         ]
@@ -92,7 +95,8 @@ class _Step:
     """A stage that has to run, or a kernel (no position). ``whole``: which of its ``reads`` read all of a tensor.
 
     ``bodies``: by class, cycles from the begin of the first instruction that an element needs to the end of the last;
-    empty if the stage may take none. ``certain``: each element that it writes is made of some that it reads.
+    empty if the stage may take none. ``single``: by class, cycles of one of these instructions. ``certain``: each
+    element that it writes is made of some that it reads.
     """
 
     op: str
@@ -101,7 +105,14 @@ class _Step:
     whole: tuple[bool, ...]
     writes: tuple[_Place, ...]
     bodies: Mapping[str, float]
+    single: Mapping[str, float]
     certain: bool
+
+    def run_by(self, kinds: Mapping[str, float]) -> _Step:
+        """By these classes alone, each with cycles that are added to every path."""
+        bodies = {kind: self.bodies[kind] + added for kind, added in kinds.items()}
+        single = {kind: self.single[kind] + added for kind, added in kinds.items()}
+        return replace(self, bodies=bodies, single=single)
 
 
 class _Paths:
@@ -188,8 +199,8 @@ class _Paths:
             all_readers = [(self._through(begin, place, *reader), reader) for reader in self._readers[place]]
             some = min((cycles for cycles, _ in all_readers), default=0.0)
             sure = max((cycles for cycles, (step, number) in all_readers if step.whole[number]), default=0.0)
-            home = self._way(begin, "home", place) if output else 0.0
-            rests[begin] = max(_known(some), _known(sure), _known(home))
+            home = self._way(begin, "home", place)
+            rests[begin] = max(_known(home if output else some), _known(sure))
         return rests
 
     def _through(self, begin: str, place: _Place, step: _Step, number: int) -> float:
@@ -198,8 +209,8 @@ class _Paths:
         if not step.bodies:
             return max(rest[begin] for rest in after)
         return min(
-            self._way(begin, _end(kind, number), place) + body + max(rest[kind] for rest in after)
-            for kind, body in step.bodies.items()
+            self._way(begin, _end(kind, number), place) + single + max(rest[kind] for rest in after)
+            for kind, single in step.single.items()
         )
 
 
@@ -215,19 +226,23 @@ def _end(kind: str, number: int) -> str:
 
 def _steps(graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ...]]) -> Iterator[_Step]:
     """In the order of the operators, with a body of each class."""
-    known: dict[tuple[int, int], tuple[tuple[bool, ...], bool, dict[str, float]]] = {}
+    known: dict[tuple[int, int], tuple[tuple[bool, ...], bool, dict[str, float], dict[str, float]]] = {}
     for op in graph.ops:
         if op.host is not None:
             kind, _, cost = kernel_engine(graph, op, machine)
             reads = tuple(("", name) for name in op.inputs)
             writes = tuple(("", name) for name in op.outputs)
-            yield _Step(op.name, None, reads, (True,) * len(reads), writes, {kind: float(cost.body)}, True)
+            body = {kind: float(cost.body)}
+            yield _Step(op.name, None, reads, (True,) * len(reads), writes, body, body, True)
             continue
         buffers = {b.name: b for b in op.buffers}
         place = {name: (op.name, name) for name in buffers}
         for position, (stage, needed) in enumerate(zip(op.stages, points.get(op.name, ()), strict=False)):
             inside = needed.in_bounds
+            written = (place.get(stage.write.tensor, ("", stage.write.tensor)),)
             if inside is None:
+                # Padding alone, or nothing that is known to be needed: what others read of it may be there at once.
+                yield _Step(op.name, position, (), (), written, {}, {}, certain=False)
                 continue
             # Equal operators of which the same is needed have the same points.
             key = id(inside), position
@@ -241,12 +256,14 @@ def _steps(graph: Graph, machine: Machine, points: Mapping[str, tuple[Points, ..
                     stage.func == "mul" and not stage.combine and stage.write.tensor in buffers
                 )
                 dtype = tensors[0].dtype if tensors else ""
-                bodies = {} if free else {k: _body(machine, stage, k, dtype, shortest) for k in ("matrix", "vector")}
-                known[key] = whole, certain and bool(tensors), bodies
-            whole, certain, bodies = known[key]
+                bodies, single = (
+                    {} if free else {k: _body(machine, stage, k, dtype, n) for k in ("matrix", "vector")}
+                    for n in (shortest, 1)
+                )
+                known[key] = whole, certain and bool(tensors), bodies, single
+            whole, certain, bodies, single = known[key]
             factors = tuple(place.get(r.tensor, ("", r.tensor)) for r in stage.reads)
-            written = (place.get(stage.write.tensor, ("", stage.write.tensor)),)
-            yield _Step(op.name, position, factors, whole, written, bodies, certain)
+            yield _Step(op.name, position, factors, whole, written, bodies, single, certain)
 
 
 def _products(stage: Stage, inside: InBoundsPoints) -> tuple[int, bool]:

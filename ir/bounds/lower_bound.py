@@ -87,16 +87,18 @@ def _with_heads_and_tails(
     graph: Graph, machine: Machine, points: Needed, works: tuple[ResourceWork, ...], paths: CriticalPaths
 ) -> Iterator[_Bound]:
     """A bound of each resource."""
-    classes = {machine.engine_for(kind).name: kind for kind in ("matrix", "vector")}
-    classes |= {e.name: kind for kind, e in (("host", machine.host), ("scalar", machine.scalar)) if e is not None}
     crossings = {link.name: (link, crossed) for link, crossed in link_crossings(graph, machine, points)}
     for work in works:
-        if work.resource in crossings:
+        if work.kind == "link":
             link, crossed = crossings[work.resource]
             parts = [(c / link.bytes_per_cycle, paths.across[link.name, n]) for n, c in crossed.items() if c]
         else:
-            kind = classes[work.resource]
-            parts = [(c, paths.of.get((n, kind), Around(0.0, 0.0))) for n, c in work.by_op.items() if c]
+            known = {n: paths.of.get((n, work.kind), Around(0.0, 0.0)) for n in work.by_op}
+            if work.kind in ("host", "scalar"):
+                # What kernels take includes their issue, which comes before the body.
+                issue = machine.engine_for(work.kind).issue
+                known = {n: Around(max(0.0, a.head - issue), a.tail) for n, a in known.items()}
+            parts = [(c, known[n]) for n, c in work.by_op.items() if c]
         busy = busy_between(parts)
         around = f"{busy.work:,.0f} cycles of work, {busy.head:,.0f} before them and {busy.tail:,.0f} after them; "
         if busy.cycles > work.cycles:

@@ -42,12 +42,14 @@ Needed = Mapping[str, tuple[Points, ...]]
 class ResourceWork:
     """What one resource must do at its peak rate, in cycles: ``cycles`` in all, by operator in ``by_op``.
 
-    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link. Of the cycles of
+    ``resource`` is the name of an engine (all cores of a cluster share its work evenly) or of a link; ``kind`` is the
+    class of instructions that the engine does it by (it may have several), or "link". Of the cycles of
     an operator, ``rounded`` go to rows and columns of the array that stay empty in every plan, and ``filled`` to fill
     and drain the array in every plan (absent: none).
     """
 
     resource: str
+    kind: str
     cycles: float
     reason: str
     by_op: Mapping[str, float]
@@ -125,7 +127,7 @@ def _matrix(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
     reason = f"{macs:,} multiply-accumulates in blocks of {array} on {_places(machine, 'matrix')}"
     if engine.fill:
         reason += f", each of which takes {engine.fill} cycles to fill and drain"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles, rounded, filled)
+    return ResourceWork(engine.name, "matrix", sum(cycles.values()), reason, cycles, rounded, filled)
 
 
 def _places(machine: Machine, kind: str) -> str:
@@ -147,7 +149,7 @@ def _vector(graph: Graph, machine: Machine, points: Needed) -> ResourceWork:
         cycles[op.name] += vector_cycles(stage, dtypes, inside, machine)
         elements += inside.count
     reason = f"{elements:,} element operations on {_places(machine, 'vector')}"
-    return ResourceWork(engine.name, sum(cycles.values()), reason, cycles)
+    return ResourceWork(engine.name, "vector", sum(cycles.values()), reason, cycles)
 
 
 def vector_cycles(stage: Stage, dtypes: dict[str, str], inside: InBoundsPoints, machine: Machine) -> float:
@@ -178,7 +180,7 @@ def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
     if host is not None:
         cycles = {n: host.issue + moved[n] / host.bytes_per_cycle for n in on if on[n] == "host"}
         reason = f"{len(cycles)} host kernels that move {sum(moved[n] for n in cycles):,} bytes"
-        yield ResourceWork(host.name, sum(cycles.values()), reason, cycles)
+        yield ResourceWork(host.name, "host", sum(cycles.values()), reason, cycles)
     scalar = machine.scalar
     if scalar is not None:
         slow = scalar.special - 1
@@ -186,7 +188,7 @@ def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
         rate = scalar.operations_per_cycle or 1.0
         times = {n: scalar.issue + max(o / rate, moved[n] / scalar.bytes_per_cycle) for n, o in operations.items()}
         reason = f"{len(operations)} kernels with {sum(operations.values()):,} operations, as many as there can be"
-        yield ResourceWork(scalar.name, sum(times.values()), reason, times)
+        yield ResourceWork(scalar.name, "scalar", sum(times.values()), reason, times)
 
 
 def _links(graph: Graph, machine: Machine, points: Needed) -> Iterator[ResourceWork]:
@@ -197,7 +199,7 @@ def _links(graph: Graph, machine: Machine, points: Needed) -> Iterator[ResourceW
             by_op[_user(graph, name, points)] += count / link.bytes_per_cycle
         moved = sum(crossed.values())
         reason = f"{moved:,} bytes of constants, inputs and outputs"
-        yield ResourceWork(link.name, moved / link.bytes_per_cycle, reason, by_op)
+        yield ResourceWork(link.name, "link", moved / link.bytes_per_cycle, reason, by_op)
 
 
 def _user(graph: Graph, tensor: str, points: Needed) -> str:

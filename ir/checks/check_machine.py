@@ -279,7 +279,10 @@ def _filled(machine: Machine, homes: set[str], *, circles: bool = False) -> Iter
             what = f"nothing comes to {memory.name}: {names} can bring there what is in {' and '.join(sources)} alone"
             what += ", a circle without a source" if memory.name in _upstream(machine, memory.name) else ""
         known = [m.name for m in machine.memories if m.name in filled]
-        message = f"{what}; let an engine that reads {' or '.join(known)} write it, or remove it"
+        cure = f"let an engine that reads {' or '.join(known)} write it, or remove it"
+        if not known:
+            cure = "add a memory of the cluster or the chip that has the data, and let a copy engine of the cores read it"
+        message = f"{what}; {cure}"
         yield f"memories[{index}]", message
 
 

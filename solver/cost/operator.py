@@ -22,7 +22,7 @@ from ...ir.errors import UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
-from .instructions import route
+from .copy_time import route
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
 

@@ -20,7 +20,8 @@ from ...ir.machine import Machine, Memory
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
-from .instructions import CopyTime, EngineTime, StageBuffers, Transfers
+from .copy_time import CopyTime, Transfers
+from .instructions import EngineTime, StageBuffers
 from .operator import refused_by_name
 from .staged_run import Operand, StagedRun
 from .staging_time import matrix_time, vector_time

@@ -13,7 +13,7 @@ from functools import cached_property
 from ...ir.box import Box
 from ...ir.machine import Level
 from ...ir.semantics.portions import interleaved, portions, receivers
-from .instructions import Transfers
+from .copy_time import Transfers
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.machine import Machine, Memory
+from ...ir.plan import Plan
 from ..cost.tile_walk import TileWalk, Work
 
 Place = tuple[str, int, int]
@@ -126,3 +127,19 @@ def _parts(memory: Memory, address: int, size: int) -> dict[int, float]:
         held = min(address + size, (number + 1) * block) - max(address, number * block)
         parts[number % memory.banks] = parts.get(number % memory.banks, 0.0) + held / size
     return parts
+
+
+def buffer_places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
+    """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core.
+
+    Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
+    """
+    places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
+    levels = machine.levels
+    data_memories = {level.name for level in (levels.activations, levels.sums)}
+    for b in plan.local:
+        if b.use != levels.weights.use or b.memory in data_memories:
+            size = b.bytes // b.depth
+            versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
+            places[b.segment, "" if b.use == levels.activations.use else b.op, b.name] = versions
+    return places

@@ -7,51 +7,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
-from ...ir.box import Box, contains, hull, intersect, is_empty, overlap, spread, volume
+from ...ir.box import Box, contains, intersect, is_empty, overlap, spread, volume
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Engine, Level, Machine
 from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import BroadcastTurns
-from ..cost.instructions import CopyTime, element_strides
+from ..cost.copy_time import CopyTime
+from ..cost.instructions import element_strides
 from ..cost.transfers import Copies, SharedLoad
 from ..reduced_machine import extent
 from .link_sharing import Area, Horizon, Links, Queue, Reached, Space
+from .shared_buffers import Shared, Written, by_buffer, seen
 
 MOST_DELAYED = 64
 """Fetches ahead of the cores that can be delayed by them at most; chosen, not measured."""
-
-
-Written = tuple[Box, float, str | None]
-"""What was written, when that is visible, and the engine that wrote it."""
-
-
-def _seen(stop: float, by: str | None, engine: str | None) -> float:
-    """When an engine sees what another, or itself, has written."""
-    return 0.0 if engine is not None and by == engine else stop
-
-
-@dataclass
-class Shared:
-    """A buffer of the shared memory while it lives; ``written``: what was stored to it, and when that arrived."""
-
-    buffer: SharedBuffer
-    area: Area
-    written: list[Written] = field(default_factory=list["Written"])
-
-    def ready(self, box: Box, engine: str | None) -> float:
-        """When an engine can read ``box``."""
-        # What was stored last arrived last.
-        late = (_seen(stop, by, engine) for part, stop, by in reversed(self.written) if overlap(part, box))
-        return max(next(late, 0.0), self.area.ready.seen_by(engine))
-
-    def write(self, box: Box, stop: float, engine: str | None) -> None:
-        """Take note that ``box`` has been stored at ``stop``."""
-        self.area.use(stop, engine)
-        self.written.append((box, stop, engine))
 
 
 class Movement:
@@ -172,7 +144,7 @@ class Movement:
         """When main memory has ``box`` for an engine that reads it."""
         name = self.alone(engine)
         written = self._stored.get(tensor, ())
-        return max((_seen(stop, by, name) for part, stop, by in written if overlap(part, box)), default=0.0)
+        return max((seen(stop, by, name) for part, stop, by in written if overlap(part, box)), default=0.0)
 
     def home(self, tensor: str) -> Box:
         """What main memory holds of a tensor: all of it."""
@@ -331,7 +303,7 @@ class Movement:
             begin = max(ready(writer, portion), *(shared.area.floor.seen_by(alone) for shared, _ in targets))
             stop = self._write(name, writer.allocated(name), portion, begin, [core for core, _, _ in stored], together)
             area.use(stop, engine.name)
-            for shared, box in _by_buffer(targets):
+            for shared, box in by_buffer(targets):
                 shared.write(box, stop, alone)
                 used[id(shared)] = shared, stop
         for shared, stop in used.values():
@@ -356,12 +328,3 @@ class Movement:
                 queue[core] = max(queue[core], begin) + done - start
             stop = self.over(done + move.latency, engine)
         return stop
-
-
-def _by_buffer(parts: Sequence[tuple[Shared, Box]]) -> list[tuple[Shared, Box]]:
-    """Each buffer once, with the smallest box that contains its parts."""
-    buffers = {id(shared): shared for shared, _ in parts}
-    hulls: dict[int, Box | None] = {}
-    for shared, part in parts:
-        hulls[id(shared)] = hull(hulls.get(id(shared)), part)
-    return [(buffers[number], box) for number, box in hulls.items() if box is not None]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ...ir.machine import Link, Machine
 from ...ir.plan import SharedBuffer
-from ..cost.instructions import CopyTime, bytes_served, slow_memories
+from ..cost.copy_time import CopyTime, bytes_served, slow_memories
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""

@@ -19,11 +19,8 @@ step meet on banks of the shared memory (:mod:`.cores_in_step`). Other conflicts
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...ir.box import Box, Span
 from ...ir.equivalence import tensor_names
@@ -35,15 +32,16 @@ from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
-from .bank_conflicts import BankConflicts, OperatorBanks, Place
+from .bank_conflicts import BankConflicts, OperatorBanks, Place, buffer_places
 from .core_engines import CoreEngines, Lane, last_lane
 from .cores_in_step import CoresInStep
 from .data_movement import Movement
 from .link_sharing import Area
+from .running_step import RunningStep
 from .staged_tiles import StagedTiles
 from .staging_queues import StagingQueues
 from .vector_stages import VectorStages
-from .weight_buffer import Arrivals, WeightBuffer
+from .weight_buffer import WeightBuffer
 
 
 @dataclass(frozen=True)
@@ -57,37 +55,6 @@ class PredictedTimeline:
 def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
     return _Simulation(graph, cells, machine, plan, walks).run()
-
-
-def _places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
-    """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core.
-
-    Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
-    """
-    places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
-    levels = machine.levels
-    data_memories = {level.name for level in (levels.activations, levels.sums)}
-    for b in plan.local:
-        if b.use != levels.weights.use or b.memory in data_memories:
-            size = b.bytes // b.depth
-            versions = tuple((b.memory, b.address + v * size, size) for v in range(b.depth))
-            places[b.segment, "" if b.use == "data" else b.op, b.name] = versions
-    return places
-
-
-@dataclass
-class _Step:
-    """The running step: its cells, the one that stands for all, where its tensors are, and what it has made."""
-
-    segment: int
-    cells: tuple[Cell, ...]
-    cell: Cell
-    local: dict[str, Area] = field(default_factory=dict[str, Area])
-    computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
-    arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Of the tensors that were loaded: when each portion has arrived."""
-    together: int = 1
-    """How many cores are at the same point at one time: those that wait for the same weights."""
 
 
 class _Simulation:
@@ -105,7 +72,7 @@ class _Simulation:
         self._insides: dict[int, dict[str, list[str]]] = {}
         self.conflicts = BankConflicts(machine)
         self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine))
-        self._places = _places(machine, plan)
+        self._places = buffer_places(machine, plan)
         self._in_step = CoresInStep(graph)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
@@ -117,7 +84,7 @@ class _Simulation:
             row = self.cells.row(segment, planned.instance)
             cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
-            step = _Step(planned.segment, cells, busiest, together=len(row))
+            step = RunningStep(planned.segment, cells, busiest, together=len(row))
             if self.movement.links.crowded:
                 self.movement.links.in_step = self._share_in_step(segment, cells, busiest)
             for position, name in enumerate(segment.ops):
@@ -165,7 +132,7 @@ class _Simulation:
             self.movement.written_by_kernel(name, stop, engine)
         return start, stop
 
-    def _slot(self, step: _Step, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
+    def _slot(self, step: RunningStep, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
         """Loads, tiles and stores of one operator in one step; when its computation starts and ends."""
         opening = self._local.get((step.segment, position), [])
         versions = self._open(step, opening)
@@ -179,8 +146,8 @@ class _Simulation:
             weights = WeightBuffer(self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed)
             step.together = min(step.together, weights.together)
             weights.prefetch()
-        results = {self.graph.op[n].output for n in segment.ops}
-        loaded = {b.name: step.local[b.name] for b in opening if b.use == "data" and b.name not in results}
+        results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
+        loaded = {b.name: step.local[b.name] for b in opening if b.use == data and b.name not in results}
         step.arrived |= self.movement.load(step.segment, step.cells, loaded)
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
@@ -191,40 +158,27 @@ class _Simulation:
             self.movement.store(step.segment, step.cells, op.output, ready, area, step.together)
         return start, stop
 
-    def _open(self, step: _Step, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
+    def _open(self, step: RunningStep, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
         """Begin the lifetimes of local buffers; the versions of those for scratch and weights."""
         versions: dict[str, list[Area]] = {}
         for b in opening:
             size = b.bytes // b.depth
             space = self.movement.spaces[b.memory]
             areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
-            if b.use == "data":
+            if b.use == self.machine.levels.activations.use:
                 for name in (b.name, *self._inside(step.segment).get(b.name, ())):
                     step.local[name] = areas[0]
             else:
                 versions[b.name] = areas
         return versions
 
-    def _computed(self, step: _Step, name: str, cell: Cell, box: Box) -> float:
+    def _computed(self, step: RunningStep, name: str, cell: Cell, box: Box) -> float:
         """When ``box`` of a result has been made; ``cell`` has it."""
         if name not in step.computed:
             return self.movement.end
         walk, times = step.computed[name]
         local = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
         return times[last_tile(local, walk.box, walk.tile.sizes, walk.tile.order)]
-
-    def _arrivals(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
-        """By tile, when all that it reads of loaded tensors has arrived."""
-        ready: NDArray[np.float64] | None = None
-        for name in names:
-            times = step.arrived.get(name)
-            if times and name in walk.reads:
-                portion = self.plan.transfer[step.segment, name].portion
-                last = self.walks.last_portions_read(walk, name, step.cell.tensors[name], portion)
-                # Nothing is read before time 0: what is not read is there.
-                arrived = np.array([*times, 0.0])[last]
-                ready = arrived if ready is None else np.maximum(ready, arrived)
-        return [0.0] * len(walk) if ready is None else ready.tolist()
 
     def _inside(self, number: int) -> dict[str, list[str]]:
         """The tensors that lie in the buffer of another one, by its name."""
@@ -237,7 +191,7 @@ class _Simulation:
 
     def _tiles(
         self,
-        step: _Step,
+        step: RunningStep,
         op: Op,
         walk: TileWalk,
         weights: WeightBuffer | None,
@@ -246,12 +200,12 @@ class _Simulation:
     ) -> tuple[float, float]:
         """The tile walk; when it starts and when its last result is there."""
         early, late = _reads(op, op.contraction if weights is not None else None)
-        producers = self._producers(step, walk, early)
+        producers = step.producers(self.walks, walk, early)
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)
-        sources = self._producers(step, walk, op.inputs) if idle else []
-        matrix_ready = self._arrivals(step, walk, early)
-        stages = VectorStages(op, walk, {name: self._arrivals(step, walk, (name,)) for name in late})
+        sources = step.producers(self.walks, walk, op.inputs) if idle else []
+        matrix_ready = step.arrivals(self.walks, self.plan, walk, early)
+        stages = VectorStages(op, walk, {name: step.arrivals(self.walks, self.plan, walk, (name,)) for name in late})
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         matrix_latency, vector_latency = matrix_engine.latency, vector_engine.latency
         target = step.local[op.output].floor.seen_by(vector_engine.name) if op.output in step.local else 0.0
@@ -337,15 +291,15 @@ class _Simulation:
         return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
 
     def _staged(
-        self, step: _Step, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks
+        self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks
     ) -> StagedTiles | None:
         """The tiles of an operator where engines stage operands; ``None`` where they do not."""
         if not self.machine.staging_memories:
             return None
         arrivals: dict[str, list[float]] = {}
         for name in op.inputs:
-            times = self._arrivals(step, walk, (name,))
-            for reach, made in self._producers(step, walk, (name,)):
+            times = step.arrivals(self.walks, self.plan, walk, (name,))
+            for reach, made in step.producers(self.walks, walk, (name,)):
                 times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
             arrivals[name] = times
         target = step.local[op.output].floor.last if op.output in step.local else 0.0
@@ -357,7 +311,7 @@ class _Simulation:
         names = tensor_names(op)
         return {names[int(operand)]: left for operand, left in lane.left.items()}
 
-    def _operator_banks(self, step: _Step, op: Op, walk: TileWalk) -> OperatorBanks:
+    def _operator_banks(self, step: RunningStep, op: Op, walk: TileWalk) -> OperatorBanks:
         key = (step.segment, op.name, id(walk))
         if key not in self._banks:
             whole = {name: parent for parent, names in self._inside(step.segment).items() for name in names}
@@ -367,15 +321,6 @@ class _Simulation:
                 places.append(data or self._places.get((step.segment, op.name, name), ()))
             self._banks[key] = self.conflicts.operator(walk, places)
         return self._banks[key]
-
-    def _producers(self, step: _Step, walk: TileWalk, names: tuple[str, ...]) -> list[tuple[list[int], list[float]]]:
-        """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
-        producers: list[tuple[list[int], list[float]]] = []
-        for name in names:
-            if name in step.computed and name in walk.reads:
-                producer, times = step.computed[name]
-                producers.append((self.walks.last_tiles_read(walk, name, producer), times))
-        return producers
 
 
 def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -12,7 +12,7 @@ from ...ir.machine import Machine
 from ...ir.plan import WeightStream
 from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import receivers
-from ..cost.instructions import CopyTime, route
+from ..cost.copy_time import CopyTime, route
 from ..cost.tile_walk import TileWalk
 from .core_engines import MOST_MEETINGS
 from .data_movement import Movement

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from girih.lowering import lower
-from girih.lowering.program import tile_kernels
+from girih.lowering import Lowerer
+from girih.lowering.program import compiled_kernels
 from tests.support.compiled import compiled_residual
 
 
@@ -27,16 +27,15 @@ class Memory:
 
 def test_a_kept_kernel_is_the_same_and_needs_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, store = compiled_residual(), Memory()
-    nouns = compiled.graph, compiled.plan, compiled.machine
-    assert lower(*nouns, store) == compiled.program
+    assert Lowerer(compiled.graph, compiled.machine, store).program(compiled.plan) == compiled.program
     assert store.entries
 
     def forbidden(*_: Any) -> None:
         raise AssertionError("scheduled again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tile_kernels, "scheduled", forbidden)
-        assert lower(*nouns, store) == compiled.program
+        patch.setattr(compiled_kernels, "scheduled", forbidden)
+        assert Lowerer(compiled.graph, compiled.machine, store).program(compiled.plan) == compiled.program
     for key in store.entries:
         store.entries[key] = b'{"kernels": 1}'
-    assert lower(*nouns, store) == compiled.program
+    assert Lowerer(compiled.graph, compiled.machine, store).program(compiled.plan) == compiled.program

@@ -452,6 +452,13 @@ def test_targets(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, _, err = girih(capfd, "targets", tmp_path / "bad.toml")
     assert code == 2
     assert "bad.toml:1" in err
+    (tmp_path / "bad.toml").write_text(
+        file.replace("rows = 8", "rows = 0").replace('reads = ["DDR"]', 'reads = ["A\\nB"]')
+    )
+    first, *others = girih(capfd, "targets", tmp_path / "bad.toml")[2].splitlines()
+    assert "rows" in first
+    # A line for each problem, and none that a name in the file makes.
+    assert len(others) >= 3 and all("bad.toml:" in line for line in others)
 
 
 def test_a_machine_file_to_begin_with(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

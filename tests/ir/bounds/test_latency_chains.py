@@ -105,6 +105,79 @@ def test_a_staging_memory_is_on_the_way() -> None:
     assert ways["vector", "vector"] == 16 + (16 + 1 + 16) + (8 + 1 + 16) + 8
 
 
+def test_the_element_that_comes_last_is_in_the_last_instruction_of_a_sum() -> None:
+    """Weights that come at the pace of a link are added up meanwhile: the sum is not in the tail of the link."""
+    machine = replace(
+        TINY,
+        cores=1,
+        memories=tuple(replace(m, bytes_per_cycle=1 << 16, banks=1) for m in TINY.memories),
+        engines=tuple(
+            replace(e, lanes=e.lanes and dict.fromkeys(e.lanes, 1), bytes_per_cycle=e.bytes_per_cycle and 1 << 16)
+            for e in TINY.engines
+        ),
+        links=tuple(replace(x, bytes_per_cycle=32.0 if x.name == "llb-read" else 1e4) for x in TINY.links),
+    )
+    graph = graphs.matmul(m=1, k=4096, n=8, dtype="float32")
+    bound, reason = lower_bound(graph, machine)
+    assert reason.startswith("llb-read: 4,608 cycles of work")
+    found = plan(graph, machine, Options(timeout=0, strategy="layerwise")).plan
+    assert_not_beaten(graph, found, machine)
+    assert bound < 4608 + 4096
+
+
+def test_an_element_of_an_output_may_be_read_by_nobody() -> None:
+    """Whatever reads a part of it: another part may be the last of the run."""
+    net = graphs.Net("part", "float32")
+    x = net.elementwise("whole", "neg", net.input("x", 4, 8))
+    y = net.elementwise("part", "neg", x)
+    half = replace(net.ops[-1].stages[0].axes[0], extent=2)
+    net.ops[-1] = replace(
+        net.ops[-1], stages=(replace(net.ops[-1].stages[0], axes=(half, net.ops[-1].stages[0].axes[1])),)
+    )
+    net.tensors[y] = replace(net.tensors[y], shape=(2, 8))
+    net.elementwise("after", "exp", y)
+    around = {
+        outputs: Chains(g, TINY, demanded_points(g)).paths(lambda op, position: {"vector": 0.0}).of["whole", "vector"]
+        for outputs in (("after",), (x, "after"))
+        for g in (net.graph(*outputs),)
+    }
+    assert around[x, "after"].tail == 4 + STORED
+    assert around["after",].tail == (4 + 1) + (4 + 4) + 4 + STORED
+
+
+def test_what_only_padding_is_written_for_is_there_at_once() -> None:
+    """Of a tensor that two stages write, one of them nothing but padding: its readers may need that alone."""
+    net = graphs.Net("padded", "float32")
+    slow = net.elementwise("slow", "exp", net.input("x", 4, 8))
+    both = net.concat("both", slow, slow, dim=0)
+    op = net.ops[-1]
+    first = op.stages[0]
+    (read,) = first.reads
+    far = replace(read.index[0], const=read.index[0].const + 100)
+    padding = replace(first, operands=(replace(read, index=(far, *read.index[1:]), fill=0.0),))
+    net.ops[-1] = replace(op, stages=(padding, *op.stages[1:]))
+    net.elementwise("last", "neg", both)
+    graph = net.graph()
+    paths = Chains(graph, TINY, demanded_points(graph)).paths(lambda op, position: {"vector": 0.0})
+    assert paths.of["slow", "vector"].head > 0
+    assert paths.of["last", "vector"].head == 0
+
+
+def test_an_engine_of_both_classes_has_the_heads_of_each() -> None:
+    """What comes before the vector operations of an operator is not before its products."""
+    fast = replace(TINY, links=tuple(replace(x, bytes_per_cycle=1e4) for x in TINY.links))
+    matrix, vector = fast.engine["MME"], fast.engine["VME"]
+    both = replace(matrix, classes=("matrix", "vector"), reads=vector.reads, lanes=vector.lanes, special=vector.special)
+    both = replace(both, writes=vector.writes, rate={"float32": 0.01})
+    slow = replace(fast, engines=tuple(replace(e, rate=both.rate) if e is matrix else e for e in fast.engines))
+    one = replace(fast, engines=tuple(both if e is matrix else e for e in fast.engines if e is not vector))
+    net = graphs.Net("product", "float32")
+    net.matmul("product", net.input("x", 64, 256), 64, relu=True)
+    bound, reason = on_matrix_alone_bound(net.graph(), one)
+    assert reason.startswith("MME: ")
+    assert bound <= on_matrix_alone_bound(net.graph(), slow)[0]
+
+
 def test_heads_and_tails_are_those_of_the_best_part_of_the_work() -> None:
     works = [(10.0, Around(0, 50)), (10.0, Around(5, 45)), (100.0, Around(60, 0))]
     assert busy_between(works) == BusyBetween(60, 100, 0)

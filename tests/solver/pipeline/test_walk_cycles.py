@@ -8,7 +8,7 @@ from random import Random
 from girih.ir.box import Span
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Tile
-from girih.solver.cost.instructions import CopyTime
+from girih.solver.cost.copy_time import CopyTime
 from girih.solver.cost.tile_walk import TileTiming, TileWalk
 from girih.solver.pipeline.model import walk_cycles
 from girih.solver.pipeline.problem import PrecedingWork

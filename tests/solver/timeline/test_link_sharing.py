@@ -9,7 +9,7 @@ import pytest
 from girih.ir.box import Span
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import SharedBuffer
-from girih.solver.cost.instructions import CopyTime
+from girih.solver.cost.copy_time import CopyTime
 from girih.solver.timeline.link_sharing import Horizon, Links, Queue, Reached
 
 TINY = load_machine("tiny")

@@ -18,7 +18,7 @@ from girih.ir.semantics.cell import Cells, tile_boxes
 from girih.ir.semantics.portions import portions
 from girih.lowering import lower
 from girih.simulator import simulate
-from girih.solver.cost.instructions import Transfers
+from girih.solver.cost.copy_time import Transfers
 from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
 from girih.solver.subproblem.operand_movement import portion_extents

@@ -1,0 +1,53 @@
+"""The running step in the predicted timeline: what has been loaded and made so far, and which tiles wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir.plan import Plan
+from ...ir.semantics.cell import Cell
+from ..cost.tile_walk import TileWalk, TileWalks
+from .link_sharing import Area
+from .weight_buffer import Arrivals
+
+
+@dataclass
+class RunningStep:
+    """The running step: its cells, the one that stands for all, where its tensors are, and what it has made."""
+
+    segment: int
+    cells: tuple[Cell, ...]
+    cell: Cell
+    local: dict[str, Area] = field(default_factory=dict[str, Area])
+    computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
+    arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Of the tensors that were loaded: when each portion has arrived."""
+    together: int = 1
+    """How many cores are at the same point at one time: those that wait for the same weights."""
+
+    def arrivals(self, walks: TileWalks, plan: Plan, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of loaded tensors has arrived."""
+        ready: NDArray[np.float64] | None = None
+        for name in names:
+            times = self.arrived.get(name)
+            if times and name in walk.reads:
+                portion = plan.transfer[self.segment, name].portion
+                last = walks.last_portions_read(walk, name, self.cell.tensors[name], portion)
+                # Nothing is read before time 0: what is not read is there.
+                arrived = np.array([*times, 0.0])[last]
+                ready = arrived if ready is None else np.maximum(ready, arrived)
+        return [0.0] * len(walk) if ready is None else ready.tolist()
+
+    def producers(
+        self, walks: TileWalks, walk: TileWalk, names: tuple[str, ...]
+    ) -> list[tuple[list[int], list[float]]]:
+        """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
+        producers: list[tuple[list[int], list[float]]] = []
+        for name in names:
+            if name in self.computed and name in walk.reads:
+                producer, times = self.computed[name]
+                producers.append((walks.last_tiles_read(walk, name, producer), times))
+        return producers
