@@ -74,7 +74,7 @@ def product(m: int, n: int, k: int, busy: int) -> InstructionShape:
 def test_what_the_block_before_has_staged_is_not_counted() -> None:
     machine = staged_kinds(TINY, 1024)["activations"]
     engine = machine.engine_for("matrix")
-    staging = machine.staging(engine, "reads", machine.role("local").name)
+    staging = machine.staging(engine, "reads", machine.levels.activations.name)
     assert staging is not None
     # 64 rows of 16 bytes: two blocks of half the memory each, brought once for all columns.
     shape = product(64, 8, 4, engine.issue + 256)
@@ -86,7 +86,7 @@ def test_what_the_block_before_has_staged_is_not_counted() -> None:
 def test_blocks_of_a_reduction_add_to_their_sums() -> None:
     machine = staged_kinds(TINY, 512)["weights"]
     engine = machine.engine_for("matrix")
-    staging = machine.staging(engine, "weights", machine.role("weights").name)
+    staging = machine.staging(engine, "weights", machine.levels.weights.name)
     assert staging is not None
     shape = product(32, 8, 32, engine.issue + 256)
     run = in_blocks(engine, shape, [StagedOperand(shape.operands[2], staging, 4, writes=False)], 500.0)
