@@ -14,8 +14,9 @@ the shared memory after t.
 
 The weights that count are constants that are read as a stationary operand of the matrix engine, and as nothing else.
 Where the matrix engine alone runs these products, a plan has copies in the shared and the weight memories alone
-(:mod:`..checks.plan_local_memory`), so that the other memories of a core are no room for them. A plan that gives
-products to the vector engine has their weights in local memory: with ``on_vector``, C is all memory on chip.
+(:mod:`..checks.plan_local_memory`), so that the other memories of a core are no room for them, but for those in which
+operands are staged: what is there may have left the weight memory. A plan that gives products to the vector engine has
+their weights in local memory: with ``on_vector``, C is all memory on chip.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def two_phase_bound(
     stationary = _stationary(graph, on_matrix)
     rooms = [
         (link, room)
-        for link, room in _on_chip_capacities(machine, on_vector)
+        for link, room in on_chip_capacities(machine, on_vector)
         if room < sum(graph.tensor[n].bytes for n in stationary.values())
     ]
     if not rooms:
@@ -101,11 +102,12 @@ def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     return {op: name for op, name in candidates.items() if name in graph.constant_names and name not in others}
 
 
-def _on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link, int]]:
+def on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link, int]]:
     """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
     levels = machine.levels
     main, shared, weights = (machine.memory[x.name] for x in (levels.home, levels.exchange, levels.weights))
-    cores = [m for m in machine.memories if m not in (main, shared)] if on_vector else [weights]
+    held = {weights.name, *machine.staging_memories}
+    cores = [m for m in machine.memories if (m not in (main, shared) if on_vector else m.name in held)]
     inside = sum(memory.capacity for memory in cores) * machine.cores
     rooms = {
         (main.name, "read"): shared.capacity + inside, (main.name, "both"): shared.capacity + inside,

@@ -10,11 +10,12 @@ import pytest
 
 from girih.ir.bounds.demanded_elements import demanded_points
 from girih.ir.bounds.lower_bound import lower_bound
-from girih.ir.bounds.two_phase import TwoPhaseBound, two_phase_bound
+from girih.ir.bounds.two_phase import TwoPhaseBound, on_chip_capacities, two_phase_bound
 from girih.ir.bounds.unavoidable_work import on_matrix, unavoidable
 from girih.ir.graph import Access, Graph, Host
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.ir.machines.as_planned import as_planned
 from tests.support import graphs
 
 TINY, STCP = load_machine("tiny"), load_machine("stcp920")
@@ -243,3 +244,12 @@ def test_no_schedule_of_an_idealised_machine_is_faster(seed: int) -> None:
         if len(products) <= 12:
             found = bound(graph, ideal(room, fetch))
     assert found.cycles <= fewest_cycles(products, room, fetch) + 1e-9
+
+
+def test_weights_that_are_staged_may_have_left_the_weight_memory() -> None:
+    machine = as_planned(load_machine("ascend310"))
+    memory, levels = machine.memory, machine.levels
+    inside = sum(memory[name].capacity for name in {levels.weights.name, *machine.staging_memories}) * machine.cores
+    assert "L0B" in machine.staging_memories
+    rooms = {(x.memory, x.direction): room for x, room in on_chip_capacities(machine, on_vector=False)}
+    assert rooms[levels.exchange.name, "read"] == inside
