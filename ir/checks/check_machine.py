@@ -281,7 +281,9 @@ def _filled(machine: Machine, homes: set[str], *, circles: bool = False) -> Iter
         known = [m.name for m in machine.memories if m.name in filled]
         cure = f"let an engine that reads {' or '.join(known)} write it, or remove it"
         if not known:
-            cure = "add a memory of the cluster or the chip that has the data, and let a copy engine of the cores read it"
+            cure = (
+                "add a memory of the cluster or the chip that has the data, and let a copy engine of the cores read it"
+            )
         message = f"{what}; {cure}"
         yield f"memories[{index}]", message
 
