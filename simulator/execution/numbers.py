@@ -36,6 +36,9 @@ def store(target: Array, value: Array) -> None:
     """Round ``value`` to the dtype of ``target`` and write it there."""
     if value.dtype == BFLOAT16 != target.dtype:
         value = value.astype(np.float32)
+    elif value.dtype == np.bool_ and target.dtype == BFLOAT16:
+        # The library's conversion takes the byte for the number, and any but 0 is true.
+        value = to_float(value)
     if target.dtype == np.bool_:
         target[...] = value != 0
     elif target.dtype.kind in "iu" and value.dtype.kind == "f":

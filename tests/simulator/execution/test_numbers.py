@@ -97,3 +97,9 @@ def test_erf() -> None:
 
 def test_every_element_function_is_there() -> None:
     assert set(FLOAT) == set(ELEMENTS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int32", "bool"])
+def test_any_byte_but_zero_is_true(dtype: str) -> None:
+    source = np.arange(256, dtype=np.uint8).view(np.bool_)
+    assert converted(source, dtype).astype(np.float32).tolist() == [0.0] + 255 * [1.0]
