@@ -14,11 +14,11 @@ from typing import get_args
 from .machines.as_planned import as_planned, name_in_file
 from .machines.derivation import derived_levels, derived_roles
 from .machines.engine import Dataflow, Engine, Side
-from .machines.goers import Goers
 from .machines.hardware import Hardware
 from .machines.levels import Level, Levels
 from .machines.memories import Link, Memory, Scope
 from .machines.staging_memories import Staging
+from .machines.way_engines import WayEngines
 from .machines.ways import ROLES, WAYS, Role, Way
 
 __all__ = [
@@ -66,43 +66,43 @@ class Machine(Hardware):
 
     def staging(self, engine: Engine, side: Side, memory: str) -> Staging | None:
         """Where an engine has an operand that lies in a memory (by name); ``None`` if it has it there, or nowhere."""
-        return self._goers.stagings.get((engine.name, side, memory))
+        return self._way_engines.stagings.get((engine.name, side, memory))
 
     def stopover(self, source: str, target: str) -> Memory | None:
         """The staging memory through which a core copies from one memory to another, where no engine does at once."""
-        return self._goers.stopovers.get((source, target))
+        return self._way_engines.stopovers.get((source, target))
 
     @property
     def staging_copies(self) -> frozenset[tuple[str, str, str]]:
         """Engine, source and target (by name) of each copy to a staging memory and from there."""
-        return self._goers.staging_copies
+        return self._way_engines.staging_copies
 
     @property
     def staging_memories(self) -> tuple[str, ...]:
         """Names of the memories that operands are staged in, in the order of the machine."""
-        return self._goers.staging_memories
+        return self._way_engines.staging_memories
 
     # Engines: who goes each way.
 
     @cached_property
-    def _goers(self) -> Goers:
-        return Goers(self, self.roles)
+    def _way_engines(self) -> WayEngines:
+        return WayEngines(self, self.roles)
 
     @property
     def ways(self) -> dict[Way, Engine]:
         """The engine of each way that has one; the loader guarantees those that the machine needs."""
-        return self._goers.ways
+        return self._way_engines.ways
 
     def engine_for(self, kind: str) -> Engine:
         """The engine that runs instructions of class ``kind``: matrix, vector or, the first of several, dma."""
-        return self._goers.first[kind]
+        return self._way_engines.first[kind]
 
     def team(self, kind: str) -> tuple[Engine, ...]:
         """The engines of a core among which instructions of class ``kind`` (matrix, vector) are divided.
 
         :meth:`engine_for` is the first; the others are as fast, and have the same operands in reach.
         """
-        return self._goers.teams[kind]
+        return self._way_engines.teams[kind]
 
     def shared_engine(self, kind: str) -> Engine:
         """:meth:`engine_for`, with the number of those that share its work as its ``count``."""
@@ -110,28 +110,28 @@ class Machine(Hardware):
 
     @cached_property
     def _shared_engines(self) -> dict[str, Engine]:
-        return {kind: replace(team[0], count=len(team)) for kind, team in self._goers.teams.items()}
+        return {kind: replace(team[0], count=len(team)) for kind, team in self._way_engines.teams.items()}
 
     @property
     def host(self) -> Engine | None:
         """The host of a cluster, if it has one."""
-        return self._goers.first.get("host")
+        return self._way_engines.first.get("host")
 
     @property
     def scalar(self) -> Engine | None:
         """The scalar engine of a cluster, if it has one."""
-        return self._goers.first.get("scalar")
+        return self._way_engines.first.get("scalar")
 
     def mover(self, kind: str, source: Level | str, target: Level | str) -> Engine:
         """The engine that moves data (``kind``: copy, broadcast, dma) between two levels, or memories by their names.
 
         Plans and programs name memories.
         """
-        return self._goers.movers[kind, _name(source), _name(target)]
+        return self._way_engines.movers[kind, _name(source), _name(target)]
 
     def moves(self, kind: str, source: Level | str, target: Level | str) -> bool:
         """Whether an engine moves data so."""
-        return (kind, _name(source), _name(target)) in self._goers.movers
+        return (kind, _name(source), _name(target)) in self._way_engines.movers
 
     def __str__(self) -> str:
         clusters, cores = (

@@ -50,15 +50,15 @@ def _engines(machine: Machine, planned: Machine) -> Iterator[Finding]:
     def in_file(name: str) -> str:
         return name_in_file(machine, name)
 
-    goers: dict[str, list[Way]] = {}
+    ways_of: dict[str, list[Way]] = {}
     for way, runner in planned.ways.items():
         team = planned.team(way.kind) if way.kind in ("matrix", "vector") else (runner,)
         for name in dict.fromkeys(in_file(e.name) for e in team):
-            goers.setdefault(name, []).append(way)
+            ways_of.setdefault(name, []).append(way)
     copies = [tuple(map(in_file, copy)) for copy in planned.staging_copies]
     for index, engine in enumerate(machine.engines):
         path = f"engines[{index}]"
-        ways = goers.get(engine.name, [])
+        ways = ways_of.get(engine.name, [])
         staging = [copy for copy in copies if copy[0] == engine.name]
         # A DMA that fills the memory of a core copies for it.
         kinds = {kind: "copy" if kind == "dma" and _copies(planned, engine) else kind for kind in engine.classes}

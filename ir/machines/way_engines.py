@@ -14,7 +14,7 @@ from .ways import WAYS, Role, Way
 
 
 @dataclass(frozen=True)
-class Goers:
+class WayEngines:
     """The engines of a machine whose memories have these ``roles``."""
 
     hardware: Hardware
