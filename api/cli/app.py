@@ -120,8 +120,8 @@ def _main(args: Sequence[str] | None) -> NoReturn:
     except GirihError as error:
         _debug()
         # Names in a message are those of files, and may hold whatever moves the cursor.
-        told = "\n".join(map(printable, error.lines))
-        click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {told}", err=True)
+        message = "\n".join(map(printable, error.lines))
+        click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {message}", err=True)
         _fail(words, error.exit_code, str(error))
     except Exception as error:
         _debug()

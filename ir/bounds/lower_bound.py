@@ -93,12 +93,12 @@ def _with_heads_and_tails(
             link, crossed = crossings[work.resource]
             parts = [(c / link.bytes_per_cycle, paths.across[link.name, n]) for n, c in crossed.items() if c]
         else:
-            known = {n: paths.of.get((n, work.kind), Around(0.0, 0.0)) for n in work.by_op}
+            around_op = {n: paths.of.get((n, work.kind), Around(0.0, 0.0)) for n in work.by_op}
             if work.kind in ("host", "scalar"):
                 # What kernels take includes their issue, which comes before the body.
                 issue = machine.engine_for(work.kind).issue
-                known = {n: Around(max(0.0, a.head - issue), a.tail) for n, a in known.items()}
-            parts = [(c, known[n]) for n, c in work.by_op.items() if c]
+                around_op = {n: Around(max(0.0, a.head - issue), a.tail) for n, a in around_op.items()}
+            parts = [(c, around_op[n]) for n, c in work.by_op.items() if c]
         busy = busy_between(parts)
         around = f"{busy.work:,.0f} cycles of work, {busy.head:,.0f} before them and {busy.tail:,.0f} after them; "
         if busy.cycles > work.cycles:

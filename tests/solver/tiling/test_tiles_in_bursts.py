@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from girih.ir.box import full
+from girih.ir.box import Span, full
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.solver.cost.operator import OpCost, Rates, Weights
+from girih.ir.semantics.region import op_boxes
+from girih.solver.cost.operator import OpCost, Rates, Weights, estimate
 from girih.solver.tiling.solve import Choice, Tiler
 from tests.support import graphs
 
@@ -43,3 +44,17 @@ def test_a_wide_tile_is_chosen_where_bursts_are_long() -> None:
         return choice.tile.sizes[-1] * 2
 
     assert row(with_burst(512)) >= 256 > row(with_burst(4))
+
+
+def test_an_estimate_counts_bursts_of_columns_that_a_core_has() -> None:
+    graph = graphs.matmul(m=1, k=512, n=512)
+    op = next(op for op in graph.ops if op.contraction is not None)
+    cost = OpCost(op, graph, TINY)
+
+    def cycles(columns: int, burst: int) -> int:
+        box = (Span(0, 1), Span(0, columns))
+        part = op_boxes(op, graph.tensor, box)
+        return estimate(cost, cost.work(part, part.tensors), part, Weights(), replace(Rates.of(TINY), burst=burst))
+
+    assert cycles(512, 4) == cycles(512, 1024) == cycles(512, 4096)
+    assert cycles(8, 4) == cycles(8, 16) < cycles(8, 1024) < cycles(8, 4096)
