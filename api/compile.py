@@ -242,6 +242,7 @@ def compile_for(
     # Imported here because TVM and OR-Tools take seconds to load.
     from ..frontend import import_onnx
     from ..frontend.passes.divide import divide
+    from ..frontend.passes.reduction_innermost import reduction_innermost
     from ..frontend.reference.run import model_bytes
     from ..lowering import Lowerer
     from ..solver import plan
@@ -262,6 +263,7 @@ def compile_for(
         )
         if options.strategy == "solver":
             graph = divide(graph, machine)
+        graph = reduction_innermost(graph, machine)
         # The network itself, for a later `run --check`.
         network = model_bytes(model)
     with stages("plan"):

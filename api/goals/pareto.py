@@ -69,6 +69,7 @@ def curve_for(
     # Imported here because TVM and OR-Tools take seconds to load.
     from ...frontend import import_onnx
     from ...frontend.passes.divide import divide
+    from ...frontend.passes.reduction_innermost import reduction_innermost
     from ...lowering import Lowerer
     from ...solver.goals.memory_curve import memory_curve
     from ..judge import judge
@@ -79,6 +80,7 @@ def curve_for(
     )
     if options.strategy == "solver":
         graph = divide(graph, machine)
+    graph = reduction_innermost(graph, machine)
     name = memory or machine.levels.exchange.name
     found = memory_curve(graph, machine, name, points, options.for_solver, progress, judge(Lowerer(graph, machine)))
     return _curve(found, graph, machine, name)

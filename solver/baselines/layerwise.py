@@ -33,9 +33,8 @@ def layerwise_segments(
     rate = Rates.of(machine).main
 
     def time(column: Column) -> float:
-        moved = (
-            column.weight_bytes + column.refetched_bytes + column.instances * sum(size for _, size in column.footprints)
-        )
+        activations = column.instances * sum(moved for *_, moved in column.footprints)
+        moved = column.weight_bytes + column.refetched_bytes + activations
         return column.cycles + moved / rate
 
     segments: list[Segment] = []

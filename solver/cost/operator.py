@@ -52,6 +52,8 @@ class Rates:
     """Bytes to multiples of which the contiguous pieces of a constant are rounded where the cores load it from."""
     exchange_burst: int
     """The same of what the cores exchange with one another."""
+    main_burst: int
+    """The same of main memory; 1 where the cores load from it."""
 
     @staticmethod
     def of(machine: Machine) -> Rates:
@@ -87,6 +89,7 @@ class Rates:
             store_latency=out.latency + crossing("write"),
             burst=max((x.burst for x in machine.links if x.memory == constants and x.direction != "write"), default=1),
             exchange_burst=max((x.burst for x in machine.links if x.memory == shared), default=1),
+            main_burst=max((x.burst for x in machine.links if x.memory == main and levels.has_exchange), default=1),
         )
 
 
@@ -198,10 +201,17 @@ class OpCost:
         """Bytes of an element of the stationary operand."""
         self.weights_row = 0
         """Bytes of the whole stationary operand for one point of the reduction."""
+        self.weights_column = 0
+        """The same for one column: all points of the reduction."""
+        self.reduction_innermost = False
+        """Whether the points of the reduction of one column lie one behind the other in the stationary operand."""
         if self.contraction is not None and self.stationary is not None:
             anchor = op.stages[self.contraction]
             points = prod(anchor.axes[a].extent for a in contraction_axes(anchor).k)
             self.weights_row = graph.tensor[self.stationary].bytes // points
+            self.weights_column = points * self.element
+            last = anchor.reads[1].index[-1]
+            self.reduction_innermost = any(last.coeffs[a] for a in contraction_axes(anchor).k)
         self._shape = graph.tensor[op.output].shape
         self._known: dict[tuple[object, ...], EngineWork] = {}
 
@@ -244,9 +254,14 @@ class OpCost:
     def in_bursts(self, size: Amount, row: Amount, rates: Rates) -> Amount:
         """Bytes that cross the link for ``size`` bytes of a constant, a ``row`` of it for each point of the reduction.
 
-        Rows of all columns lie one behind the other; others are contiguous by themselves, and each is rounded up.
+        Rows of all columns lie one behind the other; others are contiguous by themselves, and each is rounded up. With
+        the reduction innermost, so are the points of it for each column, and those of whole columns.
         """
-        run = np.maximum(1, np.where(np.less(row, self.weights_row), row, size))
+        if self.reduction_innermost:
+            column = size / np.maximum(1, row) * self.element
+            run = np.maximum(1, np.where(np.less(column, self.weights_column), column, size))
+        else:
+            run = np.maximum(1, np.where(np.less(row, self.weights_row), row, size))
         return size / run * (np.ceil(run / rates.burst) * rates.burst)
 
     def weights(self, part: OpBoxes) -> int:
@@ -304,8 +319,8 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     """Cycles of an operator on a whole cell that is tiled well, as if every tile size were possible.
 
     ``work`` is that of ``part``, the whole cell, as one tile. A relaxation: nothing is rounded to tiles, and weights
-    are loaded once, in pieces of all columns. The time in which the last tile drains through the vector engine is
-    included.
+    are loaded once, in pieces of all columns or, with the reduction innermost, of all of that. The time in which the
+    last tile drains through the vector engine is included.
     """
     best = work.matrix + work.vector + cost.latency
     if cost.contraction is None:
@@ -323,5 +338,6 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     points = prod(
         span.size for span, axis in zip(part.points[cost.contraction], anchor.axes, strict=True) if axis.reduce
     )
-    busy, full = weights.load(size / pieces, rates, cost.in_bursts(size / pieces, size / points, rates))
+    row = size / points / (pieces if cost.reduction_innermost else 1)
+    busy, full = weights.load(size / pieces, rates, cost.in_bursts(size / pieces, row, rates))
     return max(best, ceil(pieces * float(busy)), ceil((work.matrix + pieces * float(full)) / 2))

@@ -32,6 +32,8 @@ WEIGHT_RESERVE = 16
 """One part in so many of the shared memory is kept free for weights on their way. Chosen, not measured."""
 SPLITS_AT_ONCE = 1 << 11
 """How many splits are looked at in one array."""
+FINER = 8
+"""Where splits are too coarse, they grow to so many times the instances. Chosen, not measured."""
 MOST_CELLS = 1 << 20
 """Where nothing fits, splits grow up to so many instances, which is beyond the dimensions of usual networks. Chosen,
 not measured."""
@@ -156,7 +158,7 @@ class Candidates:
                 c,
                 first=c.first + by,
                 last=c.last + by,
-                footprints=tuple([(new_name[name], size) for name, size in c.footprints]),
+                footprints=tuple([(new_name[name], *sizes) for name, *sizes in c.footprints]),
             )
             for c in columns
         ]
@@ -182,13 +184,18 @@ class Candidates:
         while True:
             splits, cells = self._splits(shape, most, most_in_two)
             columns = self._columns(self._enumeration(first, last, cells), splits)
-            alone = (c for c in columns if c.first == last)
-            if any(self.exact_local_bytes(c) <= self.capacity for c in alone):
+            alone = [c for c in columns if c.first == last and self.exact_local_bytes(c) <= self.capacity]
+            coarse = most_in_two < MOST_INSTANCES and min((c.instances for c in alone), default=0) > most_in_two
+            if alone and not coarse:
                 return columns
+            if coarse:
+                # What takes so many instances in one dimension may take fewer bytes at a time in two.
+                most, most_in_two = most * FINER, most_in_two * FINER
+                continue
             # Cells that nobody looked at do not fit: those of other splits may.
             if columns or (most > longest and most_in_two > longest**2) or most > MOST_CELLS:
                 break
-            most, most_in_two = most * 8, most_in_two * 8
+            most, most_in_two = most * FINER, most_in_two * FINER
         splits = self._fitting(last)
         if not splits:
             raise InfeasibleError(self._why_infeasible(last))
@@ -236,12 +243,15 @@ class Candidates:
         return self._known_splits[key]
 
     def _undominated(self, run: FusionCandidate, splits: tuple[SegmentSplit, ...]) -> list[Column]:
-        """The columns of a run that no other beats in cycles, in repeated fetches and in shared memory at once."""
+        """The columns of a run that no other beats in cycles, in traffic with main memory and in shared memory at
+        once."""
         costs = SplitCosts(run, splits, self.graph, self.costs, self.disabled)
-        refetched, shared = costs.refetched_bytes, run.shared_bytes
+        refetched, shared, moved = costs.refetched_bytes, run.shared_bytes, costs.moved_bytes
         chosen: list[int] = []
         for i in np.lexsort((refetched, costs.cycles)).tolist():
-            if not any(refetched[k] <= refetched[i] and shared[k] <= shared[i] for k in chosen):
+            if not any(
+                refetched[k] <= refetched[i] and shared[k] <= shared[i] and moved[k] <= moved[i] for k in chosen
+            ):
                 chosen.append(i)
                 if len(chosen) == MOST_COLUMNS_OF_RUN:
                     break

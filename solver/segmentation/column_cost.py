@@ -34,7 +34,8 @@ class Column:
 
     ``cycles``: on the cores, all instances. ``weight_bytes``: of its constants; ``refetched_bytes``: what of them is
     fetched more than once if nothing is pinned between instances. ``footprints``: for each activation that crosses its
-    border, the bytes of it that an instance touches. ``local_bytes``: of local memory, at most at one time.
+    border, the bytes of it that an instance touches, and those that cross the link of main memory for them, in whole
+    bursts. ``local_bytes``: of local memory, at most at one time.
     ``op_cycles``: of each operator in one instance; all of an instance together.
     """
 
@@ -44,7 +45,7 @@ class Column:
     cycles: int
     weight_bytes: int
     refetched_bytes: int
-    footprints: tuple[tuple[str, int], ...]
+    footprints: tuple[tuple[str, int, int], ...]
     local_bytes: int
     op_cycles: tuple[int, ...]
 
@@ -87,16 +88,22 @@ class SplitCosts:
         first_inputs = graph.ops[run.first].inputs
         self.weight_bytes = np.zeros(len(instances), dtype=np.int64)
         self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
+        self.moved_bytes = np.zeros(len(instances), dtype=np.int64)
+        """Of activations, if none of them stayed in shared memory."""
         loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))
         for name, tensor in run.entering.items():
             loaded.add(tensor)
             if name in graph.constant_names:
                 whole = graph.tensor[name].bytes
                 self.weight_bytes += np.minimum(whole, tensor.footprint_bytes * instances)
-                self.refetched_bytes += np.maximum(0, tensor.footprint_bytes * instances - whole)
-            elif name in first_inputs:
+                again = np.maximum(0, tensor.footprint_bytes * instances - whole)
+                self.refetched_bytes += again * tensor.moved_bytes // np.maximum(1, tensor.footprint_bytes)
+                continue
+            self.moved_bytes += tensor.moved_bytes * instances
+            if name in first_inputs:
                 loaded_first.add(tensor)
         for tensor in run.leaving.values():
+            self.moved_bytes += tensor.moved_bytes * instances
             stored.add(tensor)
         load = np.maximum(loaded.cluster / rates.read, loaded.cluster / cores / rates.into.bytes_per_cycle)
         store = stored.cycles(rates.write, rates.out.bytes_per_cycle) + rates.store_latency
@@ -142,7 +149,10 @@ class SplitCosts:
             cycles,
             int(self.weight_bytes[i]),
             int(self.refetched_bytes[i]),
-            tuple((n, min(self.graph.tensor[n].bytes, int(t.footprint_bytes[i]))) for n, t in sorted(crossing.items())),
+            tuple(
+                (n, min(self.graph.tensor[n].bytes, int(t.footprint_bytes[i])), int(t.moved_bytes[i]))
+                for n, t in sorted(crossing.items())
+            ),
             int(self.run.local_bytes[i]),
             tuple(int(a * share) for a in alone),
         )

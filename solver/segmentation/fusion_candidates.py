@@ -31,14 +31,18 @@ NOWHERE = 1 << 40
 @dataclass(frozen=True)
 class InterSegmentTensor:
     """A tensor that enters or leaves a run, for each split: bytes of the busiest core, of all cores in an instance
-    (what is broadcast counts once, in whole bursts), and of the box that holds what an instance touches."""
+    (what is broadcast counts once, in whole bursts), of the box that holds what an instance touches, and what crosses
+    the link of main memory for it, in whole bursts."""
 
     core_bytes: Int
     cluster_bytes: Int
     footprint_bytes: Int
+    moved_bytes: Int
 
     def select(self, splits: Int) -> InterSegmentTensor:
-        return InterSegmentTensor(self.core_bytes[splits], self.cluster_bytes[splits], self.footprint_bytes[splits])
+        return InterSegmentTensor(
+            self.core_bytes[splits], self.cluster_bytes[splits], self.footprint_bytes[splits], self.moved_bytes[splits]
+        )
 
 
 @dataclass(frozen=True)
@@ -239,30 +243,34 @@ class FusionEnumeration:
 
     def _inter_segment(self, name: str, boxes: Boxes, *, broadcast: bool) -> InterSegmentTensor:
         """``broadcast``: what several cores have of the tensor counts once."""
-        core = self._bytes(name, boxes)
-        piece, burst = self._contiguous(name, boxes)
-        cluster = core * self.cells.cores * (-(-piece // burst) * burst) // piece
+        core, rates = self._bytes(name, boxes), self.costs.rates
+        elements = self.cells.largest(self._contiguous(name, boxes.sizes))
+        burst = rates.burst if name in self.graph.constant_names else rates.exchange_burst
+        cluster = self._in_bursts(core * self.cells.cores, name, elements, burst)
         if broadcast:
             cluster = cluster // self._sharing_cores(boxes)
         low = np.where(boxes.present[:, None], boxes.spans[:, :, 0], NOWHERE)
         high = np.where(boxes.present[:, None], boxes.spans[:, :, 1], 0)
         first, last = self.cells.first_cell, self.cells.first_cell + CORNER_CELLS - 1
         extent = np.maximum(high[first], high[last]) - np.minimum(low[first], low[last])
-        footprint = np.prod(np.maximum(extent, 0), axis=1) * DTYPES[self.graph.tensor[name].dtype]
-        return InterSegmentTensor(core, cluster, np.maximum(footprint, core))
+        extent = np.maximum(extent, 0)
+        footprint = np.maximum(np.prod(extent, axis=1) * DTYPES[self.graph.tensor[name].dtype], core)
+        moved = self._in_bursts(footprint, name, self._contiguous(name, extent), rates.main_burst)
+        return InterSegmentTensor(core, cluster, footprint, moved)
 
-    def _contiguous(self, name: str, boxes: Boxes) -> tuple[Int, int]:
-        """For each split, the bytes of the longest contiguous pieces of a tensor, and those of a burst, up to whole
-        numbers of which each piece is rounded as it crosses the link."""
-        tensor, rates = self.graph.tensor[name], self.costs.rates
-        elements = np.ones(len(boxes.present), dtype=np.int64)
-        whole = boxes.present
-        for dim in range(len(tensor.shape) - 1, -1, -1):
-            size = boxes.sizes[:, dim]
-            elements = np.where(whole, elements * size, elements)
-            whole = whole & (size == tensor.shape[dim])
-        pieces = np.maximum(1, self.cells.largest(elements)) * DTYPES[tensor.dtype]
-        return pieces, rates.burst if name in self.graph.constant_names else rates.exchange_burst
+    def _contiguous(self, name: str, sizes: Int) -> Int:
+        """Elements of the contiguous pieces of boxes of a tensor, one of these ``sizes`` each."""
+        elements = np.ones(len(sizes), dtype=np.int64)
+        whole = np.ones(len(sizes), dtype=np.bool_)
+        for dim in range(sizes.shape[1] - 1, -1, -1):
+            elements = np.where(whole, elements * sizes[:, dim], elements)
+            whole = whole & (sizes[:, dim] == self.graph.tensor[name].shape[dim])
+        return elements
+
+    def _in_bursts(self, size: Int, name: str, elements: Int, burst: int) -> Int:
+        """Bytes that cross a link with such bursts for ``size`` bytes of a tensor, in pieces of so many elements."""
+        piece = np.maximum(1, elements) * DTYPES[self.graph.tensor[name].dtype]
+        return size * (-(-piece // burst) * burst) // piece
 
     def _largest(self, volumes: Int) -> Int:
         """For each split, its first cell of the largest volume."""

@@ -109,26 +109,28 @@ def activation_costs(column: Column, live: Sequence[Activation], versions: int =
 
 
 def _costs(column: Column, live: Sequence[Activation], versions: int) -> Iterator[ActivationCost]:
-    footprints = dict(column.footprints)
+    footprints = {name: (size, moved) for name, size, moved in column.footprints}
     for a in live:
         if a.first > column.last or a.last < column.first:
             continue
         begins_inside = column.first <= a.first
         crosses = not begins_inside or a.last > column.last or not a.produced
-        footprint = footprints.get(a.name)
-        if not crosses and footprint is None:
+        footprint, moved = footprints.get(a.name, (0, 0))
+        if not crosses and not footprint:
             continue
         staged = resident_traffic = spilled_traffic = 0
-        if footprint is not None:
+        stored = a.bytes
+        if footprint:
             # Fetched once if that is all of it.
             staged = min(a.bytes, footprint * min(versions, column.instances))
+            stored = a.bytes * moved // footprint
             if not begins_inside or not a.produced:
-                spilled_traffic += a.bytes if staged == a.bytes else footprint * column.instances
+                spilled_traffic += a.bytes if staged == a.bytes else moved * column.instances
         if begins_inside and not a.produced:
             resident_traffic += a.bytes
         if begins_inside and a.produced:
-            resident_traffic += a.bytes if a.stored else 0
-            spilled_traffic += a.bytes if a.stored or a.last > column.last else 0
+            resident_traffic += stored if a.stored else 0
+            spilled_traffic += stored if a.stored or a.last > column.last else 0
         resident = a.bytes if crosses else staged
         yield ActivationCost(a.name, a.read_on_cores and crosses, resident, staged, resident_traffic, spilled_traffic)
 
