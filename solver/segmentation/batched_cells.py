@@ -41,6 +41,14 @@ class BatchedCells:
         """How many each cut has."""
         return np.prod(self.parts[:, :-MOST_SPLITS], axis=1)
 
+    def columns_first(self, rank: int) -> Int:
+        """For each cut of a result of so many dimensions, as :func:`~.splits.columns_first`."""
+        dims, parts = self.dims[:, :-MOST_SPLITS], self.parts[:, :-MOST_SPLITS]
+        if dims.shape[1] < 2:
+            return np.ones(len(dims), dtype=np.int64)
+        outside = (dims[:, -2] == rank - 1) & (dims[:, -1] >= 0)
+        return np.where(outside, parts[:, -2], 1)
+
     @property
     def cores(self) -> Int:
         """How many each cut uses."""

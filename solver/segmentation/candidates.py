@@ -64,7 +64,9 @@ class Candidates:
             (machine.levels.exchange.capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
         )
         self.costs = OperatorCosts(graph, machine)
-        self._known_splits: dict[tuple[tuple[int, ...], int, int], tuple[tuple[SegmentSplit, ...], BatchedCells]] = {}
+        self._known_splits: dict[
+            tuple[tuple[int, ...], int, int, bool], tuple[tuple[SegmentSplit, ...], BatchedCells]
+        ] = {}
         self._known_columns: dict[object, tuple[int, list[Column]]] = {}
         self._known_bytes: dict[tuple[object, SegmentSplit], int] = {}
         self._contexts: dict[tuple[int, int], object] = {}
@@ -182,7 +184,7 @@ class Candidates:
         shape = self._root_shape(last)
         longest = max(shape, default=1)
         while True:
-            splits, cells = self._splits(shape, most, most_in_two)
+            splits, cells = self._splits(shape, most, most_in_two, columns=self._weights_pass(last))
             columns = self._columns(self._enumeration(first, last, cells), splits)
             alone = [c for c in columns if c.first == last and self.exact_local_bytes(c) <= self.capacity]
             coarse = most_in_two < MOST_INSTANCES and min((c.instances for c in alone), default=0) > most_in_two
@@ -227,17 +229,23 @@ class Candidates:
         cells = batched_cells([split], [representative_cells(split, self._root_shape(last))])
         return int(FusionEnumeration(self.costs, last, last, cells).bytes_of_all()[1][0]) <= self.shared_capacity
 
+    def _weights_pass(self, last: int) -> bool:
+        """Whether the weights of a root have no room in shared memory, so that they are fetched for each of its
+        instances, or in parts."""
+        cost = self.costs.cost(self.graph.ops[last])
+        return cost.streamed and self.graph.tensor[cost.stationary or ""].bytes > self.shared_capacity
+
     def _root_shape(self, last: int) -> tuple[int, ...]:
         return self.graph.tensor[self.graph.ops[last].output].shape
 
     def _splits(
-        self, shape: tuple[int, ...], most: int, most_in_two: int
+        self, shape: tuple[int, ...], most: int, most_in_two: int, *, columns: bool
     ) -> tuple[tuple[SegmentSplit, ...], BatchedCells]:
         """The splits of a result of this shape, and the cells that represent them."""
-        key = shape, most, most_in_two
+        key = shape, most, most_in_two, columns
         if key not in self._known_splits:
             thirds = "thirds" not in self.disabled
-            splits = segment_splits(shape, self.machine.cores, most, most_in_two, thirds=thirds)
+            splits = segment_splits(shape, self.machine.cores, most, most_in_two, thirds=thirds, columns=columns)
             representatives = [representative_cells(split, shape) for split in splits]
             self._known_splits[key] = splits, batched_cells(splits, representatives)
         return self._known_splits[key]

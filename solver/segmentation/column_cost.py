@@ -25,7 +25,7 @@ from ...ir.semantics.kernel_engine import kernel_engine
 from ..switches import Disabled
 from .fusion_candidates import FusionCandidate, InterSegmentTensor
 from .split_cost import OperatorCosts
-from .splits import SegmentSplit
+from .splits import SegmentSplit, columns_first
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Column:
     """Operators ``first .. last`` (positions) under one split.
 
     ``cycles``: on the cores, all instances. ``weight_bytes``: of its constants; ``refetched_bytes``: what of them is
-    fetched more than once if nothing is pinned between instances. ``footprints``: for each activation that crosses its
+    fetched more than once if nothing is pinned between instances, and ``pin_bytes`` what of them has to be pinned so
+    that nothing is: all, or two parts where instances with the same part follow one another. ``footprints``: for each activation that crosses its
     border, the bytes of it that an instance touches, and those that cross the link of main memory for them, in whole
     bursts. ``local_bytes``: of local memory, at most at one time.
     ``op_cycles``: of each operator in one instance; all of an instance together.
@@ -45,6 +46,7 @@ class Column:
     cycles: int
     weight_bytes: int
     refetched_bytes: int
+    pin_bytes: int
     footprints: tuple[tuple[str, int, int], ...]
     local_bytes: int
     op_cycles: tuple[int, ...]
@@ -88,6 +90,9 @@ class SplitCosts:
         first_inputs = graph.ops[run.first].inputs
         self.weight_bytes = np.zeros(len(instances), dtype=np.int64)
         self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
+        self.pin_bytes = np.zeros(len(instances), dtype=np.int64)
+        rank = len(graph.tensor[graph.ops[run.last].output].shape)
+        columns_outside = np.array([columns_first(splits[s], rank) for s in run.splits.tolist()], dtype=np.int64)
         self.moved_bytes = np.zeros(len(instances), dtype=np.int64)
         """Of activations, if none of them stayed in shared memory."""
         loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))
@@ -95,7 +100,10 @@ class SplitCosts:
             loaded.add(tensor)
             if name in graph.constant_names:
                 whole = graph.tensor[name].bytes
-                self.weight_bytes += np.minimum(whole, tensor.footprint_bytes * instances)
+                fetched = np.minimum(whole, tensor.footprint_bytes * instances)
+                in_turn = (columns_outside > 1) & (tensor.footprint_bytes * (columns_outside - 1) < whole)
+                self.weight_bytes += fetched
+                self.pin_bytes += np.where(in_turn, np.minimum(fetched, 2 * tensor.footprint_bytes), fetched)
                 again = np.maximum(0, tensor.footprint_bytes * instances - whole)
                 self.refetched_bytes += again * tensor.moved_bytes // np.maximum(1, tensor.footprint_bytes)
                 continue
@@ -149,6 +157,7 @@ class SplitCosts:
             cycles,
             int(self.weight_bytes[i]),
             int(self.refetched_bytes[i]),
+            int(self.pin_bytes[i]),
             tuple(
                 (n, min(self.graph.tensor[n].bytes, int(t.footprint_bytes[i])), int(t.moved_bytes[i]))
                 for n, t in sorted(crossing.items())
@@ -161,4 +170,4 @@ class SplitCosts:
 def kernel_column(graph: Graph, machine: Machine, position: int) -> Column:
     """The column of an operator whose kernel the host or the scalar engine runs."""
     cycles = kernel_engine(graph, graph.ops[position], machine)[2].busy
-    return Column(position, position, SegmentSplit((), ()), cycles, 0, 0, (), 0, (cycles,))
+    return Column(position, position, SegmentSplit((), ()), cycles, 0, 0, 0, (), 0, (cycles,))

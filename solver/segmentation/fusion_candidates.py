@@ -151,9 +151,13 @@ class FusionEnumeration:
         )
 
     def _with_few_instances(self, splits: Int) -> Int:
-        """Of these splits, those with not many more instances than the fewest with the same split over the cores."""
+        """Of these splits, those with not many more instances than the fewest with the same split over the cores.
+
+        Columns outside of another dimension do not count: they are there so that weights pass once.
+        """
         cells = self.cells
-        instances = cells.instances[splits]
+        rank = len(self.graph.tensor[self.ops[-1].output].shape)
+        instances = cells.instances[splits] // cells.columns_first(rank)[splits]
         over_cores = np.concatenate([cells.dims[splits, -MOST_SPLITS:], cells.parts[splits, -MOST_SPLITS:]], axis=1)
         _, group = np.unique(over_cores, axis=0, return_inverse=True)
         fewest = np.full(len(splits), np.iinfo(np.int64).max)

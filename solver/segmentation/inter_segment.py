@@ -140,7 +140,7 @@ def shared_bytes(
 ) -> int:
     """Bytes of shared memory that a column needs; ``reserve`` for weights on their way."""
     total = sum([i.resident_bytes if i.can_reside and i.name in resident else i.staged_bytes for i in costs])
-    return total + min(reserve, column.weight_bytes) + -(-column.weight_bytes * pinned // WEIGHT_PARTS)
+    return total + min(reserve, column.weight_bytes) + -(-column.pin_bytes * pinned // WEIGHT_PARTS)
 
 
 def main_traffic(column: Column, costs: Sequence[ActivationCost], resident: frozenset[str], pinned: int) -> int:
@@ -169,7 +169,7 @@ def least_main_traffic(column: Column, costs: Sequence[ActivationCost], capacity
         room = free - sum(i.resident_bytes - i.staged_bytes for r, i in zip(resides, choices, strict=True) if r)
         if room < 0:
             continue
-        pinned = min(WEIGHT_PARTS, WEIGHT_PARTS * room // column.weight_bytes) if column.weight_bytes else WEIGHT_PARTS
+        pinned = min(WEIGHT_PARTS, WEIGHT_PARTS * room // column.pin_bytes) if column.pin_bytes else WEIGHT_PARTS
         total = fixed + sum(
             i.resident_traffic if r else i.spilled_traffic for r, i in zip(resides, choices, strict=True)
         )

@@ -192,7 +192,7 @@ class SegmentationModel:
             else:
                 most += staged
         if j in self.pinned:
-            refetched, part = cycles(column.refetched_bytes / WEIGHT_PARTS), cycles(column.weight_bytes / WEIGHT_PARTS)
+            refetched, part = cycles(column.refetched_bytes / WEIGHT_PARTS), cycles(column.pin_bytes / WEIGHT_PARTS)
             moved += WEIGHT_PARTS * refetched - refetched * self.pinned[j]
             held += part * self.pinned[j]
             most += WEIGHT_PARTS * part

@@ -71,14 +71,28 @@ def core_splits(shape: tuple[int, ...], cores: int) -> list[Splits]:
     return [splits for splits in choices if prod(s.parts for s in splits) >= LEAST_CORE_USE * most]
 
 
-def instance_splits(shape: tuple[int, ...], most: int, most_in_two: int, *, thirds: bool = True) -> list[Splits]:
+def columns_first(split: SegmentSplit, rank: int) -> int:
+    """Parts of the last dimension if it is the outer one of two that are cut into instances, else 1.
+
+    Then all instances with the same columns follow one another, so that weights are fetched once if those of these
+    columns have room.
+    """
+    return split.instances[0].parts if len(split.instances) == 2 and split.instances[0].dim == rank - 1 else 1
+
+
+def instance_splits(
+    shape: tuple[int, ...], most: int, most_in_two: int, *, thirds: bool = True, columns: bool = False
+) -> list[Splits]:
     """No cut, numbers of parts (see :func:`_counts`) in one dimension up to ``most``, and in two up to ``most_in_two``
-    together."""
+    together; with ``columns`` also with the last dimension outside of another one, up to ``most`` together."""
     choices: list[Splits] = [()]
     counts = {dim: _counts(extent, most, thirds=thirds) for dim, extent in enumerate(shape)}
     choices += [(Split(dim, p),) for dim in counts for p in counts[dim]]
     for a, b in combinations(range(len(shape)), 2):
         choices += [(Split(a, p), Split(b, q)) for p in counts[a] for q in counts[b] if p * q <= most_in_two]
+    last = len(shape) - 1
+    for a in range(last if columns else 0):
+        choices += [(Split(last, q), Split(a, p)) for p in counts[a] for q in counts[last] if p * q <= most]
     return choices
 
 
@@ -107,11 +121,12 @@ def segment_splits(
     most_in_two: int = MOST_INSTANCES_IN_TWO,
     *,
     thirds: bool = True,
+    columns: bool = False,
 ) -> tuple[SegmentSplit, ...]:
-    """All cuts of a result of ``shape`` that leave no cell empty, coarsest first."""
+    """All cuts of a result of ``shape`` that leave no cell empty, coarsest first; see :func:`instance_splits`."""
     segment_splits: list[SegmentSplit] = []
     for over_cores in core_splits(shape, cores):
-        for instances in instance_splits(shape, most, most_in_two, thirds=thirds):
+        for instances in instance_splits(shape, most, most_in_two, thirds=thirds, columns=columns):
             if _nowhere_empty(shape, (*instances, *over_cores)):
                 segment_splits.append(SegmentSplit(instances, over_cores))
     return tuple(sorted(segment_splits, key=lambda c: c.instance_count))

@@ -41,7 +41,7 @@ def drawn(rng: random.Random) -> SegmentationProblem:
         refetched = WEIGHT_PARTS * rng.randint(0, 1000) if weights and rng.random() < 0.7 else 0
         split = SegmentSplit((Split(0, rng.choice((1, 2, 4))),), ())
         cycles = rng.choice((rng.randint(1, 5000), rng.randint(5000, 30000)))
-        problem.columns.append(Column(first, last, split, cycles, weights, refetched, (), 0, ()))
+        problem.columns.append(Column(first, last, split, cycles, weights, refetched, weights, (), 0, ()))
         problem.costs.append(
             tuple(
                 ActivationCost(

@@ -187,7 +187,7 @@ def test_what_never_fits_is_named(tiny: Machine) -> None:
 
 def columns_at_random(rng: np.random.Generator, boundaries: int) -> tuple[Boundaries, PathCosts]:
     runs = [(a, b) for a in range(boundaries) for b in range(a + 1, boundaries + 1) for _ in range(2)]
-    made = [Column(a, b - 1, SegmentSplit((), ()), 0, 0, 0, (), 0, ()) for a, b in runs]
+    made = [Column(a, b - 1, SegmentSplit((), ()), 0, 0, 0, 0, (), 0, ()) for a, b in runs]
     core, main, ahead = (rng.integers(0, 100, len(runs)).tolist() for _ in range(3))
     return Boundaries(made, boundaries), PathCosts(
         core, main, ahead, [(c + m) / 10 for c, m in zip(core, main, strict=True)]

@@ -1,0 +1,73 @@
+"""Instances that have the same columns of weights in turn, where all weights have no room in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from girih.api.exact import evaluate_graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Split
+from girih.lowering import lower
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.options import Options
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.segmentation.column_cost import Column
+from girih.solver.segmentation.splits import SegmentSplit, columns_first, instance_splits
+from tests.support import graphs
+
+TINY = load_machine("tiny")
+NETWORK = graphs.conv(size=32, channels=64, out=96, kernel=3, dtype="float32")
+"""216 KiB of weights; a core of `tiny` has room for a few rows of the input."""
+
+
+def with_shared(capacity: int) -> Machine:
+    """With a slow link to main memory, too."""
+    shared, main = TINY.levels.exchange.name, TINY.levels.home.name
+    return replace(
+        TINY,
+        memories=tuple(replace(m, capacity=capacity) if m.name == shared else m for m in TINY.memories),
+        links=tuple(replace(x, bytes_per_cycle=1.0) if x.memory == main else x for x in TINY.links),
+    )
+
+
+def test_the_last_dimension_is_outside() -> None:
+    shape = (1, 8, 8, 32)
+    without, turned = (instance_splits(shape, 16, 4, columns=columns) for columns in (False, True))
+    more = [splits for splits in turned if splits not in without]
+    assert (Split(3, 4), Split(1, 4)) in more and (Split(3, 2), Split(2, 8)) in more
+    assert all(columns_first(SegmentSplit(splits, ()), 4) == splits[0].parts > 1 for splits in more)
+    assert all(columns_first(SegmentSplit(splits, ()), 4) == 1 for splits in without)
+    assert all(splits[0].parts * splits[1].parts <= 16 for splits in more)
+
+
+def columns(capacity: int) -> list[Column]:
+    return [c for c in Candidates(NETWORK, with_shared(capacity)).columns() if columns_first(c.split, 4) > 1]
+
+
+def test_columns_are_outside_where_weights_have_no_room() -> None:
+    assert not columns(1 << 19)
+    found = columns(1 << 17)
+    assert found
+    for column in found:
+        # Two parts of the weights are enough; each instance has its own rows.
+        assert column.refetched_bytes > 0
+        parts = columns_first(column.split, 4)
+        assert column.pin_bytes <= column.weight_bytes * 2.2 / parts
+
+
+def test_weights_are_fetched_once() -> None:
+    machine = with_shared(1 << 17)
+    planned = plan(NETWORK, machine, Options(timeout=5.0)).plan
+    assert columns_first(SegmentSplit(planned.segments[0].instances, planned.segments[0].cores), 4) > 1
+    fetched = sum(b.bytes for b in planned.shared if b.tensor == "conv.w" and b.fetch)
+    assert fetched == NETWORK.tensor["conv.w"].bytes
+    given = {"x": np.random.default_rng(0).standard_normal(NETWORK.tensor["x"].shape).astype(np.float32)}
+    trace = simulate(lower(NETWORK, planned, machine), machine, NETWORK.data, given)
+    assert trace.violations == ()
+    np.testing.assert_allclose(
+        trace.outputs["conv"], evaluate_graph(NETWORK, given, None)["conv"], rtol=1e-4, atol=1e-4
+    )
