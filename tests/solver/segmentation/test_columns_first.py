@@ -61,7 +61,7 @@ def test_columns_are_outside_where_weights_have_no_room() -> None:
 
 def test_weights_are_fetched_once() -> None:
     machine = with_shared(1 << 17)
-    planned = plan(NETWORK, machine, Options(timeout=5.0)).plan
+    planned = plan(NETWORK, machine, Options(timeout=10.0)).plan
     assert columns_first(SegmentSplit(planned.segments[0].instances, planned.segments[0].cores), 4) > 1
     fetched = sum(b.bytes for b in planned.shared if b.tensor == "conv.w" and b.fetch)
     assert fetched == NETWORK.tensor["conv.w"].bytes
