@@ -36,28 +36,36 @@ class CoreEngines:
 
     def multiply(self, start: float, stop: float, demand: BankDemand) -> None:
         """The matrix engine works in this time, if nothing slows it."""
-        lost = self._lost(start, stop, demand, reversed(self._vector_work))
+        lost, other = self._lost(start, stop, demand, self._vector_work)
         self._matrix_work.append((start, stop + lost, demand))
         self.matrix = stop + lost
-        self.vector += lost
+        self.vector += other
 
     def run_stages(self, start: float, stop: float, demand: BankDemand) -> None:
         """The vector engine works in this time, if nothing slows it."""
-        lost = self._lost(start, stop, demand, reversed(self._matrix_work))
+        lost, other = self._lost(start, stop, demand, self._matrix_work)
         self._vector_work.append((start, stop + lost, demand))
         self.vector = stop + lost
-        self.matrix += lost
+        self.matrix += other
 
-    def _lost(self, start: float, stop: float, demand: BankDemand, others: Iterable[_EngineWork]) -> float:
-        """Cycles that each of two engines loses while both work, since they meet on banks."""
-        lost = 0.0
-        for begun, ended, asked in others:
+    def _lost(
+        self, start: float, stop: float, demand: BankDemand, others: deque[_EngineWork]
+    ) -> tuple[float, float]:
+        """Cycles that this engine and the other one lose while both work, since they meet on banks."""
+        own = other = 0.0
+        for number in range(len(others) - 1, -1, -1):
+            begun, ended, asked = others[number]
             if ended <= start:
                 break
-            both = min(stop, ended) - max(start, begun)
-            if both > 0.0:
-                lost += both * self._conflicts.lost(demand, asked)
-        return lost
+            since = max(start, begun)
+            if min(stop, ended) > since:
+                mine, theirs = self._conflicts.lost(demand, asked)
+                if mine or theirs:
+                    # Until one of the two is done.
+                    both = min((stop - since) / (1.0 - mine), (ended - since) / (1.0 - theirs))
+                    own += both * mine
+                    other += both * theirs
+        return own, other
 
 
 @dataclass
