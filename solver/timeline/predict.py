@@ -10,7 +10,7 @@ are there and its target is free. An engine sees its own results at once, others
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
-they issue broadcasts in turn. An instruction goes at the pace of the banks that hold its operands, and so do the matrix
+they issue broadcasts in turn; cores that come to a weight tile earlier have a broadcast of their own. An instruction goes at the pace of the banks that hold its operands, and so do the matrix
 and the vector engine that meet on them (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that
 it reads weights from. Operands that are staged are copied on queues of their own (:mod:`.staged_tiles`), and cores in
 step meet on banks of the shared memory (:mod:`.cores_in_step`). Other conflicts with copies are not predicted.
@@ -143,7 +143,10 @@ class _Simulation:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
             stream = self.plan.weight_stream[step.segment, op.name]
-            weights = WeightBuffer(self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed)
+            walk_of = partial(self.walks.walk, op, segment.tile[op.name])
+            weights = WeightBuffer(
+                self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of
+            )
             step.together = min(step.together, weights.together)
             weights.prefetch()
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
