@@ -3,9 +3,9 @@
 An instruction puts the bytes of each operand on the banks that hold it, evenly over its body, and goes at the pace of
 the slowest one. Where operands of one instruction, or those of the matrix and of the vector engine at one time, ask
 more of a bank than it serves, all are slowed in proportion (``docs/timing.md``, rule 15): by what each asks at the pace
-that it would have alone on the machine, so that who asks for many times what a bank serves leaves little to the other. What is known of an operand
-is its buffer: its bytes are taken to be spread evenly over it, while a tile may be in one bank of several. Loads and
-stores, which ask for less, are left out.
+that it would have alone on the machine, so that who asks for many times what a bank serves leaves little to the other.
+What is known of an operand is its buffer: its bytes are taken to be spread evenly over it, while a tile may be in one
+bank of several. Loads and stores, which ask for less, are left out.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ class BankConflicts:
         """The banks that hold a buffer, each with its part of it."""
         if place not in self._shares:
             name, address, size = place
-            parts = _parts(self._memories[name], address, max(1, size))
-            self._shares[place] = {(name, bank): part for bank, part in parts.items()}
+            self._shares[place] = bank_parts(self._memories[name], address, size)
         return self._shares[place]
 
 
@@ -124,6 +123,11 @@ def _loads(run: Work, shares: Shares) -> dict[Bank, float]:
         for bank, part in shares[operand].items():
             loads[bank] = loads.get(bank, 0.0) + served * part
     return loads
+
+
+def bank_parts(memory: Memory, address: int, size: int) -> dict[Bank, float]:
+    """The part of these bytes in each bank of a memory."""
+    return {(memory.name, bank): part for bank, part in _parts(memory, address, max(1, size)).items()}
 
 
 def _parts(memory: Memory, address: int, size: int) -> dict[int, float]:

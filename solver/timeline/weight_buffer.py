@@ -14,7 +14,7 @@ from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import receivers
 from ..cost.copy_time import CopyTime, route
 from ..cost.tile_walk import TileWalk
-from ..cost.weight_fetches import Cores, fetches, together
+from ..cost.transfers import Cores, fetches, together
 from .core_engines import MOST_MEETINGS
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
@@ -51,8 +51,8 @@ class WeightBuffer:
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
     computes it. ``cells`` are those of all cores, and ``walk_of`` gives the walk of each. Those that wait for the same
-    go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that read
-    their own memory go one lane. In a lane, cores with fewer tiles fetch apart (:mod:`..cost.weight_fetches`).
+    go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that
+    read their own memory go one lane. In a lane, cores with fewer tiles fetch apart (:func:`..cost.transfers.together`).
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class WeightBuffer:
         shared = self._movement.weights_buffer(self._name, self._slot, box)
         weights = self._movement.levels.weights
         apart: Sequence[Cores] = ()
-        if self._apart[lane] is not None:
-            cores, apart = self._apart[lane][number]
-        arrived = self._movement.copy(cores, shared, box, weights, area.free, move, self._turns)
+        if (steps := self._apart[lane]) is not None:
+            cores, apart = steps[number]
+        arrived = self._movement.copy(cores, shared, box, weights, area.free, move, self._turns, area)
         for others in apart:
-            self._movement.copy(others, shared, box, weights, area.free, move, self._turns)
+            self._movement.copy(others, shared, box, weights, area.free, move, self._turns, area)
         return _arrive(area, [arrived])
 
     def _fetched_apart(

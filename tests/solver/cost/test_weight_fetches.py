@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from girih.solver.cost.weight_fetches import fetches, together
+from girih.solver.cost.transfers import fetches, together
 
 
 def test_a_tile_that_a_version_still_holds_is_not_fetched_again() -> None:
