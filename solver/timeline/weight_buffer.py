@@ -52,7 +52,7 @@ class WeightBuffer:
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
     computes it. ``cells`` are those of all cores, and ``walk_of`` gives the walk of each. Those that wait for the same
     go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that
-    read their own memory go one lane. In a lane, cores with fewer tiles fetch apart (:func:`..cost.transfers.together`).
+    read their own memory go one lane. Cores of a lane with fewer tiles fetch apart (:func:`..cost.transfers.together`).
     """
 
     def __init__(
