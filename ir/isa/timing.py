@@ -158,15 +158,17 @@ def bank_cycles(demands: Iterable[tuple[Memory, float, int]]) -> float:
     of the same banks meanwhile.
 
     A demand is the memory, the bytes that it serves, and the bytes that the operand covers there. What fits in one bank
-    is taken to be in one, and operands of one memory to be in different ones, as far as there are as many.
+    is taken to be in one, and operands of one memory to be in different ones, as far as there are as many. Parts of a
+    memory, each for one kind of operand, are told apart as objects: they have banks of their own.
     """
     alone = 0.0
-    together: dict[str, float] = {}
+    together: dict[int, float] = {}
     for memory, served, covered in demands:
         bank = memory.interleave or memory.capacity // memory.banks
         cycles = served / memory.bytes_per_cycle
         alone = max(alone, cycles * max(1 / memory.banks, min(1.0, bank / max(1, covered))))
-        together[memory.name] = together.get(memory.name, 0.0) + cycles / memory.banks
+        part = id(memory)
+        together[part] = together.get(part, 0.0) + cycles / memory.banks
     return max([alone, *together.values()])
 
 

@@ -35,7 +35,8 @@ class EngineTime:
 
     ``fill``: of the busy cycles, those in which the array of a matrix engine is filled and drained. ``sums``: cycles
     that the memory of a matrix engine's results takes to write them once. ``traffic``: of each operand, its tensor and
-    the bytes that its memory serves. ``shapes``: the instructions, if these were asked for; ``staged``: with operands
+    the bytes that its memory serves; ``unlimited``: busy cycles if banks served all that is asked of them, which is the
+    pace at which instructions ask. ``shapes``: the instructions, if these were asked for; ``staged``: with operands
     that are staged, also their copies.
     """
 
@@ -45,6 +46,7 @@ class EngineTime:
     fill: int = 0
     sums: int = 0
     traffic: tuple[tuple[str, float], ...] = ()
+    unlimited: int = 0
     shapes: tuple[InstructionShape, ...] = ()
     staged: tuple[StagedRun, ...] = ()
 
@@ -135,7 +137,7 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     fill = filling.form.instructions, filling.form.busy
     of_fill = [filling.shape()] if shaped else []
     if nest is None:
-        return EngineTime(*fill, engine.latency, shapes=tuple(of_fill))
+        return EngineTime(*fill, engine.latency, unlimited=fill[1], shapes=tuple(of_fill))
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
     reads = [r for r in stage.factors if r.tensor in layout]
@@ -191,10 +193,11 @@ def _limited(
     engine: Engine, form: tuple[int, int], demands: Sequence[_Demand], shapes: Sequence[InstructionShape] = ()
 ) -> EngineTime:
     """(instructions, busy cycles) at the pace of the banks that serve them."""
-    instructions, busy = form
+    instructions, unlimited = form
     issue = instructions * engine.issue
-    busy = issue + max(busy - issue, ceil(_bank_cycles(demands)))
-    return EngineTime(instructions, busy, engine.latency, traffic=_traffic(demands), shapes=tuple(shapes))
+    busy = issue + max(unlimited - issue, ceil(_bank_cycles(demands)))
+    traffic = _traffic(demands)
+    return EngineTime(instructions, busy, engine.latency, 0, 0, traffic, unlimited, tuple(shapes))
 
 
 def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
@@ -281,6 +284,7 @@ def matrix_run(
         form.instructions * matrix_fill(engine, *form.shape) // engine.count,
         ceil(_bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
         _traffic(demands),
+        form.busy,
         (contraction_shape(form, busy, engine, operands, adds=accumulates),) if shaped else (),
     )
 

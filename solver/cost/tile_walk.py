@@ -32,12 +32,15 @@ from .transfers import Copies
 class Work:
     """Instructions for a stage of a tile: busy cycles of the engine, and bytes that memories serve for each operand.
 
+    ``unlimited``: busy cycles if banks served all that is asked of them.
+
     An operand is named by its position among the operator's :func:`~girih.ir.equivalence.tensor_names`. ``staged``:
     the instructions with the copies of their operands, where some are staged; nothing of these is served where it lies.
     """
 
     busy: int
     traffic: tuple[tuple[int, float], ...]
+    unlimited: int
     staged: tuple[StagedRun, ...] = ()
 
     @cached_property
@@ -56,7 +59,7 @@ class Work:
         position = {name: number for number, name in enumerate(tensor_names(op))}
         elsewhere = {copy.operand for part in run.staged for copy in part.copies}
         traffic = ((position[tensor], 0.0 if tensor in elsewhere else served) for tensor, served in run.traffic)
-        return Work(run.busy, tuple(traffic), tuple(part.numbered(position) for part in run.staged))
+        return Work(run.busy, tuple(traffic), run.unlimited, tuple(part.numbered(position) for part in run.staged))
 
 
 @dataclass(frozen=True)

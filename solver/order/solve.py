@@ -118,8 +118,13 @@ def _windows(problem: OrderProblem, best: Schedule, seconds: float, seed: int) -
 
 
 def ordered_plan(plan: Plan, tasks: TaskGraph, ordering: Ordering) -> Plan:
-    """The plan with the order, and what it predicts by the schedule."""
+    """The plan with the order, and what it predicts: the schedule, stretched as the order of emission is.
+
+    Schedules know no banks, and links that serve one transfer after the other. What that leaves out is taken to be the
+    same part of both orders: so much as the plan is predicted to take more, or less, than the schedule of emission.
+    """
     schedule = ordering.schedule
+    stretch = plan.cycles_predicted / ordering.emitted_cycles if ordering.emitted_cycles else 1.0
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}
     for task, slot in enumerate(tasks.slot):
@@ -127,14 +132,14 @@ def ordered_plan(plan: Plan, tasks: TaskGraph, ordering: Ordering) -> Plan:
             begun[slot] = min(begun.get(slot, schedule.start[task]), schedule.start[task])
             ended[slot] = max(ended.get(slot, 0.0), schedule.stop[task])
     predictions = tuple(
-        Prediction(p.step, p.op, int(begun[slot]), int(ended[slot])) if slot in begun else p
+        Prediction(p.step, p.op, int(begun[slot] * stretch), int(ended[slot] * stretch)) if slot in begun else p
         for slot, p in enumerate(plan.predictions)
     )
     return replace(
         plan,
         order=ordering.orders,
         predictions=predictions,
-        cycles_predicted=max(round(schedule.cycles), plan.lower_bound_cycles),
+        cycles_predicted=max(round(schedule.cycles * stretch), plan.lower_bound_cycles),
         cycles_simulated=None,
         solved=(*plan.solved, ordering.solved),
     )

@@ -2,9 +2,10 @@
 
 An instruction puts the bytes of each operand on the banks that hold it, evenly over its body, and goes at the pace of
 the slowest one. Where operands of one instruction, or those of the matrix and of the vector engine at one time, ask
-more of a bank than it serves, all are slowed in proportion (``docs/timing.md``, rule 15). What is known of an operand
-is its buffer: its bytes are taken to be spread evenly over it, while a tile may be in one bank of several. Loads and
-stores, which ask for less, are left out.
+more of a bank than it serves, all are slowed in proportion (``docs/timing.md``, rule 15): by what each asks at the pace
+that it would have alone on the machine, so that who asks for many times what a bank serves leaves little to the other.
+What is known of an operand is its buffer: its bytes are taken to be spread evenly over it, while a tile may be in one
+bank of several. Loads and stores, which ask for less, are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ Shares = Sequence[Mapping[Bank, float]]
 
 @dataclass(frozen=True, eq=False)
 class BankDemand:
-    """What one engine asks of banks in a cycle of its work, in bytes, on average over an operator."""
+    """What one engine asks of banks in a cycle of its work, in bytes, on average over an operator.
+
+    That is at the pace at which it works where banks serve all that is asked of them.
+    """
 
     rates: dict[Bank, float]
 
@@ -50,7 +54,7 @@ class BankConflicts:
     def __init__(self, machine: Machine) -> None:
         self._memories = {m.name: m for m in machine.memories}
         self._shares: dict[Place, dict[Bank, float]] = {}
-        self._lost: dict[tuple[int, int], tuple[BankDemand, BankDemand, float]] = {}
+        self._lost: dict[tuple[int, int], tuple[BankDemand, BankDemand, tuple[float, float]]] = {}
 
     def operator(self, walk: TileWalk, places: Sequence[Sequence[Place]]) -> OperatorBanks:
         """``places``: of each of the operator's tensors, where the versions of its buffer are; empty if not known."""
@@ -68,17 +72,22 @@ class BankConflicts:
             )
         return OperatorBanks(tuple(matrix), tuple(vector), tuple(slower))
 
-    def lost(self, one: BankDemand, other: BankDemand) -> float:
-        """The part of their rates that two engines lose while both work."""
+    def lost(self, one: BankDemand, other: BankDemand) -> tuple[float, float]:
+        """The parts of their rates that two engines lose while both work, of what each has while it works alone."""
         key = (id(one), id(other))
         if key not in self._lost:
-            kept = 1.0
-            for bank, rate in one.rates.items():
-                if bank in other.rates:
-                    served = self._memories[bank[0]].bytes_per_cycle
-                    kept = min(kept, served / max(served, rate + other.rates[bank]))
-            self._lost[key] = one, other, 1.0 - kept
+            lost = (1.0 - self._kept(one, other) / self._kept(one), 1.0 - self._kept(other, one) / self._kept(other))
+            self._lost[key] = one, other, lost
         return self._lost[key][2]
+
+    def _kept(self, one: BankDemand, other: BankDemand | None = None) -> float:
+        """The part of its pace that banks leave an engine, alone or beside another one."""
+        kept = 1.0
+        for bank, rate in one.rates.items():
+            served = self._memories[bank[0]].bytes_per_cycle
+            asked = rate + (other.rates.get(bank, 0.0) if other is not None else 0.0)
+            kept = min(kept, served / max(served, asked))
+        return kept
 
     def _longer(self, runs: Sequence[Work], shares: Shares) -> float:
         """By what part of the busy cycles runs take longer, since operands of each meet on banks."""
@@ -93,7 +102,7 @@ class BankConflicts:
 
     def _demand(self, runs: Sequence[Work], shares: Shares) -> BankDemand:
         rates: dict[Bank, float] = {}
-        busy = max(1, sum(run.busy for run in runs))
+        busy = max(1, sum(run.unlimited for run in runs))
         for run in runs:
             for bank, load in _loads(run, shares).items():
                 rates[bank] = rates.get(bank, 0.0) + load / busy
@@ -103,8 +112,7 @@ class BankConflicts:
         """The banks that hold a buffer, each with its part of it."""
         if place not in self._shares:
             name, address, size = place
-            parts = _parts(self._memories[name], address, max(1, size))
-            self._shares[place] = {(name, bank): part for bank, part in parts.items()}
+            self._shares[place] = bank_parts(self._memories[name], address, size)
         return self._shares[place]
 
 
@@ -115,6 +123,11 @@ def _loads(run: Work, shares: Shares) -> dict[Bank, float]:
         for bank, part in shares[operand].items():
             loads[bank] = loads.get(bank, 0.0) + served * part
     return loads
+
+
+def bank_parts(memory: Memory, address: int, size: int) -> dict[Bank, float]:
+    """The part of these bytes in each bank of a memory."""
+    return {(memory.name, bank): part for bank, part in _parts(memory, address, max(1, size)).items()}
 
 
 def _parts(memory: Memory, address: int, size: int) -> dict[int, float]:

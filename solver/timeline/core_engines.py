@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..cost.staged_run import Operand
 from ..cost.tile_walk import Work
 from .bank_conflicts import BankConflicts, BankDemand
+from .fair_sharing import RecordedRun
 from .staging_queues import StagingQueues
 
 _EngineWork = tuple[float, float, BankDemand]
@@ -20,8 +21,10 @@ MOST_MEETINGS = 16
 class CoreEngines:
     """Until when the matrix and the vector engine are occupied; where they meet on banks, both are slowed."""
 
-    def __init__(self, conflicts: BankConflicts, staging: StagingQueues) -> None:
+    def __init__(self, conflicts: BankConflicts, staging: StagingQueues, run: RecordedRun | None = None) -> None:
+        """``run``: where the work of the engines is recorded."""
         self.matrix = self.vector = 0.0
+        self.run = run
         self.staging = staging
         self._conflicts = conflicts
         self._matrix_work: deque[_EngineWork] = deque(maxlen=MOST_MEETINGS)
@@ -29,35 +32,45 @@ class CoreEngines:
 
     def copy(self) -> CoreEngines:
         """The engines of another core, which have done the same so far."""
-        other = CoreEngines(self._conflicts, self.staging.copy())
+        other = CoreEngines(self._conflicts, self.staging.copy(), self.run)
         other.matrix, other.vector = self.matrix, self.vector
         other._matrix_work, other._vector_work = self._matrix_work.copy(), self._vector_work.copy()
         return other
 
     def multiply(self, start: float, stop: float, demand: BankDemand) -> None:
         """The matrix engine works in this time, if nothing slows it."""
-        lost = self._lost(start, stop, demand, reversed(self._vector_work))
+        lost, other = self._lost(start, stop, demand, self._vector_work)
         self._matrix_work.append((start, stop + lost, demand))
         self.matrix = stop + lost
-        self.vector += lost
+        self.vector += other
+        if self.run is not None:
+            self.run.worked("matrix", start, stop + lost, demand)
 
     def run_stages(self, start: float, stop: float, demand: BankDemand) -> None:
         """The vector engine works in this time, if nothing slows it."""
-        lost = self._lost(start, stop, demand, reversed(self._matrix_work))
+        lost, other = self._lost(start, stop, demand, self._matrix_work)
         self._vector_work.append((start, stop + lost, demand))
         self.vector = stop + lost
-        self.matrix += lost
+        self.matrix += other
+        if self.run is not None:
+            self.run.worked("vector", start, stop + lost, demand)
 
-    def _lost(self, start: float, stop: float, demand: BankDemand, others: Iterable[_EngineWork]) -> float:
-        """Cycles that each of two engines loses while both work, since they meet on banks."""
-        lost = 0.0
-        for begun, ended, asked in others:
+    def _lost(self, start: float, stop: float, demand: BankDemand, others: deque[_EngineWork]) -> tuple[float, float]:
+        """Cycles that this engine and the other one lose while both work, since they meet on banks."""
+        own = other = 0.0
+        for number in range(len(others) - 1, -1, -1):
+            begun, ended, asked = others[number]
             if ended <= start:
                 break
-            both = min(stop, ended) - max(start, begun)
-            if both > 0.0:
-                lost += both * self._conflicts.lost(demand, asked)
-        return lost
+            since = max(start, begun)
+            if min(stop, ended) > since:
+                mine, theirs = self._conflicts.lost(demand, asked)
+                if mine or theirs:
+                    # Until one of the two is done.
+                    both = min((stop - since) / (1.0 - mine), (ended - since) / (1.0 - theirs))
+                    own += both * mine
+                    other += both * theirs
+        return own, other
 
 
 @dataclass
@@ -84,6 +97,8 @@ class Lane:
         """Stages of the vector engine: (ready, busy cycles) of each."""
         engines = self.engines
         for ready, busy in runs:
+            if engines.run is not None:
+                engines.run.waited("vector", engines.vector, ready)
             begun = max(engines.vector, ready)
             self.first = begun if self.first is None else self.first
             engines.run_stages(begun, begun + busy * (1.0 + slower), demand)
@@ -129,6 +144,9 @@ class Lane:
 
     def multiply(self, ready: float, busy: float, demand: BankDemand) -> tuple[float, float]:
         """Products of the matrix engine; since when, and until when."""
+        if self.engines.run is not None:
+            for awaited in (self.ready, ready):
+                self.engines.run.waited("matrix", self.engines.matrix, awaited)
         begun = max(self.engines.matrix, self.ready, ready)
         self.first = begun if self.first is None else self.first
         self.engines.multiply(begun, begun + busy, demand)

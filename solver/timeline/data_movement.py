@@ -19,6 +19,8 @@ from ..cost.copy_time import CopyTime
 from ..cost.instructions import element_strides
 from ..cost.transfers import Copies, SharedLoad
 from ..reduced_machine import extent
+from .bank_conflicts import bank_parts
+from .fair_sharing import RecordedRun
 from .link_sharing import Area, Horizon, Links, Queue, Reached, Space
 from .shared_buffers import Shared, Written, by_buffer, seen
 
@@ -29,7 +31,14 @@ MOST_DELAYED = 64
 class Movement:
     """Times, in cycles, until which the queues that move bytes are occupied, and what has arrived when."""
 
-    def __init__(self, graph: Graph, machine: Machine, plan: Plan, copies: Copies) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, plan: Plan, copies: Copies, durations: Sequence[float] | None = None, *,
+        recorded: bool = True,
+    ) -> None:  # fmt: skip
+        """``durations``: cycles that the body of each transfer of cores takes, if that is known already.
+
+        ``recorded``: whether what moves is recorded, where that is of use.
+        """
         self.graph = graph
         self.machine = machine
         self.levels = machine.levels
@@ -41,6 +50,11 @@ class Movement:
         """Of each engine, until when it is occupied; one that a core has, on each core."""
         self.ends = Horizon()
         """When everything so far is done."""
+        alone = self.levels.has_exchange or plan.barrier
+        self.run = RecordedRun() if recorded and not alone else None
+        """What moves, where cores load from main memory themselves. Behind a barrier nothing is in flight any more."""
+        self._durations = iter(durations) if durations is not None else None
+        self._memories = {m.name: m for m in machine.memories}
         self._plan = plan
         self._spans: dict[tuple[SharedBuffer, tuple[Box, ...]], Reached] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
@@ -204,20 +218,20 @@ class Movement:
 
     def copy(
         self, cores: Sequence[int], source: Shared, box: Box, target: Level, free: Callable[[str | None], float],
-        move: CopyTime, turns: BroadcastTurns, reached: Reached | None = None,
+        move: CopyTime, turns: BroadcastTurns, place: Area, reached: Reached | None = None,
     ) -> tuple[float, str | None]:  # fmt: skip
         """Copy ``box`` to core memories, in a broadcast if several ``cores`` receive it.
 
-        ``free``: when an engine can write there; ``reached``: what of the source other cores load meanwhile. Returns
-        when it has arrived, and the engine: none of a broadcast, as all cores but one receive it from another.
+        ``free``: when an engine can write to its ``place``; ``reached``: what of the source other cores load meanwhile.
+        Returns when it has arrived, and the engine: none of a broadcast, as all cores but one receive it from another.
         """
         origin = self.source(source.buffer.tensor)
         engine = self.engine("broadcast" if len(cores) > 1 else "copy", origin, target)
         own = engine.name if len(cores) == 1 else None
         queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
-        start = max(queue[issuer], source.ready(box, self.alone(engine)), free(own))
-        queue[issuer] = self.links.body(start + move.issue, move, source.buffer, reached=reached)
+        ready = max(source.ready(box, self.alone(engine)), free(own))
+        queue[issuer] = self._carry(engine, (issuer,), ready, move, source.buffer, target, place, reached=reached)
         stop = self.over(queue[issuer] + move.latency, engine)
         source.area.use(stop, self.alone(engine))
         return stop, own
@@ -257,7 +271,8 @@ class Movement:
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             reached = self._reached(shared.buffer, beside) if self.links.crowded else None
-            arrived, engine = self.copy(group.cores, shared, part, way[1], area.floor.seen_by, move, turns, reached)
+            free = area.floor.seen_by
+            arrived, engine = self.copy(group.cores, shared, part, way[1], free, move, turns, area, reached)
             area.ready.note(arrived, engine)
             area.use(arrived, engine)
         return arrived
@@ -301,7 +316,8 @@ class Movement:
             _, writer, portion = next((entry for entry in stored if entry[1] is largest), stored[0])
             targets = [held for _, _, part in stored for held in self.holding(name, part)]
             begin = max(ready(writer, portion), *(shared.area.floor.seen_by(alone) for shared, _ in targets))
-            stop = self._write(name, writer.allocated(name), portion, begin, [core for core, _, _ in stored], together)
+            from_cores = [core for core, _, _ in stored]
+            stop = self._write(name, writer.allocated(name), portion, begin, from_cores, together, area)
             area.use(stop, engine.name)
             for shared, box in by_buffer(targets):
                 shared.write(box, stop, alone)
@@ -312,7 +328,9 @@ class Movement:
             elif not self.levels.has_exchange:
                 self._stored.setdefault(name, []).append((shared.buffer.box, stop, alone))
 
-    def _write(self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int) -> float:
+    def _write(
+        self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int, place: Area
+    ) -> float:
         """Copy a portion out of ``room`` in local memory, as all these cores do at once; when it has arrived."""
         stop = begin
         engine = self.engine("copy", self.levels.activations, self.levels.exchange)
@@ -323,8 +341,31 @@ class Movement:
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             # The last one to begin stands for all.
             start = max(begin, *(queue[core] for core in cores))
-            done = self.links.body(start + move.issue, move, shared.buffer, len(cores), min(len(cores), together))
+            done = self._carry(
+                engine, cores, begin, move, shared.buffer, way[0], place, len(cores), min(len(cores), together)
+            )
             for core in cores:
                 queue[core] = max(queue[core], begin) + done - start
             stop = self.over(done + move.latency, engine)
+        return stop
+
+    def _carry(
+        self, engine: Engine, cores: Sequence[int], ready: float, move: CopyTime, buffer: SharedBuffer, level: Level,
+        place: Area, copies: int = 1, together: int | None = None, reached: Reached | None = None,
+    ) -> float:  # fmt: skip
+        """When equal copies of ``cores`` are over that can be issued when ``ready``; their queues are left as they are.
+
+        ``place``: the bytes of a core's memory, of this level, that they come from or go to.
+        """
+        queue = self.queues[engine.name]
+        free = max(queue[core] for core in cores)
+        start = max(ready, free) + move.issue
+        if self._durations is not None:
+            stop = start + next(self._durations)
+        else:
+            stop = self.links.body(start, move, buffer, copies, together, reached=reached)
+        if self.run is not None:
+            banks = bank_parts(self._memories[level.name], place.low, place.high - place.low)
+            queues = tuple((engine.name, core) for core in cores)
+            self.run.moved(queues, ready, free, stop, copies, move, banks, loads=together is None)
         return stop

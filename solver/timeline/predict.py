@@ -9,11 +9,15 @@ are there and its target is free. An engine sees its own results at once, others
   that used its bytes in an earlier lifetime is done;
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
+Where cores load from main memory themselves and keep its link busy, the run is replayed in the order of time, and
+repeated with the durations of transfers that this finds (:mod:`.fair_sharing`).
+
 One core stands for all: that with the most work in each step. The copy-in queues of all cores are followed, since
-they issue broadcasts in turn. An instruction goes at the pace of the banks that hold its operands, and so do the matrix
-and the vector engine that meet on them (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that
-it reads weights from. Operands that are staged are copied on queues of their own (:mod:`.staged_tiles`), and cores in
-step meet on banks of the shared memory (:mod:`.cores_in_step`). Other conflicts with copies are not predicted.
+they issue broadcasts in turn; cores that come to a weight tile earlier have a broadcast of their own. An instruction
+goes at the pace of the banks that hold its operands, and so do the matrix and the vector engine that meet on them
+(:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that it reads weights from. Operands that are
+staged are copied on queues of their own (:mod:`.staged_tiles`), and cores in step meet on banks of the shared memory
+(:mod:`.cores_in_step`). Other conflicts of engines with copies are predicted in a replay alone.
 """
 
 from __future__ import annotations
@@ -31,11 +35,14 @@ from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
+from ..cost.copy_time import bytes_served, slow_memories
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
+from ..reduced_machine import extent
 from .bank_conflicts import BankConflicts, OperatorBanks, Place, buffer_places
 from .core_engines import CoreEngines, Lane, last_lane
 from .cores_in_step import CoresInStep
 from .data_movement import Movement
+from .fair_sharing import BUSY, REPLAYS, RecordedRun, busiest, fair_durations
 from .link_sharing import Area
 from .running_step import RunningStep
 from .staged_tiles import StagedTiles
@@ -54,29 +61,47 @@ class PredictedTimeline:
 
 def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
     """When each slot of ``plan`` computes, and when the last byte is written."""
-    return _Simulation(graph, cells, machine, plan, walks).run()
+    predicted, run = _Simulation(graph, cells, machine, plan, walks).run()
+    rates = {link.name: link.bytes_per_cycle for link in machine.links}
+    rates |= {memory.name: bytes_served(memory, extent(plan, memory.name)) for memory in slow_memories(machine)}
+    for replay in range(REPLAYS):
+        if run is None or busiest(run, rates, predicted.cycles) < BUSY:
+            break
+        durations = fair_durations(run, rates, {m.name: float(m.bytes_per_cycle) for m in machine.memories})
+        recorded = replay + 1 < REPLAYS
+        predicted, run = _Simulation(graph, cells, machine, plan, walks, durations, recorded=recorded).run()
+    return predicted
 
 
 class _Simulation:
-    def __init__(self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> None:
+    """``durations``: cycles that each transfer of cores takes, if links are shared as a run before has shown.
+
+    ``recorded``: whether there may be another run after it.
+    """
+
+    def __init__(
+        self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks,
+        durations: Sequence[float] | None = None, *, recorded: bool = True,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.cells = cells
         self.machine = machine
         self.plan = plan
         self.walks = walks
-        self.movement = Movement(graph, machine, plan, walks.copies)
+        self.movement = Movement(graph, machine, plan, walks.copies, durations, recorded=recorded)
         self._kernels = {"host": 0.0, "scalar": 0.0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
         self.conflicts = BankConflicts(machine)
-        self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine))
+        self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine), self.movement.run)
         self._places = buffer_places(machine, plan)
         self._in_step = CoresInStep(graph)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
-    def run(self) -> PredictedTimeline:
+    def run(self) -> tuple[PredictedTimeline, RecordedRun | None]:
+        """The timeline, and what it was made of where that is recorded."""
         predictions: list[Prediction] = []
         slot = 0
         for number, planned in enumerate(self.plan.steps):
@@ -96,7 +121,7 @@ class _Simulation:
                 predictions.append(Prediction(number, name, int(start), int(stop)))
                 self.movement.end_slot(slot)
                 slot += 1
-        return PredictedTimeline(round(self.movement.end), tuple(predictions))
+        return PredictedTimeline(round(self.movement.end), tuple(predictions)), self.movement.run
 
     def _share_in_step(self, segment: Segment, cells: Sequence[Cell], busiest: Cell) -> float:
         """The part of the cores that does the same at one time."""
@@ -143,7 +168,10 @@ class _Simulation:
             assert op.contraction is not None
             areas = versions[op.stages[op.contraction].reads[1].tensor]
             stream = self.plan.weight_stream[step.segment, op.name]
-            weights = WeightBuffer(self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed)
+            walk_of = partial(self.walks.walk, op, segment.tile[op.name])
+            weights = WeightBuffer(
+                self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of
+            )
             step.together = min(step.together, weights.together)
             weights.prefetch()
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...ir.box import Span, intersect, is_empty
+from ...ir.box import Span, intersect, is_empty, shape_of
 from ...ir.graph import DTYPES, Op
 from ...ir.machine import Machine
 from ...ir.plan import WeightStream
@@ -14,6 +14,7 @@ from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import receivers
 from ..cost.copy_time import CopyTime, route
 from ..cost.tile_walk import TileWalk
+from ..cost.transfers import Cores, fetches, together
 from .core_engines import MOST_MEETINGS
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
@@ -49,13 +50,15 @@ class WeightBuffer:
 
     Tiles of a constant come from shared memory, one broadcast to all cores that want the same; those of an activation
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
-    computes it. ``cells`` are those of all cores. Those that wait for the same go one *lane*; of several lanes, each
-    has its own versions and brings its own tiles to them, in turn. Cores that read their own memory go one lane.
+    computes it. ``cells`` are those of all cores, and ``walk_of`` gives the walk of each. Those that wait for the same
+    go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that
+    read their own memory go one lane. Cores of a lane with fewer tiles fetch apart (:func:`..cost.transfers.together`).
     """
 
     def __init__(
         self, movement: Movement, slot: int, op: Op, walk: TileWalk, stream: WeightStream, cells: Sequence[Cell],
         versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
+        walk_of: Callable[[Cell], TileWalk],
     ) -> None:  # fmt: skip
         assert op.contraction is not None
         self._movement = movement
@@ -72,7 +75,9 @@ class WeightBuffer:
         wanted = (c.ops[op.name].tensors.get(self._name) if op.name in c.ops else None for c in cells)
         broadcast = movement.machine.moves("broadcast", movement.source(self._name), movement.levels.weights)
         copied = receivers(wanted, broadcast)
-        self._groups = [(cores, cells[cores[0]].tensors[self._name], box) for box, cores in copied]
+        self._groups = [(tuple(cores), cells[cores[0]].tensors[self._name], box) for box, cores in copied]
+        self._apart = [self._fetched_apart(op, cells, cores, walk_of) for cores, _, _ in self._groups]
+        self._fetches = [0] * len(self._groups)
         self._lanes = [_LaneVersions.of(versions) for _ in (self._groups if self._local is None else (None,))]
         if not self._lanes:
             self._lanes = [_LaneVersions.of(versions)]
@@ -136,11 +141,38 @@ class WeightBuffer:
         cores, corner, wanted = self._groups[lane]
         tile = tuple(Span(s.lo + c.lo, s.hi + c.lo) for s, c in zip(self._walk.boxes[key], corner, strict=True))
         box = intersect(tile, wanted)
+        number = self._fetches[lane]
+        self._fetches[lane] += 1
         if is_empty(box):
             return _arrive(area, ())
         shared = self._movement.weights_buffer(self._name, self._slot, box)
         weights = self._movement.levels.weights
-        return _arrive(area, [self._movement.copy(cores, shared, box, weights, area.free, move, self._turns)])
+        apart: Sequence[Cores] = ()
+        if (steps := self._apart[lane]) is not None:
+            cores, apart = steps[number]
+        arrived = self._movement.copy(cores, shared, box, weights, area.free, move, self._turns, area)
+        for others in apart:
+            self._movement.copy(others, shared, box, weights, area.free, move, self._turns, area)
+        return _arrive(area, [arrived])
+
+    def _fetched_apart(
+        self, op: Op, cells: Sequence[Cell], cores: Sequence[int], walk_of: Callable[[Cell], TileWalk]
+    ) -> list[tuple[Cores, list[Cores]]] | None:
+        """For each fetch of a lane, the cores that it goes to, and those for which there is another one meanwhile.
+
+        ``None`` if all cores go through as many tiles.
+        """
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for core in cores:
+            by_shape.setdefault(shape_of(cells[core].ops[op.name].tensors[op.output]), []).append(core)
+        if len(by_shape) < 2 or self._local is not None:
+            return None
+        walks = {shape: walk_of(cells[members[0]]) for shape, members in by_shape.items()}
+        own = max(walks, key=lambda shape: (walks[shape].weights == self._walk.weights, len(walks[shape])))
+        versions = self._stream.versions
+        others = [(tuple(by_shape[s]), fetches(w.weights, versions)) for s, w in walks.items() if s != own]
+        lane = together(fetches(self._walk.weights, versions), others)
+        return [(tuple(sorted((*by_shape[own], *joined))), apart) for joined, apart in lane]
 
     def _move(self, local: Area, area: Area, move: CopyTime) -> float:
         engine = self._movement.engine("copy", self._movement.levels.activations, self._movement.levels.weights)

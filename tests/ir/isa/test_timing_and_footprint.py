@@ -12,7 +12,14 @@ from girih.ir.errors import UnsupportedError
 from girih.ir.isa.footprint import Strided, footprint, overlaps_itself, taps
 from girih.ir.isa.row import Row
 from girih.ir.isa.table import DTYPE_NAMES, ROWS, make
-from girih.ir.isa.timing import burst_bytes, contiguous_runs, instruction_cost, matrix_body, vector_body
+from girih.ir.isa.timing import (
+    bank_cycles,
+    burst_bytes,
+    contiguous_runs,
+    instruction_cost,
+    matrix_body,
+    vector_body,
+)
 from girih.ir.load_machine import load_machine
 from tests.support.machines import without_fill
 
@@ -28,6 +35,17 @@ def test_vector_body() -> None:
     assert vector_body(VME, (128,), "float16") == 2
     with pytest.raises(UnsupportedError, match="VME has no lanes for int64"):
         vector_body(VME, (1,), "int64")
+
+
+def test_parts_of_a_memory_have_banks_of_their_own() -> None:
+    memory = load_machine("ipu-gc200").memories[1]
+    bank = memory.capacity // memory.banks
+    data, weights, sums = memory.part(0, 2 * bank), memory.part(2 * bank, 3 * bank), memory.part(3 * bank, 4 * bank)
+    assert memory.banks == 4 and memory.bytes_per_cycle == 32
+    # Each in a bank of its own, the busiest decides; two of one part that has a single bank take turns.
+    assert bank_cycles([(data, 3200, 8), (weights, 32000, 8), (sums, 16000, 8)]) == 1000
+    assert bank_cycles([(data, 3200, 8), (weights, 32000, 8), (weights, 16000, 8)]) == 1500
+    assert bank_cycles([(memory, 32000, 8)] * 8) == 2000
 
 
 def test_matrix_body() -> None:

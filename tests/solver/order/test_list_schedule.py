@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 from random import Random
 
 import pytest
 
 from girih.ir.isa.timing import Cost
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Prediction
 from girih.ir.semantics.task_graph import TaskGraph
 from girih.solver.cpsat.backend import Budget
 from girih.solver.order.list_schedule import OrderProblem, Schedule
 from girih.solver.order.model import Window, Windows, improved
-from girih.solver.order.solve import lower_bound, order_queues
+from girih.solver.order.solve import lower_bound, order_queues, ordered_plan
+from tests.support import graphs
+from tests.support.plans.plain_plans import plain_plan
 
 
 def random_tasks(random: Random, count: int, queues: int = 3, links: int = 1) -> TaskGraph:
@@ -77,6 +82,26 @@ def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
     assert ordering.schedule.cycles <= ordering.listed_cycles <= ordering.emitted_cycles
     assert (ordering.solved.bound or 0.0) <= ordering.schedule.cycles + 1e-6
     check(tasks, ordering.schedule)
+
+
+@pytest.mark.parametrize("stretch", [1.0, 1.5, 0.8])
+def test_an_order_is_predicted_to_gain_its_part_of_what_the_plan_takes(stretch: float) -> None:
+    # What comes first is needed last: two queues that could work side by side take turns.
+    tasks = TaskGraph(
+        queues=("A", "B"), computes=(True, True), link_rates=(), queue=(0, 0, 1), cost=(Cost(0, 100, 0),) * 3,
+        after=((), (), (1,)), slot=(0, 1, 2),
+    )  # fmt: skip
+    ordering = order_queues(tasks, seconds=1.0)
+    assert (ordering.emitted_cycles, ordering.schedule.cycles) == (300.0, 200.0)
+    plan = plain_plan(graphs.matmul(), load_machine("tiny"))
+    emitted = replace(
+        plan, cycles_predicted=round(300 * stretch), predictions=tuple(Prediction(n, "op", 0, 0) for n in range(3))
+    )
+    ordered = ordered_plan(emitted, tasks, ordering)
+    assert ordered.cycles_predicted == round(200 * stretch)
+    assert [(p.start, p.stop) for p in ordered.predictions] == [
+        (round(begin * stretch), round((begin + 100) * stretch)) for begin in (100, 0, 100)
+    ]
 
 
 def best_by_brute_force(tasks: TaskGraph) -> float:

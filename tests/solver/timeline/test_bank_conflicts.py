@@ -54,9 +54,16 @@ def test_engines_that_meet_on_a_bank_share_what_it_serves() -> None:
     machine = with_local(load_machine("tiny"), bytes_per_cycle=32)
     conflicts = BankConflicts(machine)
     matrix, vector = BankDemand({("L1", 0): 24.0}), BankDemand({("L1", 0): 24.0, ("L1", 1): 32.0})
-    assert conflicts.lost(matrix, vector) == pytest.approx(1 - 32 / 48)
-    assert conflicts.lost(matrix, BankDemand({("L1", 1): 32.0})) == 0.0
-    assert conflicts.lost(matrix, BankDemand({("L1", 0): 8.0})) == 0.0
+    assert conflicts.lost(matrix, vector) == pytest.approx((1 - 32 / 48, 1 - 32 / 48))
+    assert conflicts.lost(matrix, BankDemand({("L1", 1): 32.0})) == (0.0, 0.0)
+    assert conflicts.lost(matrix, BankDemand({("L1", 0): 8.0})) == (0.0, 0.0)
+
+
+def test_who_asks_for_more_than_a_bank_serves_leaves_little_to_the_other() -> None:
+    machine = with_local(load_machine("tiny"), bytes_per_cycle=32)
+    # Alone, the one has a fifth of its pace and the other all of it: together both have two elevenths.
+    one, other = BankDemand({("L1", 0): 160.0}), BankDemand({("L1", 0): 16.0})
+    assert BankConflicts(machine).lost(one, other) == pytest.approx((1 - 10 / 11, 1 - 2 / 11))
 
 
 def test_an_operand_that_stays_where_it_is_is_read_once_by_an_instruction() -> None:

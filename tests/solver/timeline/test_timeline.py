@@ -21,7 +21,7 @@ from girih.simulator import simulate
 from girih.solver.cost.copy_time import Transfers
 from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_tiles
 from girih.solver.cost.transfers import Copies
-from girih.solver.subproblem.operand_movement import portion_extents
+from girih.solver.subproblem.operand_movement import portion_extents, with_movement
 from girih.solver.timeline.predict import PredictedTimeline, predict
 from girih.solver.timeline.weight_buffer import conflict_cycles
 from tests.support import graphs
@@ -135,6 +135,22 @@ def test_loads_cost_the_matrix_engine_nothing_while_it_does_nothing(name: str) -
     graph = GRAPHS[name](dtype="float32")
     plan = plain_plan(graph, machine, depth=2, barrier=False)
     assert_near(graph, machine, plan, within=0.03)
+
+
+def test_cores_with_fewer_tiles_fetch_weights_apart() -> None:
+    # Of 97 rows, one core has two tiles for each tile of weights and the other has one: all but the first come twice.
+    machine = load_machine("tiny")
+    links = (replace(x, bytes_per_cycle=x.bytes_per_cycle / (16 if x.name == "llb-read" else 1)) for x in machine.links)
+    slow = replace(machine, links=tuple(links))
+    graph = graphs.matmul(m=97, k=32, n=64, dtype="float32")
+    plan = plain_plan(graph, slow, depth=2, barrier=False)
+    (segment,) = plan.segments
+    (tile,) = segment.tiles
+    assert tile.sizes[0] >= 48 and tile.reduce == (32,)
+    tile = replace(tile, sizes=(48, 8), order=(1, 0))
+    plan = replace(plan, segments=(replace(segment, tiles=(tile,)),))
+    plan = with_movement(plan, graph, Cells(graph), slow)
+    assert_near(graph, slow, plan, within=0.03)
 
 
 def test_slots_follow_one_another_behind_barriers() -> None:
