@@ -38,6 +38,18 @@ class Homes:
     effort: Effort = NO_EFFORT
 
 
+class HomesOverflowError(InfeasibleSearchError):
+    """Results that live in ``slot`` have no room in main memory: ``need`` bytes, or as many in the best packing known.
+
+    ``slot`` is ``None`` if it is not for them: what is there for the whole run has no room by itself.
+    """
+
+    def __init__(self, message: str, effort: Effort, need: int, slot: int | None) -> None:
+        super().__init__(message, effort)
+        self.need = need
+        self.slot = slot
+
+
 @dataclass
 class Accesses:
     """The first and the last slot in which each tensor is written or read in main memory."""
@@ -59,7 +71,7 @@ def place_homes(
     Constants have theirs in the memory for constants, if there is one. ``spans``: first and last slot of the accesses
     to a tensor there; ``ops``: the operator of each slot.
 
-    Raises :class:`~girih.solver.effort.InfeasibleSearchError` if a memory is too small.
+    Raises :class:`HomesOverflowError` if a memory is too small.
     """
     chosen = frozenset(names)
     levels = machine.levels
@@ -73,7 +85,7 @@ def place_homes(
             buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place_of_all))
             end[home.name] += size
     if end[levels.constants.name] > levels.constants.capacity and levels.has_constants:
-        raise _refusal(machine, levels.constants.memory, buffers, end[levels.constants.name], "")
+        raise _refusal(machine, levels.constants.memory, buffers, end[levels.constants.name])
     if end[levels.home.name] <= levels.home.capacity:
         return Homes(tuple(buffers))
     return _sharing(graph, machine, buffers, spans, ops, place)
@@ -99,25 +111,24 @@ def _sharing(
         else:
             addressed[buffer.tensor] = buffer
     if base > memory.capacity:
-        raise _refusal(machine, memory, buffers, base, "")
+        raise _refusal(machine, memory, buffers, base)
     requests = tuple(BufferRequest(b.tensor, b.bytes, b.live) for b in lived)
     # No home is kept apart from another one's bank.
     answer = place(requests, replace(memory, capacity=memory.capacity - base, banks=1, interleave=0))
     if isinstance(answer, PlacementOverflow):
         names = frozenset(answer.names)
         there = [b for b in buffers if b.tensor in names or (b.tensor in addressed and b.memory == memory.name)]
-        at = f"operator {ops[answer.live[0]]}: "
-        raise _refusal(machine, memory, there, base + answer.need, at, answer)
+        raise _refusal(machine, memory, there, base + answer.need, ops[answer.live[0]], answer)
     for buffer, address in zip(lived, answer.addresses, strict=True):
         addressed[buffer.tensor] = replace(buffer, address=base + address)
     return Homes(tuple(addressed[b.tensor] for b in buffers), answer.solved, answer.effort)
 
 
 def _refusal(
-    machine: Machine, memory: Memory, buffers: Sequence[SharedBuffer], need: int, at: str,
+    machine: Machine, memory: Memory, buffers: Sequence[SharedBuffer], need: int, op: str = "",
     overflow: PlacementOverflow | None = None,
-) -> InfeasibleSearchError:  # fmt: skip
-    """``need`` bytes of a memory are too many, for these buffers among others."""
+) -> HomesOverflowError:  # fmt: skip
+    """``need`` bytes of a memory are too many for these buffers, if there is an overflow while ``op`` runs."""
     levels = machine.levels
     largest = max((b for b in buffers if b.memory == memory.name), key=lambda b: b.bytes)
     kind, what = "main memory", "inputs, outputs and stored results need"
@@ -125,13 +136,17 @@ def _refusal(
         what = f"constants, {what}"
     elif memory == levels.constants.memory:
         kind, what = "read-only memory" if memory.read_only else "main memory", "constants need"
-    how = "" if overflow is None else " at once" if overflow.proven else " in the best packing that was found"
+    at, how = "", ""
+    if overflow is not None:
+        at, how = f"operator {op}: ", " at once" if overflow.proven else " in the best packing that was found"
     message = (
         f"{at}the {kind} {memory.name} of {machine.name} holds {memory.capacity:,} bytes, and {what} "
         f"{need:,}{how}, {need - memory.capacity:,} too many; the largest is "
         f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
     )
-    return InfeasibleSearchError(message, NO_EFFORT if overflow is None else overflow.effort)
+    if overflow is None:
+        return HomesOverflowError(message, NO_EFFORT, need, None)
+    return HomesOverflowError(message, overflow.effort, need, overflow.live[0])
 
 
 def homes_without_exchange(
@@ -139,7 +154,7 @@ def homes_without_exchange(
 ) -> Homes:
     """Homes where cores load from main memory: of each port and each tensor that crosses segments.
 
-    Raises :class:`~girih.solver.effort.InfeasibleSearchError` if main memory is too small.
+    Raises :class:`HomesOverflowError` if main memory is too small.
     """
     names = {*graph.input_tensors, *graph.output_tensors}
     accesses = Accesses({})

@@ -30,7 +30,7 @@ from ..options import LiveListener, ModelRun
 from ..parallel.questions import Residence, ask_residence
 from ..parallel.workers import Workers
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
-from ..residency.homes import Homes, homes_without_exchange
+from ..residency.homes import Homes, HomesOverflowError, homes_without_exchange
 from ..residency.problem import ResidencyProblem, residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
@@ -252,6 +252,8 @@ class PlanBuilder:
             solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
             self._run(solved, NO_EFFORT, "the cores load from main memory")
             homes = self._homes_without_exchange(draft, request.shared)
+            if isinstance(homes, Infeasibility):
+                return homes
             return homes.buffers, (solved, *self._sharing(homes))
         memory = self.machine.levels.exchange.memory
         problem: ResidencyProblem | None = None
@@ -288,17 +290,22 @@ class PlanBuilder:
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
             answer = None
 
-    def _homes_without_exchange(self, draft: Plan, budget: Budget) -> Homes:
-        """Where the cores load from main memory. Raises :class:`InfeasibleSearchError` if that is too small."""
+    def _homes_without_exchange(self, draft: Plan, budget: Budget) -> Homes | Infeasibility:
+        """Where the cores load from main memory. Raises :class:`InfeasibleSearchError` if that is too small for what is
+        there whatever the segments are."""
 
         def place(requests: tuple[BufferRequest, ...], memory: Memory) -> Placement | PlacementOverflow:
             return self.placing.place(requests, memory, (), budget)
 
         try:
             return homes_without_exchange(self.graph, self.machine, draft.segments, draft.steps, place)
-        except InfeasibleSearchError as error:
-            self.discard(f"banks:{self.machine.levels.home.name}", (error.effort,))
-            raise
+        except HomesOverflowError as error:
+            level = self.machine.levels.home
+            self.discard(f"banks:{level.name}", (error.effort,))
+            if error.slot is None:
+                raise
+            step, op = draft.slots[error.slot]
+            return Infeasibility(draft.steps[step].segment, op, level, error.need, level.capacity, str(error))
 
     def _sharing(self, homes: Homes) -> tuple[Solved, ...]:
         """How homes that share addresses were placed; nothing if none do."""
