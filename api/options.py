@@ -27,7 +27,7 @@ class CompileOptions:
     other through main memory; "graphturbo" follows the heuristics of a published compiler (OSDI 2023), as a whole or
     up to one of its levels: ":llb", ":l1", ":order". precision: "as-is" keeps the dtypes of the network, "fp16"
     computes in half precision (float16), "bf16" in bfloat16. minimise: "cycles", or "peak:MEMORY" with the name of a
-    memory on the chip: the plan takes as few bytes of it as one was found with, and the fewest cycles with so few. The
+    memory: the plan takes as few bytes of it as one was found with, and the fewest cycles with so few. The
     same options and seed give the same plan and program to the byte.
     """
 

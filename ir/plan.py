@@ -120,8 +120,10 @@ class LocalBuffer:
 class SharedBuffer:
     """A box of a graph tensor in a cluster-scoped memory, row-major, during ``live`` (slots).
 
-    In the main memory it is the tensor's home: the whole tensor. In the shared memory: ``fetch`` copies the box from
-    its home in main memory when slot ``live[0]`` begins; ``store`` copies it there when the slot that makes it ends.
+    In the main memory it is the tensor's home: the whole tensor. Homes of constants, inputs and outputs live in all
+    slots, that of a result at least from the first slot that writes it to the last that reads it; what was in its bytes
+    before is then gone. In the shared memory: ``fetch`` copies the box from its home in main memory when slot
+    ``live[0]`` begins; ``store`` copies it there when the slot that makes it ends.
     What a core loads or stores may lie in several of them (see :func:`girih.ir.box.spread`), but for tiles of weights.
 
     ``ring_position`` is for constants that do not fit at once and pass through a circular buffer: all their buffers

@@ -14,9 +14,9 @@ from ..ir.plan import Plan
 
 
 def reducible(machine: Machine) -> tuple[Memory, ...]:
-    """The memories of which there can be less: those that are used, but for the main memory, which holds everything."""
+    """The memories of which there can be less: those that are used."""
     levels = machine.levels
-    used = {level.name for level in (*levels.of_core, levels.exchange, levels.constants)} - {levels.home.name}
+    used = {level.name for level in (*levels.of_core, levels.exchange, levels.constants, levels.home)}
     return tuple(m for m in machine.memories if m.name in used)
 
 

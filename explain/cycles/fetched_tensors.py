@@ -50,12 +50,18 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
 
     def find(address: int, marked: int) -> tuple[int, str]:
         op = program.ops[marked].name
-        for buffer in pages.get(address // _PAGE, ()):
-            if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op):
-                readers = readers_of(buffer.tensor)
-                first = bisect_left(readers, order[op])
-                return (index[ops[readers[first]]] if first < len(readers) else marked), buffer.tensor
-        return marked, ""
+        there = [
+            buffer
+            for buffer in pages.get(address // _PAGE, ())
+            if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op)
+        ]
+        if not there:
+            return marked, ""
+        # An operator of many instances may see several homes at one address: its own input is the likeliest.
+        buffer = next((b for b in there if order[op] in readers_of(b.tensor)), there[0])
+        readers = readers_of(buffer.tensor)
+        first = bisect_left(readers, order[op])
+        return (index[ops[readers[first]]] if first < len(readers) else marked), buffer.tensor
 
     read = {
         row.mnemonic: [

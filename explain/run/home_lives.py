@@ -46,9 +46,10 @@ def home_lives(graph: Graph, plan: Plan, program: Program, machine: Machine, col
         touch(tensor, cycles, cycles)
     starts, ends = columns.start.tolist(), columns.end.tolist()
     kinds = [c.instruction.row.kind for c in columns.classes]
-    for row in np.flatnonzero(
-        np.isin(columns.class_of, [i for i, k in enumerate(kinds) if k in ("dma", "host", "scalar")])
-    ):
+    moving = ("dma", "host", "scalar")
+    if not machine.levels.has_exchange:
+        moving = (*moving, "copy", "broadcast")
+    for row in np.flatnonzero(np.isin(columns.class_of, [i for i, k in enumerate(kinds) if k in moving])):
         described = columns.classes[columns.class_of[row]]
         op = graph.op[program.ops[columns.op[row]].name]
         if kinds[columns.class_of[row]] in ("host", "scalar"):

@@ -46,6 +46,11 @@ def check_shared(facts: Facts) -> None:
     _Contents(facts, homes, on_chip).check()
 
 
+def _of_user(facts: Facts) -> frozenset[str]:
+    """What is written before the run, or read after it."""
+    return facts.graph.constant_names | facts.graph.input_tensors | facts.graph.output_tensors
+
+
 def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
     """Of a known tensor, in a known memory, aligned, inside, large enough, in the life of the plan."""
     main, constants, shared = _outside(facts.machine)
@@ -71,8 +76,10 @@ def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
     slots = len(facts.plan.slots)
     if not 0 <= buffer.live[0] < buffer.live[1] <= slots:
         _fail(f"{_name(buffer)} does not live within the {slots} slots")
-    if buffer.memory in homes and (buffer.box != full(tensor.shape) or buffer.live != (0, slots)):
-        _fail(f"{_name(buffer)} is a home, and must hold the whole tensor all the time")
+    if buffer.memory in homes and buffer.box != full(tensor.shape):
+        _fail(f"{_name(buffer)} is a home, and must hold the whole tensor")
+    if buffer.memory in homes and buffer.tensor in _of_user(facts) and buffer.live != (0, slots):
+        _fail(f"{_name(buffer)} is a home of what the user writes or reads, and must be there all the time")
     if buffer.memory in homes and (buffer.fetch or buffer.store):
         _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
     ring = buffer.ring_position, buffer.ring_lead
@@ -181,9 +188,11 @@ class _Contents:
             _fail(f"{_name(buffer)} is both fetched and stored")
 
     def _check_home(self, name: str, box: Box, slot: int, user: str) -> None:
-        """``box`` of the home of a tensor has its contents when ``slot`` begins."""
+        """``box`` of the home of a tensor has its contents when ``slot`` begins, or when the plan ends."""
         if name not in self.homes:
             _fail(f"{user}, and {name} has no home in main memory")
+        if slot < len(self.facts.plan.slots):
+            self._check_lives(name, slot, user)
         if name in self.facts.graph.constant_names or name in self.facts.graph.input_tensors:
             return
         if name in self.facts.by_host:
@@ -199,6 +208,12 @@ class _Contents:
                 _fail(f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory")
             if m.slot >= slot:
                 _fail(f"{user} in slot {slot}, and core {m.core} makes a part of {name} in slot {m.slot}")
+
+    def _check_lives(self, name: str, slot: int, user: str) -> None:
+        """The home of a tensor is its own in ``slot``."""
+        home = self.homes[name]
+        if not home.live[0] <= slot < home.live[1]:
+            _fail(f"{user} in slot {slot}, which is outside of the life of {_name(home)}")
 
     def _parts_made(self, name: str) -> tuple[list[tuple[Stored, SharedBuffer]], Int]:
         if name not in self._made:
@@ -219,6 +234,7 @@ class _Contents:
         slots = {m.slot for m in writers}
         if len(slots) != 1:
             _fail(f"{_name(buffer)} is stored, and written in {len(slots)} slots")
+        self._check_lives(buffer.tensor, min(slots), f"{_name(buffer)} is stored")
         written = self._written(buffer, buffer.box, len(self.facts.plan.slots))
         if written < volume(buffer.box):
             _fail(f"{_name(buffer)} is stored, and only {written} of its {volume(buffer.box)} elements are written")
@@ -318,9 +334,10 @@ class _Contents:
         for name, reads in self.facts.host_reads.items():
             for slot in reads:
                 self._check_home(name, full(graph.tensor[name].shape), slot, f"the host reads {name}")
-        for name in self.facts.by_host:
+        for name, slot in self.facts.by_host.items():
             if name not in self.homes:
                 _fail(f"the host makes {name}, which has no home in main memory")
+            self._check_lives(name, slot, f"the host makes {name}")
 
 
 def _within(tiles: Boxes, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -32,6 +32,10 @@ class Walker:
         for local in plan.local:
             self._local.setdefault((local.segment, local.live[0]), []).append(local)
         self._opening: dict[int, list[SharedBuffer]] = {}
+        self._homes: dict[int, list[SharedBuffer]] = {}
+        """By the slot in which their lifetimes begin."""
+        for home in self.build.layout.homes.values():
+            self._homes.setdefault(home.live[0], []).append(home)
         levels = self.build.levels
         for buffer in plan.shared:
             # The others are fetched on the way, see OpWalk.
@@ -52,6 +56,8 @@ class Walker:
                 self.build.dependences.slot = slot
                 if plan.barrier:
                     self.build.dependences.barrier()
+                for home in self._homes.get(slot, ()):
+                    self.build.open_home(home)
                 for buffer in self._opening.get(slot, ()):
                     self.build.open_shared(buffer, self._numbers[name])
                 if graph.op[name].host is not None:

@@ -61,13 +61,9 @@ class ProgramBuilder:
         self.layout = PlannedBuffers(graph, plan, machine)
         self.queues = QueueTable(machine)
         self.dependences = Dependences(len(self.queues.all))
-        self.home_areas = {
-            name: self.dependences.area(self.layout.memory[b.memory], -1, b.address, b.bytes)
-            for name, b in self.layout.homes.items()
-        }
+        self.home_areas: dict[str, LiveBuffer] = {}
+        """Of the homes whose lifetime has begun."""
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
-        if not self.levels.has_exchange:
-            self.shared_areas = {b: self.home_areas[name] for name, b in self.layout.homes.items()}
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
@@ -138,6 +134,13 @@ class ProgramBuilder:
         """The local buffer of a tensor, which holds ``box`` (its room in the cell) on this core."""
         buffer, areas = self._local[("", self.levels.activations.use, self._wholes.get(name, name))]
         return TensorBuffer(buffer.memory, (areas[core][0],), buffer.address, box, self.layout.strides(name, box))
+
+    def open_home(self, home: SharedBuffer) -> None:
+        """Begin the lifetime of a home in main memory: who writes it comes after what used its bytes before."""
+        area = self.dependences.area(self.layout.memory[home.memory], -1, home.address, home.bytes)
+        self.home_areas[home.tensor] = area
+        if not self.levels.has_exchange:
+            self.shared_areas[home] = area
 
     def open_shared(self, buffer: SharedBuffer, op: int) -> None:
         """Begin the lifetime of a shared buffer and, if planned, fetch it from main memory."""

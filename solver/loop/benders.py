@@ -284,7 +284,7 @@ class _Search:
             self.record.cut(self.options.strategy, answer.message)
             tiling = self.master.smaller_tiles(self.cuts.tiling, answer)
             self.cuts = replace(self.cuts, tiling=tiling or self.cuts.tiling)
-            if not (shared_room if answer.level == shared else room):
+            if self.master.is_of_homes(answer) or not (shared_room if answer.level == shared else room):
                 break
             if answer.level == shared:
                 shared_room = _less_room(shared, shared_room)

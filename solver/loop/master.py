@@ -64,12 +64,21 @@ class Master:
             self._live("segmentation", incumbent, bound, "cycles")
 
     def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:
-        """A feasibility cut: smaller tiles, as long as they may help; then the column goes."""
+        """A feasibility cut: smaller tiles, as long as they may help; then the column goes.
+
+        Where homes of results have no room, that is for the operators between them: the column goes under every split.
+        """
         tiling = self.smaller_tiles(cuts.tiling, infeasibility)
         if tiling is not None:
             return replace(cuts, tiling=tiling)
         column = BendersCut(refused.ops, refused.instances, refused.cores)
+        if self.is_of_homes(infeasibility):
+            column = BendersCut(refused.ops)
         return replace(cuts, columns=(*cuts.columns, column))
+
+    def is_of_homes(self, infeasibility: Infeasibility) -> bool:
+        """Whether main memory has no room for what crosses segments, which splits and tiles cannot change."""
+        return not self.machine.levels.has_exchange and infeasibility.level == self.machine.levels.home
 
     def smaller_tiles(self, cuts: TilingCuts, infeasibility: Infeasibility) -> TilingCuts | None:
         """A lower cap on the tiles of the operator that is too large; ``None`` if that cannot help.
@@ -77,6 +86,8 @@ class Master:
         Smaller tiles of weights make finer chunks in shared memory, of which only some need to be there at a time.
         """
         level, levels = infeasibility.level, self.machine.levels
+        if self.is_of_homes(infeasibility):
+            return None
         if level in (levels.sums, levels.weights) and infeasibility.capacity < level.capacity:
             # The smallest tile does not fit under the cap that there is.
             return None

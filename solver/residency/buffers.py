@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.box import Box, full
+from ...ir.box import Box
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Machine
-from ...ir.plan import Segment, SharedBuffer, Solved
-from ...ir.semantics.cell import leaving
+from ...ir.machine import Machine, Memory
+from ...ir.plan import SharedBuffer, Solved
 from ..banks.problem import BufferRequest
-from ..cost.local_buffers import round_up
+from ..banks.solve import Placement, PlacementOverflow, place
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint, thinned
 from .decisions import Decisions, NoFetch, Source, Timing
 from .evaluation import evaluate_decisions
+from .homes import Accesses, Homes, Place, place_homes
 from .neighbourhood import ResidencyIncumbent
 from .problem import ResidencyProblem
 from .repair import MovableRequest, repair
@@ -57,7 +57,7 @@ class PlannedBuffer:
 
 @dataclass(frozen=True)
 class Residency:
-    """``planned`` buffers of the shared ``memory`` in the order of the program, and those in ``main`` memory.
+    """``planned`` buffers of the shared ``memory`` in the order of the program, and ``homes`` in main memory.
 
     ``requests`` ask for places in the memory, ``request_of`` says which of them each buffer takes: chunks of a circular
     buffer take turns in one. ``timing``: what the model expects.
@@ -65,7 +65,7 @@ class Residency:
 
     memory: str
     planned: tuple[PlannedBuffer, ...]
-    main: tuple[SharedBuffer, ...]
+    homes: Homes
     requests: tuple[BufferRequest, ...]
     request_of: tuple[int, ...]
     solved: Solved
@@ -75,7 +75,7 @@ class Residency:
     def placed(self, addresses: Sequence[int]) -> tuple[SharedBuffer, ...]:
         """All buffers, those of the shared memory at the ``addresses`` of the requests."""
         shared = (p.at(self.memory, addresses[r]) for p, r in zip(self.planned, self.request_of, strict=True))
-        return (*shared, *self.main)
+        return (*shared, *self.homes.buffers)
 
 
 def residency(
@@ -107,14 +107,19 @@ def residency(
         effort = replace(effort, points=thinned((*effort.points, last)))
     status = "feasible" if delayed and answer.status == "optimal" else answer.status
     order = program_order(planned)
+
+    def placed_homes(wanted: tuple[BufferRequest, ...], level: Memory) -> Placement | PlacementOverflow:
+        return place(wanted, level, budget=budget, seed=seed)
+
     try:
-        main = main_buffers(graph, machine, problem, decisions)
+        homes = main_buffers(graph, machine, problem, decisions, planned, placed_homes)
     except InfeasibleError as error:
-        raise InfeasibleSearchError(str(error), effort) from None
+        searched = error.effort if isinstance(error, InfeasibleSearchError) else NO_EFFORT
+        raise InfeasibleSearchError(str(error), effort + searched) from None
     return Residency(
         memory.name,
         tuple(planned[i] for i in order),
-        main,
+        homes,
         placed,
         tuple(request_of[i] for i in order),
         Solved("residency", status, float(timing.objective), answer.bound, "cycles, weighted"),
@@ -129,63 +134,21 @@ def program_order(planned: Sequence[PlannedBuffer]) -> list[int]:
 
 
 def main_buffers(
-    graph: Graph, machine: Machine, problem: ResidencyProblem, decisions: Decisions
-) -> tuple[SharedBuffer, ...]:
-    """The buffers in main memory, that of each spilled intermediate included."""
+    graph: Graph, machine: Machine, problem: ResidencyProblem, decisions: Decisions, planned: Sequence[PlannedBuffer],
+    place: Place,
+) -> Homes:  # fmt: skip
+    """The buffers in main memory, that of each spilled intermediate included.
+
+    ``planned``: what the decisions put into the shared memory, in the slots that it was moved to.
+    """
     tensors = zip(problem.intermediates, decisions.resident, strict=True)
     spilled = (tensor.block.tensor for tensor, resident in tensors if not resident)
-    return allocate_main(graph, machine, (*problem.main_tensors, *spilled), len(problem.cycles))
-
-
-def allocate_main(graph: Graph, machine: Machine, names: Iterable[str], slots: int) -> tuple[SharedBuffer, ...]:
-    """A buffer for each whole tensor in main memory, one after the other, in the order of the graph's tensors.
-
-    Constants have theirs in the memory for constants, if there is one. ``slots`` is the length of the plan.
-
-    Raises :class:`~girih.ir.errors.InfeasibleError` if a memory is too small.
-    """
-    chosen = frozenset(names)
-    buffers: list[SharedBuffer] = []
-    levels = machine.levels
-    end = dict.fromkeys((levels.constants.name, levels.home.name), 0)
-    for tensor in graph.tensors:
-        if tensor.name in chosen:
-            home = levels.home_of(constant=tensor.name in graph.constant_names)
-            size = round_up(max(1, tensor.bytes), home.alignment)
-            place = (home.name, end[home.name], size, (0, slots))
-            buffers.append(SharedBuffer(tensor.name, full(tensor.shape), *place))
-            end[home.name] += size
-    for name, address in end.items():
-        capacity = machine.memory[name].capacity
-        if address > capacity:
-            largest = max((b for b in buffers if b.memory == name), key=lambda b: b.bytes)
-            kind, what = "main memory", "inputs, outputs and stored results need"
-            if len(end) == 1:
-                what = f"constants, {what}"
-            elif machine.memory[name].read_only:
-                kind, what = "read-only memory", "constants need"
-            raise InfeasibleError(
-                f"the {kind} {name} of {machine.name} holds {capacity:,} bytes, and {what} "
-                f"{address:,}, {address - capacity:,} too many; the largest is "
-                f"{largest.tensor} with {largest.bytes:,}: take a smaller batch, a lower precision or another target"
-            )
-    return tuple(buffers)
-
-
-def homes_in_main(graph: Graph, machine: Machine, segments: Sequence[Segment], slots: int) -> tuple[SharedBuffer, ...]:
-    """A place in main memory for each port and each tensor that crosses segments, where cores load from main memory.
-
-    ``slots`` is the length of the plan. Raises :class:`~girih.ir.errors.InfeasibleError` if main memory is too small.
-    """
-    names = {*graph.input_tensors, *graph.output_tensors}
-    for segment in segments:
-        ops = tuple(graph.op[name] for name in segment.ops)
-        if ops[0].host is not None:
-            names |= {*ops[0].inputs, *ops[0].outputs}
-        else:
-            names |= {name for op in ops for name in op.inputs} - {op.output for op in ops}
-            names |= {op.output for op in leaving(graph, ops)}
-    return allocate_main(graph, machine, names, slots)
+    accesses = Accesses(dict(problem.host_slots))
+    for buffer in planned:
+        # What is stored is written in its first slot alone.
+        if buffer.fetch or buffer.store:
+            accesses.note(buffer.tensor, buffer.live[0])
+    return place_homes(graph, machine, (*problem.main_tensors, *spilled), accesses.spans, problem.slot_ops, place)
 
 
 def planned_buffers(problem: ResidencyProblem, decisions: Decisions) -> Iterator[PlannedBuffer]:

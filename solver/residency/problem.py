@@ -119,7 +119,8 @@ class Intermediate:
 class ResidencyProblem:
     """The whole problem. ``cycles``: computation of each slot; ``capacity``: bytes of the shared memory; ``circular``:
     by streamed operand and slot, the circular buffers on offer; ``rate``: bytes a cycle of the link to main memory;
-    ``main_tensors``: those that need an address in main memory whatever is decided."""
+    ``main_tensors``: those that need an address in main memory whatever is decided; ``host_slots``: first and last slot
+    of the kernels that access a tensor there; ``slot_ops``: the operator of each slot."""
 
     cycles: tuple[int, ...]
     capacity: int
@@ -128,6 +129,8 @@ class ResidencyProblem:
     circular: dict[tuple[str, int], tuple[CircularBuffer, ...]]
     rate: float
     main_tensors: tuple[str, ...]
+    host_slots: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    slot_ops: tuple[str, ...] = ()
 
     def circular_cycles(self, buffer: CircularBuffer) -> int:
         """Cycles of the link to main memory for all fetches of a circular buffer."""
@@ -169,7 +172,8 @@ def residency_problem(
     builder = _Builder(graph, machine, tuple(slot_cycles), _streamed_bytes(graph, accesses), disabled)
     for name, tensor_accesses in accesses.items():
         builder.add(name, tensor_accesses)
-    return builder.problem(accesses)
+    slot_ops = tuple(name for step in steps for name in segments[step.segment].ops)
+    return builder.problem(accesses, slot_ops)
 
 
 def _accesses(graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Sequence[Step]) -> dict[str, _Accesses]:
@@ -314,7 +318,7 @@ class _Builder:
                 number = len(self.intermediates) - 1
                 self.items.append(FetchItem((self.block(name, need),), self.uses(slots), ready, intermediate=number))
 
-    def problem(self, accesses: dict[str, _Accesses]) -> ResidencyProblem:
+    def problem(self, accesses: dict[str, _Accesses], slot_ops: tuple[str, ...]) -> ResidencyProblem:
         """The problem of all that was added."""
         ports = self.graph.input_tensors | self.graph.output_tensors
         main_tensors = tuple(
@@ -333,6 +337,8 @@ class _Builder:
             self.circular,
             self.rate,
             main_tensors,
+            {name: (min(slots), max(slots)) for name, a in accesses.items() if (slots := a.host_reads + a.host_writes)},
+            slot_ops,
         )
 
 

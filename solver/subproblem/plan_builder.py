@@ -17,11 +17,12 @@ from ...ir.checks.check_plan import check_plan
 from ...ir.checks.plan_facts import Geometry
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
-from ...ir.machine import Level, Machine
+from ...ir.machine import Level, Machine, Memory
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
-from ..banks.solve import PlacementOverflow
+from ..banks.problem import BufferRequest
+from ..banks.solve import Placement, PlacementOverflow
 from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
@@ -29,7 +30,7 @@ from ..options import LiveListener, ModelRun
 from ..parallel.questions import Residence, ask_residence
 from ..parallel.workers import Workers
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
-from ..residency.buffers import homes_in_main
+from ..residency.homes import Homes, HomesOverflowError, homes_without_exchange
 from ..residency.problem import ResidencyProblem, residency_problem
 from ..residency.solve import Reservation, Residency, SharedOverflow, decide_residency
 from ..switches import ALL_ON, Disabled
@@ -250,7 +251,10 @@ class PlanBuilder:
         if not self.machine.levels.has_exchange:
             solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
             self._run(solved, NO_EFFORT, "the cores load from main memory")
-            return homes_in_main(self.graph, self.machine, draft.segments, len(draft.slots)), (solved,)
+            homes = self._homes_without_exchange(draft, request.shared)
+            if isinstance(homes, Infeasibility):
+                return homes
+            return homes.buffers, (solved, *self._sharing(homes))
         memory = self.machine.levels.exchange.memory
         problem: ResidencyProblem | None = None
         reservations: list[Reservation] = []
@@ -274,17 +278,41 @@ class PlanBuilder:
                 raise
             if isinstance(answer, SharedOverflow):
                 return self._shared_overflow(draft, answer)
-            self._run(answer.solved, answer.effort, f"{len(answer.planned) + len(answer.main)} buffers")
+            self._run(answer.solved, answer.effort, f"{len(answer.planned) + len(answer.homes.buffers)} buffers")
             placed = self.placing.place(answer.requests, memory, (), request.shared)
             if not isinstance(placed, PlacementOverflow):
                 self._run(placed.solved, placed.effort)
-                return answer.placed(placed.addresses), (answer.solved, placed.solved)
+                return answer.placed(placed.addresses), (answer.solved, placed.solved, *self._sharing(answer.homes))
             self._run(placed.solved, placed.effort, "cut: residency must leave room")
             if len(reservations) == MOST_RESERVATIONS:
                 return self._unplaced(draft, answer, placed)
             spare = max(memory.capacity // 64, placed.excess)
             reservations.append(Reservation(placed.live, spare * (1 + len(reservations))))
             answer = None
+
+    def _homes_without_exchange(self, draft: Plan, budget: Budget) -> Homes | Infeasibility:
+        """Where the cores load from main memory. Raises :class:`InfeasibleSearchError` if that is too small for what is
+        there whatever the segments are."""
+
+        def place(requests: tuple[BufferRequest, ...], memory: Memory) -> Placement | PlacementOverflow:
+            return self.placing.place(requests, memory, (), budget)
+
+        try:
+            return homes_without_exchange(self.graph, self.machine, draft.segments, draft.steps, place)
+        except HomesOverflowError as error:
+            level = self.machine.levels.home
+            self.discard(f"banks:{level.name}", (error.effort,))
+            if error.slot is None:
+                raise
+            step, op = draft.slots[error.slot]
+            return Infeasibility(draft.steps[step].segment, op, level, error.need, level.capacity, str(error))
+
+    def _sharing(self, homes: Homes) -> tuple[Solved, ...]:
+        """How homes that share addresses were placed; nothing if none do."""
+        if homes.solved is None:
+            return ()
+        self._run(homes.solved, homes.effort, "homes share addresses")
+        return (homes.solved,)
 
     def _shared_overflow(self, draft: Plan, overflow: SharedOverflow) -> Infeasibility:
         segment = draft.steps[overflow.step].segment

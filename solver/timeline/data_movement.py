@@ -58,9 +58,12 @@ class Movement:
         self._plan = plan
         self._spans: dict[tuple[SharedBuffer, tuple[Box, ...]], Reached] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
-        self._fetched: deque[Area] = deque(maxlen=MOST_DELAYED)
-        """Of the last fetches, in their order."""
+        self._fetched: deque[tuple[Area, Area]] = deque(maxlen=MOST_DELAYED)
+        """Of the last fetches, in their order: where they go, and the homes that they come from."""
         self._homes: dict[str, Box] = {}
+        self._home_areas: dict[str, Area] = {}
+        """Of the homes whose lifetime has begun."""
+        self._opening_homes: dict[int, list[SharedBuffer]] = {}
         self._live: dict[str, list[Shared]] = {}
         self._ending: dict[int, list[str]] = {}
         """By the last slot of a lifetime, so that a slot looks at what ends with it and not at all that lives."""
@@ -72,6 +75,7 @@ class Movement:
         for buffer in plan.shared:
             if buffer.memory in homes:
                 self._homes[buffer.tensor] = buffer.box
+                self._opening_homes.setdefault(buffer.live[0], []).append(buffer)
             if buffer.memory not in loaded:
                 continue
             if buffer.opens_with_slot:
@@ -108,7 +112,9 @@ class Movement:
     # Between main and shared memory.
 
     def begin_slot(self, slot: int) -> None:
-        """Begin the lifetimes of shared buffers that begin in this slot."""
+        """Begin the lifetimes of homes and of shared buffers that begin in this slot."""
+        for home in self._opening_homes.get(slot, ()):
+            self._home_areas[home.tensor] = self.spaces[home.memory].open(home.address, home.bytes)
         for buffer in self._opening.get(slot, ()):
             self._open(buffer)
 
@@ -122,22 +128,28 @@ class Movement:
                 del self._live[tensor]
 
     def _open(self, buffer: SharedBuffer) -> None:
-        shared = Shared(buffer, self.spaces[buffer.memory].open(buffer.address, buffer.bytes))
+        if self.levels.has_exchange:
+            area = self.spaces[buffer.memory].open(buffer.address, buffer.bytes)
+        else:
+            area = self._home_areas[buffer.tensor]
+        shared = Shared(buffer, area)
         self._live.setdefault(buffer.tensor, []).append(shared)
         self._ending.setdefault(buffer.live[1] - 1, []).append(buffer.tensor)
         if not buffer.fetch:
             return
+        home = self._home_areas[buffer.tensor]
         dtype = self.graph.tensor[buffer.tensor].dtype
         boxes = (self._homes[buffer.tensor], buffer.box)
         move = self.transfers.transfer((self.levels.home, self.levels.exchange), buffer.box, boxes, dtype)
         engine = self.engine("dma", self.levels.home, self.levels.exchange)
         queue = self.queues[engine.name]
-        start = max(queue[0], shared.area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
+        start = max(queue[0], area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
         queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma in")
         arrived = self.over(queue[0] + move.latency, engine)
-        shared.area.ready.note(arrived, engine.name)
-        shared.area.use(arrived, engine.name)
-        self._fetched.append(shared.area)
+        area.ready.note(arrived, engine.name)
+        for used in (area, home):
+            used.use(arrived, engine.name)
+        self._fetched.append((area, home))
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
@@ -147,12 +159,13 @@ class Movement:
         times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
             return
-        for area in reversed(self._fetched):
+        for area, home in reversed(self._fetched):
             if area.ready.last <= since:
                 break
             arrived = self.over(area.ready.last + cycles, engine)
             area.ready.note(arrived, engine.name)
             area.use(arrived, engine.name)
+            home.use(arrived, engine.name)
 
     def stored(self, tensor: str, box: Box, engine: Engine) -> float:
         """When main memory has ``box`` for an engine that reads it."""
@@ -164,8 +177,17 @@ class Movement:
         """What main memory holds of a tensor: all of it."""
         return self._homes[tensor]
 
+    def home_free(self, tensor: str, engine: Engine) -> float:
+        """When an engine can write to the home of a tensor, whatever lay there before."""
+        return self._home_areas[tensor].floor.seen_by(self.alone(engine))
+
+    def read_by_kernel(self, tensor: str, stop: float, engine: Engine) -> None:
+        """Take note until when a kernel reads a tensor."""
+        self._home_areas[tensor].use(stop, self.alone(engine))
+
     def written_by_kernel(self, tensor: str, stop: float, engine: Engine) -> None:
         """Take note that a kernel's result is there."""
+        self._home_areas[tensor].use(stop, self.alone(engine))
         self._stored.setdefault(tensor, []).append((self._homes[tensor], stop, engine.name))
         if not self.levels.has_exchange:
             for shared in self._live.get(tensor, ()):
@@ -180,10 +202,12 @@ class Movement:
         )
         engine = self.engine("dma", self.levels.exchange, self.levels.home)
         queue = self.queues[engine.name]
-        start = max(queue[0], ready)
+        home = self._home_areas[buffer.tensor]
+        start = max(queue[0], ready, home.floor.seen_by(engine.name))
         queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma out")
         stop = self.over(queue[0] + move.latency, engine)
-        shared.area.use(stop, engine.name)
+        for area in (shared.area, home):
+            area.use(stop, engine.name)
         self._stored.setdefault(buffer.tensor, []).append((buffer.box, stop, engine.name))
 
     # Between shared memory and the cores.

@@ -151,8 +151,12 @@ class _Simulation:
         start = self._kernels[kind]
         for name in op.inputs:
             start = max(start, self.movement.stored(name, self.movement.home(name), engine))
+        for name in op.outputs:
+            start = max(start, self.movement.home_free(name, engine))
         self._kernels[kind] = start + cost.busy
         stop = self.movement.over(self._kernels[kind] + cost.latency, engine)
+        for name in op.inputs:
+            self.movement.read_by_kernel(name, stop, engine)
         for name in op.outputs:
             self.movement.written_by_kernel(name, stop, engine)
         return start, stop

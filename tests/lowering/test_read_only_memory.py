@@ -13,7 +13,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.models import build
 from girih.simulator import simulate
-from tests.support.machines import kinds_of
+from tests.support.machines import kinds_of, with_capacity
 from tests.support.onnx_models import Model
 
 TINY = load_machine("tiny")
@@ -24,12 +24,6 @@ FLASH = kinds_of(TINY)["main memory to write"]
 def compiled(target: Machine = FLASH) -> girih.Compiled:
     data = build("tiny-cnn").SerializeToString(deterministic=True)
     return girih.compile(data, target=target, batch=2, strategy="graphturbo", solver_timeout=0, cache=False)
-
-
-def with_capacity(name: str, capacity: int) -> Machine:
-    return replace(
-        FLASH, memories=tuple(replace(m, capacity=capacity) if m.name == name else m for m in FLASH.memories)
-    )
 
 
 def test_constants_alone_lie_in_it() -> None:
@@ -75,10 +69,10 @@ def test_a_memory_that_is_too_small_is_named() -> None:
     with pytest.raises(
         InfeasibleError, match=r"constants of tiny-cnn need [\d,]+ bytes of DDR, [\d,]+ more than the 64"
     ):
-        compiled(with_capacity("DDR", 64))
+        compiled(with_capacity(FLASH, "DDR", 64))
     with pytest.raises(InfeasibleError, match=r"inputs and outputs of tiny-cnn need [\d,]+ bytes of LLB"):
-        compiled(with_capacity("LLB", 2048))
+        compiled(with_capacity(FLASH, "LLB", 2048))
     with pytest.raises(
         InfeasibleError, match=r"LLB .* holds [\d,]+ bytes, and inputs, outputs and stored results need"
     ):
-        compiled(with_capacity("LLB", 4096))
+        compiled(with_capacity(FLASH, "LLB", 4096))

@@ -285,6 +285,18 @@ def elementwise_chain(stages: int, rows: int = 32, columns: int = 32) -> Graph:
     return replace(graph, ops=(replace(op, buffers=buffers, stages=nests),))
 
 
+def branches(count: int = 4, length: int = 3, rows: int = 32) -> Graph:
+    """Chains of element-wise operators that have nothing to do with each other, on one, two and three times the rows."""
+    net = Net("branches", "float32")
+    ends: list[str] = []
+    for branch in range(count):
+        x = net.input(f"x{branch}", rows * (1 + branch % 3), 16)
+        for i in range(length):
+            x = net.elementwise(f"b{branch}.{i}", "max", x, 0.0)
+        ends.append(x)
+    return net.graph(*ends)
+
+
 def residual(blocks: int = 2, *, batch: int = 2, size: int = 16, channels: int = 32, dtype: str = "float16") -> Graph:
     """Bottlenecks with shortcuts, then a pooled classifier."""
     net = Net("residual", dtype)

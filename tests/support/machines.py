@@ -33,6 +33,12 @@ def without_memory(machine: Machine, name: str, instead: str | None) -> Machine:
     )
 
 
+def with_capacity(machine: Machine, memory: str, capacity: int) -> Machine:
+    """So many bytes of a memory."""
+    memories = tuple(replace(m, capacity=capacity) if m.name == memory else m for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
 def with_engines(machine: Machine, change: Callable[[Engine], Engine | None]) -> Machine:
     """Each engine changed, or left out."""
     changed = (change(engine) for engine in machine.engines)

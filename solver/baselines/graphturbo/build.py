@@ -17,8 +17,8 @@ from ...cost.local_buffers import local_requests, scratch_groups
 from ...cost.tile_walk import TileWalks
 from ...effort import Effort
 from ...options import ModelRun
-from ...residency.buffers import homes_in_main
 from ...residency.greedy import SlotOverflow
+from ...residency.homes import homes_without_exchange
 from ...residency.problem import residency_problem
 from ...residency.solve import SharedOverflow
 from ...subproblem.operand_movement import with_movement
@@ -28,7 +28,7 @@ from ...timeline.predict import predict
 from .level import AblationLevel
 from .local_addresses import addresses, in_place_last
 from .segments import Segments
-from .spill import Spilling, spill
+from .spill import Spilling, first_fit_only, spill
 from .tile_size import OperatorOverflow, Tiles
 
 AHEAD = 3
@@ -139,8 +139,8 @@ class Heuristics:
     def _shared(self, segments: Sequence[Segment], steps: Sequence[Step]) -> Spilling | Infeasibility:
         """What lives in the shared memory when, for one order."""
         if not self.machine.levels.has_exchange:
-            slots = sum(len(segments[step.segment].ops) for step in steps)
-            return Spilling(homes_in_main(self.graph, self.machine, segments, slots), 0, 0)
+            homes = homes_without_exchange(self.graph, self.machine, segments, steps, first_fit_only)
+            return Spilling(homes.buffers, 0, 0)
         slots = [(number, op) for number, step in enumerate(steps) for op in segments[step.segment].ops]
         problem = residency_problem(self.graph, self.cells, self.machine, segments, steps, [SLOT] * len(slots))
         answer = spill(self.graph, self.machine, problem, AHEAD if self.level.overlap else 0)

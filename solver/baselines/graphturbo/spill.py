@@ -22,7 +22,10 @@ from ....ir.graph import Graph
 from ....ir.machine import Machine, Memory
 from ....ir.plan import SharedBuffer
 from ...banks.first_fit import Item, by_size, first_fit, lowest_free, neighbours
+from ...banks.problem import BufferRequest
+from ...banks.solve import Placement, PlacementOverflow, place
 from ...cost.local_buffers import round_up
+from ...cpsat.backend import NO_SEARCH
 from ...residency.buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 from ...residency.decisions import Decisions, NoFetch, Source
 from ...residency.evaluation import evaluate_decisions
@@ -68,6 +71,11 @@ class _Candidate:
         return change
 
 
+def first_fit_only(requests: tuple[BufferRequest, ...], memory: Memory) -> Placement | PlacementOverflow:
+    """Addresses by first fit in several orders: this strategy searches nothing."""
+    return place(requests, memory, budget=NO_SEARCH)
+
+
 def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int) -> Spilling | SlotOverflow:
     """The buffers; or the slot that does not fit, whatever is spilled. ``ahead``: slots between fetch and use."""
     memory = machine.levels.exchange.memory
@@ -83,7 +91,7 @@ def spill(graph: Graph, machine: Machine, problem: ResidencyProblem, ahead: int)
     decisions = search.decisions()
     shared = (planned[i].at(memory.name, addresses[i]) for i in program_order(planned))
     return Spilling(
-        (*shared, *main_buffers(graph, machine, problem, decisions)),
+        (*shared, *main_buffers(graph, machine, problem, decisions, planned, first_fit_only).buffers),
         evaluate_decisions(problem, decisions).traffic,
         search.spilled,
     )

@@ -62,7 +62,7 @@ def test_the_command_prints_one_object(capfd: pytest.CaptureFixture[str], model:
 def test_bad_input(capfd: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
     for words, message in (
         (("--points", "1"), "1 points make no curve; give 2 to 64"),
-        (("--memory", "L2"), "tiny has no memory 'L2'; choose from LLB, L1, L1W, IM"),
+        (("--memory", "L2"), "tiny has no memory 'L2'; choose from DDR, LLB, L1, L1W, IM"),
         (("-o", tmp_path / "c.onnx"), "c.onnx: end the name in .txt, .md, .json, .html or .csv"),
     ):
         code, _, err = command(capfd, "pareto", model, "--target", "tiny", "--batch", "1", *words)

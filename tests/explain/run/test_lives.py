@@ -13,8 +13,12 @@ from girih.explain.run.local_lives import LocalLives, local_lives
 from girih.explain.run.shared_lives import SharedLives, shared_lives
 from girih.ir.box import volume
 from girih.ir.graph import DTYPES
-from tests.support.compilations import random_compilation
-from tests.support.graphs import attention, chain, residual, with_host
+from girih.ir.load_machine import load_machine
+from girih.solver import plan
+from girih.solver.options import Options
+from tests.support.compilations import compilation_of, random_compilation
+from tests.support.graphs import attention, branches, chain, residual, with_host
+from tests.support.machines import kinds_of, with_capacity
 from tests.support.random_graphs import random_graph
 
 GRAPHS = {
@@ -126,3 +130,19 @@ def test_tensors_of_the_host_live_in_main_memory_from_their_kernel_on() -> None:
     host = next(op for op in given.graph.ops if op.host)
     (call,) = [r for r, c in enumerate(run.columns.class_of) if run.columns.classes[c].instruction.mnemonic == "hcall"]
     assert home[host.output][0] == run.columns.start[call]
+
+
+@pytest.mark.parametrize("kind", ["", "shared memory", "main memory to write"])
+def test_homes_at_one_address_live_one_after_the_other(kind: str) -> None:
+    tiny = load_machine("tiny")
+    graph, machine = branches(), kinds_of(tiny)[kind] if kind else tiny
+    home = machine.levels.home.name
+    whole = plan(graph, machine, Options(1.0, "layerwise")).plan
+    machine = with_capacity(machine, home, max(b.address + b.bytes for b in whole.shared if b.memory == home) - 64)
+    given = compilation_of(graph, plan(graph, machine, Options(1.0, "layerwise")).plan, machine)
+    lives = home_lives(
+        graph, given.plan, given.program, machine, given.execution.columns, given.trace.cycles
+    )  # fmt: skip
+    assert (lives.begin >= 0).all() and (lives.begin < lives.end).all()
+    times = zip(lives.begin.tolist(), lives.end.tolist(), lives.buffers, strict=True)
+    assert not list(overlaps([(begin, end, b.address, b.address + b.bytes, b) for begin, end, b in times]))

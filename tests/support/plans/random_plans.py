@@ -41,7 +41,8 @@ def random_plan(
     """
     reason = ""
     for attempt in range(tries):
-        plan = _Drawing(graph, machine, Random(f"{seed}.{attempt}"), longest, tiles, 1 + attempt // 4, on_vector).plan()
+        rng, of_homes = Random(f"{seed}.{attempt}"), Random(f"{seed}.{attempt} homes")
+        plan = _Drawing(graph, machine, rng, of_homes, longest, tiles, 1 + attempt // 4, on_vector).plan()
         try:
             check_plan(plan, graph, machine)
         except CheckError as error:
@@ -55,12 +56,14 @@ def random_plan(
 
 class _Drawing:
     def __init__(
-        self, graph: Graph, machine: Machine, rng: Random, longest: int, tiles: int, crowded: int, on_vector: float
-    ) -> None:
+        self, graph: Graph, machine: Machine, rng: Random, of_homes: Random, longest: int, tiles: int, crowded: int,
+        on_vector: float,
+    ) -> None:  # fmt: skip
         self.on_vector = on_vector
         self.graph = graph
         self.machine = machine
         self.rng = rng
+        self.of_homes = of_homes
         self.longest = longest
         self.tiles = tiles * crowded
         self.instances = 3 * crowded
@@ -331,10 +334,10 @@ class _Drawing:
     def itemsize(self, name: str) -> int:
         return DTYPES[self.graph.tensor[name].dtype]
 
-    def addresses(self, buffers: list[LocalBuffer] | list[SharedBuffer]) -> list[int]:
+    def addresses(self, buffers: list[LocalBuffer] | list[SharedBuffer], rng: Random | None = None) -> list[int]:
         """The lowest address that is free while a buffer lives; buffers come in any order."""
         found: dict[int, int] = {}
-        for i in self.rng.sample(range(len(buffers)), len(buffers)):
+        for i in (rng or self.rng).sample(range(len(buffers)), len(buffers)):
             mine = buffers[i]
             rivals = sorted(
                 (found[j], found[j] + buffers[j].bytes)
@@ -445,7 +448,44 @@ class _Drawing:
             tensor = graph.tensor[name]
             fixed.append(SharedBuffer(name, full(tensor.shape), main, top, max(1, tensor.bytes), (0, slots)))
             top += round_up(tensor.bytes, self.machine.memory[main].alignment)
-        return [*fixed, *self.placed(wanted)]
+        buffers = self.placed(wanted)
+        if self.of_homes.random() < 0.7:
+            fixed = self.sharing(fixed, self.home_accesses(buffers, self.host_accesses(segments, steps)))
+        return [*fixed, *buffers]
+
+    def host_accesses(self, segments: tuple[Segment, ...], steps: tuple[Step, ...]) -> list[tuple[str, int]]:
+        """What the host reads and makes, each with the slot."""
+        slots = [(segments[step.segment], op) for step in steps for op in segments[step.segment].ops]
+        return [
+            (name, slot)
+            for slot, (segment, op) in enumerate(slots)
+            if not segment.tiles
+            for name in (*self.graph.op[op].inputs, *self.graph.op[op].outputs)
+        ]
+
+    def home_accesses(
+        self, buffers: list[SharedBuffer], by_host: list[tuple[str, int]]
+    ) -> dict[str, tuple[int, int]]:  # fmt: skip
+        """By tensor: the first slot that accesses its home, and the last."""
+        spans: dict[str, tuple[int, int]] = {}
+        for name, slot in [*by_host, *((b.tensor, b.live[0]) for b in buffers if b.fetch or b.store)]:
+            first, last = spans.get(name, (slot, slot))
+            spans[name] = min(first, slot), max(last, slot)
+        return spans
+
+    def sharing(self, homes: list[SharedBuffer], spans: dict[str, tuple[int, int]]) -> list[SharedBuffer]:
+        """Homes of results live as long as they must, or a little longer, at addresses that others had before."""
+        rng, graph = self.of_homes, self.graph
+        kept = graph.constant_names | graph.input_tensors | graph.output_tensors
+        lived: list[SharedBuffer] = []
+        for home in homes:
+            slots = home.live[1]
+            if home.tensor not in kept and home.tensor in spans:
+                first, last = spans[home.tensor]
+                longer = rng.choice([0, 0, 0, 1, 2]), rng.choice([0, 0, 0, 1, 2])
+                home = replace(home, live=(max(0, first - longer[0]), min(slots, last + 1 + longer[1])))
+            lived.append(home)
+        return [replace(b, address=at) for b, at in zip(lived, self.addresses(lived, rng), strict=True)]
 
     def parts(self, box: Box) -> list[Box]:
         """The box, or a few that divide it along one dimension."""
