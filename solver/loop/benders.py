@@ -58,6 +58,7 @@ from ..subproblem.time_budget import (
     MOST_ITERATIONS,
     SEARCHES,
     SHORT,
+    SINGLE_SECONDS,
     WALL_CLOCK_FACTOR,
     Iteration,
     Round,
@@ -232,6 +233,9 @@ class _Search:
         if self.incumbent.best is not None and not self._affords(ENUMERATION_SECONDS):
             seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self._kinds)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
+            if self.incumbent.is_loose and self._affords(SINGLE_SECONDS):
+                with suppress(InfeasibleError):
+                    self._single_operators()
             return
         for round_ in self._rounds:
             self._round = round_

@@ -12,6 +12,11 @@ from ..options import TOLERANCE, Ending, ModelRun, Planned
 from .referee import Referee
 
 
+LOOSE = 2.0
+"""Plans of more than so many times the bound are loose. Chosen, not measured: the heuristics, made for cores with
+hundreds of KiB, gave up to seven times what single operators took on cores with 24."""
+
+
 @dataclass(frozen=True)
 class Best:
     """A plan, and what the models answered for it."""
@@ -57,6 +62,11 @@ class Incumbent:
         if self.best is None or not (self.best.simulated or self.referee.believes):
             return False
         return self._meets_bound(self.best.plan)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether the best plan, if there is one, takes so many times the bound that any other way may be quicker."""
+        return self.best is not None and self.best.plan.cycles > LOOSE * self.bound
 
     @property
     def is_final(self) -> bool:

@@ -28,6 +28,8 @@ took 5 % more cycles after 20 s, and the same after 60. The last ends any timeou
 ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans. Chosen, not
 measured."""
+SINGLE_SECONDS = 0.05
+"""The same of a plan of single operators, which are priced without the runs that they end. Chosen, not measured."""
 FREE_KINDS = 16
 """Kinds of operators for which no timeout is too short. Chosen, not measured."""
 PLAN_SECONDS = 0.05
