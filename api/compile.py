@@ -241,8 +241,7 @@ def compile_for(
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     # Imported here because TVM and OR-Tools take seconds to load.
     from ..frontend import import_onnx
-    from ..frontend.passes.divide import divide
-    from ..frontend.passes.reduction_innermost import reduction_innermost
+    from ..frontend.for_machine import fitted
     from ..frontend.reference.run import model_bytes
     from ..lowering import Lowerer
     from ..solver import plan
@@ -261,9 +260,7 @@ def compile_for(
             clusters=machine.clusters,
             listener=stages.importing,
         )
-        if options.strategy == "solver":
-            graph = divide(graph, machine)
-        graph = reduction_innermost(graph, machine)
+        graph = fitted(graph, machine, parts=options.strategy == "solver")
         # The network itself, for a later `run --check`.
         network = model_bytes(model)
     with stages("plan"):

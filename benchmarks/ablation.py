@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks.networks import Measurements, Rows, chosen_networks, columns, common_options
 from benchmarks.published import PUBLISHED
 from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_machine import check_machine
 from girih.ir.errors import GirihError
 from girih.ir.graph import Graph
@@ -149,7 +149,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     most = 1 if case.without == PORTIONS else operand_movement.MOST_PORTIONS
     try:
         with patch.object(operand_movement, "MOST_PORTIONS", most):
-            planned = plan(divide(graph(case.network), machine), machine, options)
+            planned = plan(fitted(graph(case.network), machine, parts=True), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
     status = "ok" if planned.log.is_reproducible else planned.log.status

@@ -31,7 +31,7 @@ from benchmarks.ablation import NETWORKS, OTHERS, graph, prepare
 from benchmarks.networks import Measurements, Rows, chosen_networks, columns, common_options, ratio
 from benchmarks.published import PUBLISHED
 from girih.api.judge import judge
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_machine import check_machine
 from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
@@ -115,7 +115,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     """The case and its row: simulated and predicted cycles, what the models did, and how planning ended."""
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
-    network = divide(graph(case.network), machine)
+    network = fitted(graph(case.network), machine, parts=True)
     simulated = judge(Lowerer(network, machine))
     began = time.perf_counter()
     try:

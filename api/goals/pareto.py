@@ -68,8 +68,7 @@ def curve_for(
         raise UsageError(f"{points} points make no curve; give 2 to {MOST_POINTS}")
     # Imported here because TVM and OR-Tools take seconds to load.
     from ...frontend import import_onnx
-    from ...frontend.passes.divide import divide
-    from ...frontend.passes.reduction_innermost import reduction_innermost
+    from ...frontend.for_machine import fitted
     from ...lowering import Lowerer
     from ...solver.goals.memory_curve import memory_curve
     from ..judge import judge
@@ -78,9 +77,7 @@ def curve_for(
     graph = import_onnx(
         model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
     )
-    if options.strategy == "solver":
-        graph = divide(graph, machine)
-    graph = reduction_innermost(graph, machine)
+    graph = fitted(graph, machine, parts=options.strategy == "solver")
     name = memory or machine.levels.exchange.name
     found = memory_curve(graph, machine, name, points, options.for_solver, progress, judge(Lowerer(graph, machine)))
     return _curve(found, graph, machine, name)

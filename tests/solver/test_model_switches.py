@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
 from girih.models import build
@@ -15,7 +15,7 @@ from girih.solver.options import Options
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
-GRAPH = divide(import_onnx(build("tiny-cnn"), batch=4), TINY)
+GRAPH = fitted(import_onnx(build("tiny-cnn"), batch=4), TINY, parts=True)
 
 
 def searches(*disabled: str) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 import girih
 from girih.api.judge import judge
 from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
 from girih.ir.errors import CheckError
@@ -29,7 +29,7 @@ TINY = load_machine("tiny")
 
 @lru_cache
 def network() -> Graph:
-    return divide(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY)
+    return fitted(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY, parts=True)
 
 
 @lru_cache

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine.divide import divide
 from girih.ir.load_machine import load_machine
 from girih.ir.machines.as_planned import as_planned
 from girih.lowering import lower

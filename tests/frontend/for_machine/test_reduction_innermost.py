@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from girih.api.exact import evaluate_graph
-from girih.frontend.passes.reduction_innermost import reduction_innermost
+from girih.frontend.for_machine.reduction_innermost import reduction_innermost
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, contraction_axes
 from girih.ir.load_machine import load_machine

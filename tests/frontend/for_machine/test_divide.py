@@ -10,7 +10,7 @@ import pytest
 from girih import models
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
-from girih.frontend.passes.divide import divide
+from girih.frontend.for_machine.divide import divide
 from girih.ir.bounds.lower_bound import lower_bound
 from girih.ir.box import Affine
 from girih.ir.checks.check_graph import check_graph
