@@ -3,7 +3,8 @@
     mmatmul L0C, L1, L1      becomes      mcopy L0A, L1 . mcopy L0B, L1 . mmatmul L0C, L0A, L0B
 
 The instruction is cut into blocks whose operands fit half of each staging memory (or all of it, where half is too
-little), so that while one block is computed the next one is copied. What the block before has staged stays there.
+little), so that while one block is computed the next one is copied. Rooms follow one another
+(:mod:`girih.ir.semantics.staging_rooms`). What the block before has staged stays there.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.portions import BroadcastTurns
+from ...ir.semantics.staging_rooms import StagingRooms
 from ..emission.vector import copies
 from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
@@ -68,7 +69,7 @@ class ProgramBuilder:
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
         self._known: dict[tuple[object, ...], list[tuple[Relocatable, tuple[int, ...]]]] = {}
-        self._next_room: dict[tuple[int, int], int] = {}
+        self._staging: dict[tuple[int, int], StagingRooms] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
 
     def turns(self, move: Transfer | WeightStream) -> BroadcastTurns:
@@ -111,14 +112,12 @@ class ProgramBuilder:
         return self._local[(op, level.use, name)][1][core]
 
     def room(self, memory: int, core: int, size: int) -> LiveBuffer:
-        """Room for operands in a staging memory of a core: one half after the other, or all of it."""
-        staging = self.machine.memories[memory]
-        half = staging.capacity // 2 // staging.alignment * staging.alignment
-        if size > half:
-            return self.dependences.area(memory, core, 0, staging.capacity)
-        version = self._next_room.get((memory, core), 0)
-        self._next_room[memory, core] = 1 - version
-        return self.dependences.area(memory, core, version * half, half)
+        """Room for operands in a staging memory of a core, one behind the other."""
+        if (memory, core) not in self._staging:
+            staging = self.machine.memories[memory]
+            self._staging[memory, core] = StagingRooms(staging.capacity, staging.alignment)
+        address = self._staging[memory, core].open(size).address
+        return self.dependences.area(memory, core, address, size)
 
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""

@@ -31,13 +31,13 @@ class StagedCopy:
 class StagedRun:
     """``blocks`` equal parts, one after the other, that take an engine ``busy`` cycles in all, copies left out.
 
-    What a block stages in one of the memories ``whole`` takes more than half of it, so that no other is there.
+    ``rooms``: what a block stages takes so many bytes of each staging memory.
     """
 
     blocks: int
     busy: float
     copies: tuple[StagedCopy, ...] = ()
-    whole: tuple[str, ...] = ()
+    rooms: tuple[tuple[str, int], ...] = ()
 
     def numbered(self, position: Mapping[str, int]) -> StagedRun:
         """The same with positions for tensors, which structurally equal operators share."""

@@ -43,7 +43,8 @@ def in_blocks(
     engine: Engine, shape: InstructionShape, operands: Sequence[StagedOperand], sums: float | None = None
 ) -> StagedRun:
     """The blocks of equal instructions on an engine; ``sums``: of products, the cycles of writing what they make."""
-    cut, whole = _cut(shape, operands)
+    cut = _cut(shape, operands)
+    rooms = tuple(_rooms(operands, shape.sizes | cut, first=False).items())
     counts = {name: -(-shape.sizes[name] // size) for name, size in cut.items()}
     each = prod(counts.values())
     copies: list[StagedCopy] = []
@@ -66,7 +67,7 @@ def in_blocks(
     body = float(shape.busy - shape.count * engine.issue)
     if sums is not None and each > 1:
         body = _body(engine, shape, list(_kinds(shape, cut, counts)), body, sums)
-    return StagedRun(shape.count * each, shape.count * each * engine.issue + body, tuple(copies), whole)
+    return StagedRun(shape.count * each, shape.count * each * engine.issue + body, tuple(copies), rooms)
 
 
 def _body(
@@ -117,15 +118,15 @@ def _kinds(
             yield often, shape.sizes | {name: size for name, (_, size) in zip(cut, choice, strict=True)}
 
 
-def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Sizes of blocks, of which the first fits, and the memories of which a block takes more than half.
+def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> dict[str, int]:
+    """Sizes of blocks, of which the first fits.
 
     What does not fit as the smallest block is left as that: the lowering refuses it.
     """
     sizes = {name: shape.sizes[name] for name in shape.units}
     for share in (2, 1):
         sizes = {name: shape.sizes[name] for name in shape.units}
-        while full := _full(operands, shape.sizes | sizes, share, first=True):
+        while full := _full(operands, shape.sizes | sizes, share):
             touching = {n for o in operands if o.staging.memory.name in full for n in o.operand.extents}
             able = [n for n in sizes if n in touching and sizes[n] > 1]
             if not able:
@@ -136,16 +137,20 @@ def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> tuple[di
             sizes[longest] = whole if whole < sizes[longest] else half
         else:
             break
-    # At a border, the first block may be smaller than those within.
-    return sizes, tuple(_full(operands, shape.sizes | sizes, 2, first=False))
+    return sizes
 
 
-def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int, *, first: bool) -> list[str]:
-    """The memories in which a block, somewhere within or the ``first``, takes more than that part."""
+def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int) -> list[str]:
+    """The memories in which the first block takes more than that part."""
+    capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
+    return [name for name, size in _rooms(operands, sizes, first=True).items() if size > capacity[name]]
+
+
+def _rooms(operands: Sequence[StagedOperand], sizes: Mapping[str, int], *, first: bool) -> dict[str, int]:
+    """Bytes of each memory for a block, somewhere within or the ``first``: at a border that may be smaller."""
     rooms: dict[str, int] = {}
     for o in operands:
         memory = o.staging.memory
         size = o.bytes(sizes, first=first)
         rooms[memory.name] = rooms.get(memory.name, 0) + -(-size // memory.alignment) * memory.alignment
-    capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
-    return [name for name, size in rooms.items() if size > capacity[name]]
+    return rooms

@@ -4,16 +4,18 @@
     instructions                        1 . 2 . 3 . 4 .
     copies back                             1 . 2 . 3 . 4
 
-Block by block, as :mod:`girih.lowering.emission.staging` cuts them: a block is copied when half of the staging memory
-is free and its operands are where they are copied from, and an engine waits until what another copied is visible.
+Block by block, as :mod:`girih.lowering.emission.staging` cuts them: a block is copied when its room in the staging
+memory is free and its operands are where they are copied from, and an engine waits until what another copied is
+visible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...ir.machine import Machine
+from ...ir.semantics.staging_rooms import StagingRooms
 from ..cost.staged_run import Operand, StagedCopy, StagedRun
 
 FOLLOWED = 16
@@ -33,26 +35,57 @@ class StagedSpan:
     left: dict[Operand, tuple[float, str]]
 
 
+class StagingTimes:
+    """Until when the rooms of a staging memory are in use."""
+
+    def __init__(self, rooms: StagingRooms) -> None:
+        self._rooms = rooms
+        self._free: dict[int, float] = {}
+        """By the number of a room that has bytes left."""
+        self._last = 0
+
+    def copy(self) -> StagingTimes:
+        """The same, of another core."""
+        other = StagingTimes(self._rooms.copy())
+        other._free, other._last = dict(self._free), self._last
+        return other
+
+    def open(self, size: int) -> float:
+        """When the next room, of so many bytes, is free; :meth:`use` is of this one from now on."""
+        place = self._rooms.open(size)
+        free = max((self._free[number] for number in place.taken), default=0.0)
+        self._last = place.number
+        self._free = {number: self._free.get(number, free) for number in self._rooms.numbers}
+        return free
+
+    def use(self, until: float) -> None:
+        """What is in the room that was opened last is used until then."""
+        self._free[self._last] = max(self._free[self._last], until)
+
+    def delay(self, cycles: float) -> None:
+        """All rooms are in use so much longer."""
+        self._free = {number: time + cycles for number, time in self._free.items()}
+
+
 @dataclass
 class StagingQueues:
-    """Of one core: until when the engines that stage operands are occupied, and the halves of staging memories in use.
-
-    ``rooms``: of each memory, when its halves are free; ``turn``: which of them is next.
-    """
+    """Of one core: until when the engines that stage operands are occupied, and the rooms of its staging memories."""
 
     queues: dict[str, float]
-    rooms: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    turn: dict[str, int] = field(default_factory=dict[str, int])
+    rooms: dict[str, StagingTimes]
 
     @staticmethod
     def of(machine: Machine) -> StagingQueues:
         """Those of a machine's core, idle."""
-        return StagingQueues({name: 0.0 for name, _, _ in sorted(machine.staging_copies)})
+        rings = {
+            name: StagingTimes(StagingRooms(machine.memory[name].capacity, machine.memory[name].alignment))
+            for name in machine.staging_memories
+        }
+        return StagingQueues({name: 0.0 for name, _, _ in sorted(machine.staging_copies)}, rings)
 
     def copy(self) -> StagingQueues:
         """The same of another core that has done the same so far."""
-        rooms = {name: list(times) for name, times in self.rooms.items()}
-        return StagingQueues(dict(self.queues), rooms, dict(self.turn))
+        return StagingQueues(dict(self.queues), {name: ring.copy() for name, ring in self.rooms.items()})
 
     def take(self, queues: Mapping[str, Sequence[float]]) -> None:
         """Go on with the queues of all cores, of each engine."""
@@ -99,6 +132,7 @@ class _Block:
         self._latency = latency
         self._busy = part.busy / part.blocks * (1.0 + slower)
         self._memories = tuple(dict.fromkeys(copy.memory for copy in part.copies))
+        self._rooms = dict(part.rooms)
 
     def follow(self, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
         """Since when, and until when the engine works on all blocks, if it is free then."""
@@ -120,14 +154,9 @@ class _Block:
         """Since when, and until when the engine works on a block."""
         queues, blocks = self._of.queues, self._part.blocks
         copied = [c for c in self._part.copies if _copies(c, number, blocks)]
-        halves: dict[str, int] = {}
-        opened = 0.0
         begun = max(free, self._ready)
         for name in dict.fromkeys(copy.memory for copy in copied):
-            half = halves[name] = self._of.turn.get(name, 0)
-            self._of.turn[name] = 1 - half
-            times = self._of.rooms.setdefault(name, [0.0, 0.0])
-            opened = max(times) if name in self._part.whole else times[half]
+            opened = self._of.rooms[name].open(self._rooms[name])
             read = False
             for copy in copied:
                 if copy.memory == name and not copy.back:
@@ -146,10 +175,7 @@ class _Block:
                     queues[copy.engine] = start + copy.cycles / copy.times
                     over = queues[copy.engine] + copy.latency
                     left[copy.operand] = over, copy.engine
-            half = halves.get(name, 1 - self._of.turn.get(name, 0))
-            times = self._of.rooms[name]
-            for place in (0, 1) if name in self._part.whole else (half,):
-                times[place] = max(times[place], over)
+            self._of.rooms[name].use(over)
         return begun, ended
 
     def _delay(self, cycles: float, left: dict[Operand, tuple[float, str]]) -> None:
@@ -161,7 +187,7 @@ class _Block:
             time, engine = left[operand]
             left[operand] = time + cycles, engine
         for name in self._memories:
-            of.rooms[name] = [time + cycles for time in of.rooms[name]]
+            of.rooms[name].delay(cycles)
 
 
 def _copies(copy: StagedCopy, number: int, blocks: int) -> bool:

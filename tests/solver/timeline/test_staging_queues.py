@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.semantics.cell import Cells
+from girih.ir.semantics.staging_rooms import StagingRooms
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.cost.staged_run import StagedCopy, StagedRun
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.timeline.predict import predict
-from girih.solver.timeline.staging_queues import FOLLOWED, StagingQueues
+from girih.solver.timeline.staging_queues import FOLLOWED, StagingQueues, StagingTimes
 from tests.support import graphs
 from tests.support.plans.plain_plans import plain_plan
 from tests.support.staged_machines import staged_kinds
@@ -48,15 +47,15 @@ def test_many_blocks_of_one_instruction_are_predicted(kind: str, name: str) -> N
 
 
 def queues() -> StagingQueues:
-    return StagingQueues({"IN": 0.0, "OUT": 0.0})
+    return StagingQueues({"IN": 0.0, "OUT": 0.0}, {name: StagingTimes(StagingRooms(100, 1)) for name in ("UB", "L0B")})
 
 
-def run_of(blocks: int, *, into: float, work: float, back: float = 0.0) -> StagedRun:
-    """Blocks that take so many cycles each to copy, to compute and to copy back."""
+def run_of(blocks: int, *, into: float, work: float, back: float = 0.0, room: int = 50) -> StagedRun:
+    """Blocks that take so many cycles each to copy, to compute and to copy back, and ``room`` of 100 bytes."""
     copies = [StagedCopy(0, "UB", "IN", blocks, into * blocks, 2, back=False)]
     if back:
         copies.append(StagedCopy(1, "UB", "OUT", blocks, back * blocks, 3, back=True))
-    return StagedRun(blocks, work * blocks, tuple(copies))
+    return StagedRun(blocks, work * blocks, tuple(copies), (("UB", room),))
 
 
 def test_the_first_copy_is_waited_for_and_the_last_one_back_is() -> None:
@@ -76,13 +75,22 @@ def test_while_a_block_is_computed_the_next_one_is_copied() -> None:
 
 
 def test_blocks_that_take_all_of_a_memory_wait_for_one_another() -> None:
-    whole = replace(run_of(3, into=10, work=20), whole=("UB",))
+    whole = run_of(3, into=10, work=20, room=60)
     # Each copy waits until the block before is computed, and that is visible.
     assert queues().run([whole], 0.0, 0.0, {}, 0.0, 4, 0.0).ended == 3 * (10 + 2 + 20) + 2 * 4
 
 
+def test_small_rooms_let_copies_run_ahead() -> None:
+    """Of two stages that take turns, the second's room does not keep the first's next one away."""
+    stages = [run_of(1, into=10, work=50, room=40), run_of(1, into=1, work=20, room=10)]
+    ahead, behind = queues(), queues()
+    behind.rooms["UB"] = StagingTimes(StagingRooms(45, 1))
+    assert ahead.run(stages * 3, 0.0, 0.0, {}, 0.0, 4, 0.0).ended == 12 + 3 * 70
+    assert behind.run(stages * 3, 0.0, 0.0, {}, 0.0, 4, 0.0).ended > 12 + 3 * 70
+
+
 def test_what_the_block_before_has_staged_is_not_copied_again() -> None:
-    kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),))
+    kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),), (("L0B", 50),))
     # Four blocks of 10 cycles for each copy of 50: the second copy begins with the first block.
     assert queues().run([kept], 0.0, 0.0, {}, 0.0, 0, 0.0).ended == 50 + 50 + 40
 
