@@ -6,7 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
 from ..ir.errors import InfeasibleError, UsageError
-from ..ir.load_machine import load_machine
+from ..ir.load_machine import load_machine, telling_lines
 from ..ir.machine import Machine
 from ..ir.machines.as_planned import as_planned
 from ..ir.notebook.fragments import html_table, paragraph
@@ -211,7 +211,8 @@ def compile(
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)
-    return compile_for(model, machine, options, progress or _silent, open_cache(cache), number_of_jobs(jobs))
+    with nullcontext() if isinstance(target, Machine) else telling_lines(target):
+        return compile_for(model, machine, options, progress or _silent, open_cache(cache), number_of_jobs(jobs))
 
 
 COLLECTION_THRESHOLDS = (100_000, 20, 100)

@@ -1,5 +1,7 @@
 """Every error that a user can meet, by kind; the kind decides the exit code of the command line."""
 
+from __future__ import annotations
+
 
 class GirihError(Exception):
     """An expected failure. The message says what, where, by how much, and what to change."""
@@ -34,6 +36,23 @@ class UnsupportedError(GirihError):
     """A well-formed input that this version cannot compile."""
 
     exit_code = 3
+
+
+class EngineTypeError(UnsupportedError):
+    """An engine computes nothing of a type: ``engine`` names it, and ``key`` the key of its table in the machine file
+    that lists what it does (``lanes``, ``rate``)."""
+
+    def __init__(self, message: str, engine: str, key: str) -> None:
+        super().__init__(message)
+        self.engine = engine
+        self.key = key
+
+    def __reduce__(self) -> tuple[type[EngineTypeError], tuple[str, str, str]]:
+        return EngineTypeError, (str(self), self.engine, self.key)
+
+    def worded(self, message: str) -> EngineTypeError:
+        """The same with another message."""
+        return EngineTypeError(message, self.engine, self.key)
 
 
 class InfeasibleError(GirihError):

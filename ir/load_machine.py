@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, cast, get_args, get_type_hints
@@ -12,7 +14,7 @@ from typing import Any, NoReturn, cast, get_args, get_type_hints
 import msgspec
 
 from .checks.check_machine import problems
-from .errors import ProblemsError, UsageError
+from .errors import EngineTypeError, ProblemsError, UsageError
 from .machine import Engine, Link, Machine, Memory
 
 _BUILT_IN = Path(__file__).parent / "machines"
@@ -40,6 +42,20 @@ def machine_text(name: str | Path) -> str:
     text, file = _machine_file(name)
     parse_machine(text, file)
     return text
+
+
+@contextmanager
+def telling_lines(name: str | Path) -> Generator[None]:
+    """An :class:`EngineTypeError` in here is raised with the line of the machine file that it is about."""
+    try:
+        yield
+    except EngineTypeError as error:
+        text, file = _machine_file(name)
+        # Engines that an entry counts are called TPC.a, TPC.b and so on.
+        entry = [e["name"] for e in tomllib.loads(text)["engines"]]
+        number = entry.index(error.engine if error.engine in entry else error.engine.rpartition(".")[0])
+        line = _Source(file, text).line(f"engines[{number}].{error.key}")
+        raise error.worded(f"{error} ({file}:{line})") from error
 
 
 def _machine_file(name: str | Path) -> tuple[str, str]:

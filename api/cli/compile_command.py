@@ -136,7 +136,7 @@ def compile_command(
       model, output, output_bytes, and the options: target, strategy, precision, batch, dims, seed, ...
     """
     from ...ir.files import check_places
-    from ...ir.load_machine import load_machine
+    from ...ir.load_machine import load_machine, telling_lines
     from ..cache import open_cache
     from ..plugins.load_plugin import loaded
     from .progress import live_progress
@@ -149,7 +149,12 @@ def compile_command(
         raise UsageError(f"--no-cache and --cache {cache} contradict each other; leave out one")
     store = open_cache(cache or not no_cache)
     check_places([output], [model, target if target.endswith(".toml") else None, *plugins])
-    with reserved_stdout(as_json), loaded(plugins), live_progress(solver_timeout) as progress:
+    with (
+        reserved_stdout(as_json),
+        loaded(plugins),
+        telling_lines(target),
+        live_progress(solver_timeout) as progress,
+    ):
         from ..compile import compile_for
 
         compiled = compile_for(model, machine, options, progress, store, number_of_jobs(jobs))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ..errors import UnsupportedError
+from ..errors import EngineTypeError
 from ..machine import Engine, Link, Machine, Memory
 from .footprint import Strided, footprint
 from .table import DTYPE_NAMES, Instruction, field
@@ -65,7 +65,8 @@ def vector_body(engine: Engine, shape: Sequence[int], dtype: str, special: bool 
     """
     lanes = (engine.lanes or {}).get(dtype)
     if not lanes:
-        raise UnsupportedError(f"{engine.name} has no lanes for {dtype}; {_advice(engine, 'lanes', dtype)}")
+        advice = _advice(engine, "lanes", dtype)
+        raise EngineTypeError(f"{engine.name} has no lanes for {dtype}; {advice}", engine.name, "lanes")
     *rows, last = shape
     return prod(rows) * -(-last // lanes) * (engine.special if special else 1)
 
@@ -74,7 +75,8 @@ def matrix_body(engine: Engine, m: int, n: int, k: int, dtype: str) -> int:
     """Cycles for ``m x n`` sums of ``k`` products of ``dtype`` operands; a convolution has m=oh*ow, k=kh*kw*ci."""
     rate = engine.rate_of(dtype)
     if not rate:
-        raise UnsupportedError(f"{engine.name} does not multiply {dtype}; {_advice(engine, 'rate', dtype)}")
+        advice = _advice(engine, "rate", dtype)
+        raise EngineTypeError(f"{engine.name} does not multiply {dtype}; {advice}", engine.name, "rate")
     blocks, steps = matrix_blocks(engine, m, n, k)
     return ceil(blocks * steps / rate) + matrix_fill(engine, m, n, k)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.box import Box, is_empty, shape_of, volume
-from ...ir.errors import UnsupportedError
+from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.semantics.region import OpBoxes
@@ -175,6 +175,8 @@ def refused_by_name(op: Op) -> Generator[None]:
     """What no engine can do is told with the operator that asks for it."""
     try:
         yield
+    except EngineTypeError as error:
+        raise error.worded(f"operator {op.name}: {error}") from error
     except UnsupportedError as error:
         raise UnsupportedError(f"operator {op.name}: {error}") from error
 
@@ -216,16 +218,18 @@ class OpCost:
         self._known: dict[tuple[object, ...], EngineWork] = {}
 
     def _check_lanes(self) -> None:
-        """Raise :class:`UnsupportedError` if the vector engine has no lanes for what a stage computes."""
+        """Raise :class:`EngineTypeError` if the vector engine has no lanes for what a stage computes."""
         lanes = self.vector.lanes or {}
         for number, stage in enumerate(self.op.stages):
             dtype = self.dtypes[stage.write.tensor]
             if number == self.contraction or stage.combine is not None or stage.is_movement or dtype in lanes:
                 continue
-            raise UnsupportedError(
+            raise EngineTypeError(
                 f"operator {self.op.name}: {stage.func} gives {dtype}, and {self.vector.name} of {self.machine.name} "
                 f"has lanes for {', '.join(lanes)} alone; add {dtype} to its lanes in the machine file, compute in "
-                "another precision, or quantise what the operator reads and what it gives"
+                "another precision, or quantise what the operator reads and what it gives",
+                self.vector.name,
+                "lanes",
             )
 
     def _only_stationary(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 import girih.ir.load_machine
 from girih.ir.checks.check_machine import check_machine, problems
-from girih.ir.errors import UsageError
-from girih.ir.load_machine import load_machine, machine_names, parse_machine
+from girih.ir.errors import EngineTypeError, UsageError
+from girih.ir.load_machine import load_machine, machine_names, parse_machine, telling_lines
+from girih.models import build
 from tests.support.machines import kinds_of, with_engines
 
 TINY = (Path(girih.ir.load_machine.__file__).parent / "machines" / "tiny.toml").read_text()
@@ -317,3 +319,34 @@ def test_a_memory_that_is_read_but_never_written() -> None:
     line = text.splitlines().index('name = "X"')
     with pytest.raises(UsageError, match=rf"^mine\.toml:{line}: no engine writes X, and it is not read_only; let an"):
         parse_machine(text, "mine.toml")
+
+
+@pytest.mark.parametrize(("engine", "key", "wanted"), [("MME", "rate", "rate ="), ("VME", "lanes", "lanes =")])
+def test_types_that_an_engine_has_not_are_told_with_the_line(
+    tmp_path: Path, engine: str, key: str, wanted: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(TINY)
+    with pytest.raises(EngineTypeError) as told, telling_lines(tmp_path / "mine.toml"):
+        raise EngineTypeError("no", engine, key)
+    line = int(str(told.value).rpartition(":")[2].rstrip(")"))
+    assert TINY.splitlines()[line - 1].startswith(wanted)
+    # Engines that an entry counts.
+    with pytest.raises(EngineTypeError, match=r"gaudi.toml:\d+\)"), telling_lines("gaudi"):
+        raise EngineTypeError("no", "TPC.b", "lanes")
+    # From a worker process.
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+
+
+def test_a_compilation_tells_the_line(tmp_path: Path) -> None:
+    text = "\n".join("lanes = { float16 = 8 }" if line.startswith("lanes") else line for line in TINY.splitlines())
+    (tmp_path / "mine.toml").write_text(text)
+    line = next(i for i, x in enumerate(text.splitlines(), 1) if x.startswith("lanes"))
+    with pytest.raises(EngineTypeError, match=rf"lanes for float16 alone.*mine.toml:{line}\)"):
+        girih.compile(
+            build("tiny-cnn"),
+            target=tmp_path / "mine.toml",
+            batch=1,
+            precision="as-is",
+            cache=False,
+            solver_timeout=0.0,
+        )
