@@ -261,7 +261,7 @@ def compile_for(
             clusters=machine.clusters,
             listener=stages.importing,
         )
-        graph = fitted(graph, machine, parts=options.strategy == "solver")
+        graph = fitted(graph, machine, divides=options.strategy == "solver")
         # The network itself, for a later `run --check`.
         network = model_bytes(model)
     with stages("plan"):

@@ -149,7 +149,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     most = 1 if case.without == PORTIONS else operand_movement.MOST_PORTIONS
     try:
         with patch.object(operand_movement, "MOST_PORTIONS", most):
-            planned = plan(fitted(graph(case.network), machine, parts=True), machine, options)
+            planned = plan(fitted(graph(case.network), machine, divides=True), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
     status = "ok" if planned.log.is_reproducible else planned.log.status

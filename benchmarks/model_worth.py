@@ -115,7 +115,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     """The case and its row: simulated and predicted cycles, what the models did, and how planning ended."""
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
-    network = fitted(graph(case.network), machine, parts=True)
+    network = fitted(graph(case.network), machine, divides=True)
     simulated = judge(Lowerer(network, machine))
     began = time.perf_counter()
     try:

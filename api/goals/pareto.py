@@ -77,7 +77,7 @@ def curve_for(
     graph = import_onnx(
         model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
     )
-    graph = fitted(graph, machine, parts=options.strategy == "solver")
+    graph = fitted(graph, machine, divides=options.strategy == "solver")
     name = memory or machine.levels.exchange.name
     found = memory_curve(graph, machine, name, points, options.for_solver, progress, judge(Lowerer(graph, machine)))
     return _curve(found, graph, machine, name)

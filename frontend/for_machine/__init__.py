@@ -12,6 +12,6 @@ from .divide import divide
 from .reduction_innermost import reduction_innermost
 
 
-def fitted(graph: Graph, machine: Machine, *, parts: bool) -> Graph:
-    """The graph for this machine; ``parts``: products may be divided, which published heuristics do not do."""
-    return reduction_innermost(divide(graph, machine) if parts else graph, machine)
+def fitted(graph: Graph, machine: Machine, *, divides: bool) -> Graph:
+    """The graph for this machine; ``divides``: pairs of products may be divided, as published heuristics do not."""
+    return reduction_innermost(divide(graph, machine) if divides else graph, machine)

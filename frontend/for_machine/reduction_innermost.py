@@ -6,7 +6,9 @@
 A tile of the stationary operand has much of the reduction and, at least, as many columns as the array. With the columns
 innermost, each point of the reduction is a row of these columns in memory. Where that is less than the burst of a link
 that the weights cross, as of an array of 8 columns of one byte behind bursts of 128 bytes, most of what crosses is
-wasted; with the reduction innermost, rows are as long as it. Without such bursts nothing is lost, and weights stay.
+wasted; with the reduction innermost, rows are as long as it. Weights stay as they are where no burst is that long, and
+where a core has room for all of them and the reduction is no longer than the columns: rows are whole there, or nothing
+is gained. (On `ipu-gc200`, tiny-transformer took 11 % more cycles with all weights transposed.)
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -32,7 +35,7 @@ def reduction_innermost(graph: Graph, machine: Machine) -> Graph:
     """
     burst, columns = _longest_burst(machine), machine.engine_for("matrix").columns
     transposed: dict[str, Permutation] = {}
-    for name in sorted(graph.constant_names):
+    for name in sorted(graph.constant_names - graph.output_tensors):
         if columns * DTYPES[graph.tensor[name].dtype] < burst:
             permutations = set(_permutations(graph, machine, name))
             permutation = permutations.pop() if len(permutations) == 1 else None
@@ -58,18 +61,33 @@ def reduction_innermost(graph: Graph, machine: Machine) -> Graph:
 
 def _longest_burst(machine: Machine) -> int:
     """Bytes, of the links that weights cross from where they lie to a core."""
-    memories = {machine.levels.constants.name, machine.levels.source_of(constant=True).name}
-    return max((x.burst for x in machine.links if x.memory in memories), default=1)
+    levels = machine.levels
+    home, source = levels.constants.name, levels.source_of(constant=True).name
+    ways = {(home, "read"), (home, "both"), (source, "read"), (source, "both")}
+    if source != home:
+        ways.add((source, "write"))
+    return max((x.burst for x in machine.links if (x.memory, x.direction) in ways), default=1)
 
 
 def _permutations(graph: Graph, machine: Machine, name: str) -> Iterator[Permutation | None]:
     """For each read of a constant, the layout that it asks for; ``None`` if the constant has to stay as it is."""
     for op in graph.consumers[name]:
+        if not op.stages:
+            yield None
         for number, stage in enumerate(op.stages):
             for position, read in enumerate(stage.reads):
                 if read.tensor == name:
                     stationary = number == op.contraction and position == 1 and not op.template
-                    yield _permutation(stage, read) if stationary and _multiplied(op, stage, graph, machine) else None
+                    pays = stationary and _multiplied(op, stage, graph, machine) and _in_parts(stage, graph, machine)
+                    yield _permutation(stage, read) if pays else None
+
+
+def _in_parts(stage: Stage, graph: Graph, machine: Machine) -> bool:
+    """Whether tiles hold parts of rows: weights have no room in a core at once, or columns are longer than rows."""
+    axes = contraction_axes(stage)
+    column, row = (prod(stage.axes[a].extent for a in of) for of in (axes.k, axes.n))
+    weights = graph.tensor[stage.factors[1].tensor]
+    return column > row or weights.bytes > machine.levels.weights.capacity
 
 
 def _multiplied(op: Op, stage: Stage, graph: Graph, machine: Machine) -> bool:

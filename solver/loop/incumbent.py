@@ -12,8 +12,8 @@ from ..options import TOLERANCE, Ending, ModelRun, Planned
 from .referee import Referee
 
 LOOSE = 2.0
-"""Plans of more than so many times the bound are loose. Chosen, not measured: the heuristics, made for cores with
-hundreds of KiB, gave up to seven times what single operators took on cores with 24."""
+"""Plans of more than so many times the bound are loose. Chosen; on cores with 24 KiB the heuristics, made for cores
+with hundreds, gave up to seven times the cycles of single operators."""
 
 
 @dataclass(frozen=True)

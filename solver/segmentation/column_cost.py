@@ -34,7 +34,8 @@ class Column:
 
     ``cycles``: on the cores, all instances. ``weight_bytes``: of its constants; ``refetched_bytes``: what of them is
     fetched more than once if nothing is pinned between instances, and ``pin_bytes`` what of them has to be pinned so
-    that nothing is: all, or two parts where instances with the same part follow one another. ``footprints``: for each
+    that nothing is: all, or two parts of the root's weights where instances with the same columns follow one another.
+    ``footprints``: for each
     activation that crosses its border, the bytes of it that an instance touches, and those that cross the link of main
     memory for them, in whole bursts. ``local_bytes``: of local memory, at most at one time. ``op_cycles``: of each
     operator in one instance; all of an instance together.
@@ -91,7 +92,9 @@ class SplitCosts:
         self.weight_bytes = np.zeros(len(instances), dtype=np.int64)
         self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
         self.pin_bytes = np.zeros(len(instances), dtype=np.int64)
-        rank = len(graph.tensor[graph.ops[run.last].output].shape)
+        root = graph.ops[run.last]
+        root_weights = None if root.contraction is None else root.stages[root.contraction].reads[1].tensor
+        rank = len(graph.tensor[root.output].shape)
         columns_outside = np.array([columns_first(splits[s], rank) for s in run.splits.tolist()], dtype=np.int64)
         self.moved_bytes = np.zeros(len(instances), dtype=np.int64)
         """Of activations, if none of them stayed in shared memory."""
@@ -101,7 +104,7 @@ class SplitCosts:
             if name in graph.constant_names:
                 whole = graph.tensor[name].bytes
                 fetched = np.minimum(whole, tensor.footprint_bytes * instances)
-                in_turn = (columns_outside > 1) & (tensor.footprint_bytes * (columns_outside - 1) < whole)
+                in_turn = (columns_outside > 1) & (name == root_weights)
                 self.weight_bytes += fetched
                 self.pin_bytes += np.where(in_turn, np.minimum(fetched, 2 * tensor.footprint_bytes), fetched)
                 again = np.maximum(0, tensor.footprint_bytes * instances - whole)

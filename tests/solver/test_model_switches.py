@@ -15,7 +15,7 @@ from girih.solver.options import Options
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
-GRAPH = fitted(import_onnx(build("tiny-cnn"), batch=4), TINY, parts=True)
+GRAPH = fitted(import_onnx(build("tiny-cnn"), batch=4), TINY, divides=True)
 
 
 def searches(*disabled: str) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 from girih.api.exact import evaluate_graph
 from girih.frontend.for_machine.reduction_innermost import reduction_innermost
 from girih.ir.checks.check_graph import check_graph
-from girih.ir.graph import Graph, contraction_axes
+from girih.ir.graph import Graph, Host, Op, contraction_axes
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.lowering import lower
@@ -35,6 +35,10 @@ def with_bursts(machine: Machine, memory: str, burst: int) -> Machine:
 
 
 LONG = with_bursts(STCP, STCP.levels.home.name, 4096)
+NARROW = replace(
+    LONG, memories=tuple(replace(m, capacity=64) if m.name == LONG.levels.weights.name else m for m in LONG.memories)
+)
+"""No weights have room in a core at once."""
 NETWORKS = {
     "product": lambda: graphs.matmul(m=24, k=70, n=48),
     "convolution": lambda: graphs.conv(batch=2, size=9, channels=24, out=40),
@@ -65,7 +69,7 @@ def stationary(graph: Graph) -> list[tuple[str, tuple[str, ...]]]:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_it_is_the_same_function(network: str) -> None:
     graph = NETWORKS[network]()
-    transposed = reduction_innermost(graph, LONG)
+    transposed = reduction_innermost(graph, NARROW)
     check_graph(transposed)
     assert stationary(transposed) and all(
         roles == tuple(sorted(roles, reverse=True)) for _, roles in stationary(transposed)
@@ -81,7 +85,7 @@ def test_it_is_the_same_function(network: str) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_programs_are_right(network: str) -> None:
-    graph = reduction_innermost(NETWORKS[network](), LONG)
+    graph = reduction_innermost(NETWORKS[network](), NARROW)
     planned = plan(graph, LONG, Options(timeout=0.0)).plan
     given = inputs(graph)
     trace = simulate(lower(graph, planned, LONG), LONG, graph.data, given)
@@ -107,8 +111,33 @@ def test_weights_that_are_read_otherwise_stay() -> None:
     # The same weights, but the sum runs over their columns.
     turned = replace(product.stages[0], operands=(left, replace(right, index=tuple(reversed(right.index)))))
     tied = replace(graph, ops=(product, replace(product, name="turned", stages=(turned, *product.stages[1:]))))
-    assert reduction_innermost(graph, LONG) is not graph
-    assert reduction_innermost(tied, LONG) is tied
+    assert reduction_innermost(graph, NARROW) is not graph
+    assert reduction_innermost(tied, NARROW) is tied
+    weights = right.tensor
+    for_host = Op("kernel", (), (weights,), ("product.host",), host=Host("", "of the test"))
+    read_by_host = replace(graph, ops=(product, for_host))
+    assert reduction_innermost(read_by_host, NARROW) is read_by_host
+    given_back = replace(graph, outputs=(*graph.outputs, replace(graph.outputs[0], name="w", tensor=weights)))
+    assert reduction_innermost(given_back, NARROW) is given_back
+
+
+def test_rows_that_tiles_hold_whole_stay() -> None:
+    """Weights that a core has room for, with no longer a reduction than there are columns."""
+    square, tall = graphs.matmul(k=48, n=48), graphs.matmul(k=64, n=48)
+    assert reduction_innermost(square, LONG) is square
+    assert reduction_innermost(tall, LONG) is not tall
+    assert reduction_innermost(square, NARROW) is not square
+
+
+def test_links_that_weights_do_not_cross_do_not_count() -> None:
+    graph = graphs.matmul()
+    exchange = STCP.levels.exchange.name
+
+    def with_burst(direction: str) -> Machine:
+        long = (replace(x, burst=4096) if (x.memory, x.direction) == (exchange, direction) else x for x in STCP.links)
+        return replace(STCP, links=tuple(long))
+
+    assert with_burst("read") != STCP and reduction_innermost(graph, with_burst("read")) is not graph
 
 
 def test_it_takes_fewer_cycles() -> None:

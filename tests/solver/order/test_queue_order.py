@@ -29,7 +29,7 @@ TINY = load_machine("tiny")
 
 @lru_cache
 def network() -> Graph:
-    return fitted(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY, parts=True)
+    return fitted(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY, divides=True)
 
 
 @lru_cache

@@ -14,9 +14,10 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.options import Options
+from girih.solver.segmentation.batched_cells import batched_cells, representative_cells
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
-from girih.solver.segmentation.splits import SegmentSplit, columns_first, instance_splits
+from girih.solver.segmentation.splits import SegmentSplit, columns_first, instance_splits, segment_splits
 from tests.support import graphs
 
 TINY = load_machine("tiny")
@@ -61,6 +62,26 @@ def test_columns_are_outside_where_weights_have_no_room() -> None:
         assert column.refetched_bytes > 0
         parts = columns_first(column.split, 4)
         assert column.pin_bytes <= column.weight_bytes * 2.2 / parts
+
+
+def test_only_the_weights_of_the_root_come_in_turn() -> None:
+    """A constant by rows comes back in every round of columns: all of it would have to stay."""
+    net = graphs.Net("rows", "float32")
+    rows = net.elementwise("rows", "add", net.input("x", 256, 256), net.constant("position", 256, 256))
+    graph = net.graph(net.matmul("product", rows, 256))
+    splits = tuple(SegmentSplit((Split(1, 16), Split(0, parts)), ()) for parts in (8, 16))
+    for split in splits:
+        column = Candidates(graph, with_shared(1 << 17)).cheapest(0, 1, (split,))
+        assert column is not None
+        whole, part = graph.tensor["position"].bytes, graph.tensor["product.w"].bytes // 16
+        assert whole + 2 * part <= column.pin_bytes <= whole + 2 * part + 2048
+
+
+def test_cuts_know_it_as_arrays_do() -> None:
+    shape = (2, 8, 8, 32)
+    splits = segment_splits(shape, 2, 16, 8, columns=True)
+    cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
+    assert cells.columns_first(4).tolist() == [columns_first(split, 4) for split in splits]
 
 
 def test_a_plan_with_columns_outside_is_right_and_fetches_less() -> None:
