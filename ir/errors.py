@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class GirihError(Exception):
     """An expected failure. The message says what, where, by how much, and what to change."""
@@ -12,6 +14,10 @@ class GirihError(Exception):
     def lines(self) -> tuple[str, ...]:
         """The message: one line, whatever names are in it, but for several problems at once."""
         return (str(self),)
+
+    def worded(self, message: str) -> Self:
+        """The same failure, told by another message."""
+        return type(self)(message)
 
 
 class UsageError(GirihError):
@@ -50,9 +56,9 @@ class EngineTypeError(UnsupportedError):
     def __reduce__(self) -> tuple[type[EngineTypeError], tuple[str, str, str]]:
         return EngineTypeError, (str(self), self.engine, self.key)
 
-    def worded(self, message: str) -> EngineTypeError:
-        """The same with another message."""
-        return EngineTypeError(message, self.engine, self.key)
+    def worded(self, message: str) -> Self:
+        """The same failure, told by another message."""
+        return type(self)(message, self.engine, self.key)
 
 
 class InfeasibleError(GirihError):

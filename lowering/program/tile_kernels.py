@@ -122,7 +122,7 @@ class TileKernels:
             try:
                 self._known[key] = self._walk(key, op, box, tile, held, idle, degrees, on_matrix=on_matrix)
             except GirihError as error:
-                raise type(error)(f"operator {op.name}: {error}") from error
+                raise error.worded(f"operator {op.name}: {error}") from error
         if key in self._bound:
             bound, plan = self._bound[key]
             known = self.cells_of.setdefault(op.name, {})

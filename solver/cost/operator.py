@@ -175,10 +175,8 @@ def refused_by_name(op: Op) -> Generator[None]:
     """What no engine can do is told with the operator that asks for it."""
     try:
         yield
-    except EngineTypeError as error:
-        raise error.worded(f"operator {op.name}: {error}") from error
     except UnsupportedError as error:
-        raise UnsupportedError(f"operator {op.name}: {error}") from error
+        raise error.worded(f"operator {op.name}: {error}") from error
 
 
 class OpCost:

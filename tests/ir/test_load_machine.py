@@ -333,7 +333,8 @@ def test_types_that_an_engine_has_not_are_told_with_the_line(
     # Engines that an entry counts.
     with pytest.raises(EngineTypeError, match=r"gaudi.toml:\d+\)"), telling_lines("gaudi"):
         raise EngineTypeError("no", "TPC.b", "lanes")
-    # From a worker process.
+    # With the operator's name, and from a worker process.
+    assert told.value.worded("other").key == key and str(told.value.worded("other")) == "other"
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
 
 
