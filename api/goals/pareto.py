@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,7 @@ from ...explain.pareto.curve_rows import CurveRow
 from ...ir.checks.check_machine import check_machine
 from ...ir.errors import UsageError
 from ...ir.graph import Graph
-from ...ir.load_machine import load_machine
+from ...ir.load_machine import load_machine, telling_lines
 from ...ir.machine import Machine
 from ...ir.machines.as_planned import as_planned
 from ...ir.plan import Plan
@@ -56,7 +57,8 @@ def pareto(
     if isinstance(target, Machine):
         check_machine(target)
     machine = as_planned(target if isinstance(target, Machine) else load_machine(target))
-    return curve_for(model, machine, memory, points, options, progress)
+    with nullcontext() if isinstance(target, Machine) else telling_lines(target):
+        return curve_for(model, machine, memory, points, options, progress)
 
 
 def curve_for(

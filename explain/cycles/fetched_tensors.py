@@ -50,15 +50,15 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
 
     def find(address: int, marked: int) -> tuple[int, str]:
         op = program.ops[marked].name
-        there = [
+        live = [
             buffer
             for buffer in pages.get(address // _PAGE, ())
             if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op)
         ]
-        if not there:
+        if not live:
             return marked, ""
         # An operator of many instances may see several homes at one address: its own input is the likeliest.
-        buffer = next((b for b in there if order[op] in readers_of(b.tensor)), there[0])
+        buffer = next((b for b in live if order[op] in readers_of(b.tensor)), live[0])
         readers = readers_of(buffer.tensor)
         first = bisect_left(readers, order[op])
         return (index[ops[readers[first]]] if first < len(readers) else marked), buffer.tensor

@@ -117,8 +117,8 @@ def _sharing(
     answer = place(requests, replace(memory, capacity=memory.capacity - base, banks=1, interleave=0))
     if isinstance(answer, PlacementOverflow):
         names = frozenset(answer.names)
-        there = [b for b in buffers if b.tensor in names or (b.tensor in addressed and b.memory == memory.name)]
-        raise _refusal(machine, memory, there, base + answer.need, ops[answer.live[0]], answer)
+        involved = [b for b in buffers if b.tensor in names or (b.tensor in addressed and b.memory == memory.name)]
+        raise _refusal(machine, memory, involved, base + answer.need, ops[answer.live[0]], answer)
     for buffer, address in zip(lived, answer.addresses, strict=True):
         addressed[buffer.tensor] = replace(buffer, address=base + address)
     return Homes(tuple(addressed[b.tensor] for b in buffers), answer.solved, answer.effort)
@@ -175,9 +175,9 @@ def _touched(graph: Graph, segment: Segment) -> Iterable[tuple[str, int]]:
     if ops[0].host is not None:
         yield from ((name, 0) for name in (*ops[0].inputs, *ops[0].outputs))
         return
-    made = {op.output for op in ops}
+    results = {op.output for op in ops}
     for name, life in lifetimes(graph, segment).items():
-        if name not in made:
+        if name not in results:
             # Weights are streamed while their operators run, but they are constants.
             yield name, life.last if is_streamed(graph, segment, name) else life.first
     out = {op.name for op in leaving(graph, ops)}

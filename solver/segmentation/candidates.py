@@ -191,7 +191,8 @@ class Candidates:
             if alone and not coarse:
                 return columns
             if coarse:
-                # What takes so many instances in one dimension may take fewer bytes at a time in two.
+                # What takes so many instances in one dimension may take fewer bytes at a time in two. Finer once: cuts
+                # in two dimensions have as many instances then as those in one had.
                 most, most_in_two = most * FINER, most_in_two * FINER
                 continue
             # Cells that nobody looked at do not fit: those of other splits may.

@@ -35,10 +35,9 @@ class Column:
     ``cycles``: on the cores, all instances. ``weight_bytes``: of its constants; ``refetched_bytes``: what of them is
     fetched more than once if nothing is pinned between instances, and ``pin_bytes`` what of them has to be pinned so
     that nothing is: all, or two parts of the root's weights where instances with the same columns follow one another.
-    ``footprints``: for each
-    activation that crosses its border, the bytes of it that an instance touches, and those that cross the link of main
-    memory for them, in whole bursts. ``local_bytes``: of local memory, at most at one time. ``op_cycles``: of each
-    operator in one instance; all of an instance together.
+    ``footprints``: for each activation that crosses its border, the bytes of it that an instance touches, and those
+    that cross the link of main memory for them, in whole bursts. ``local_bytes``: of local memory, at most at one time.
+    ``op_cycles``: of each operator in one instance; all of an instance together.
     """
 
     first: int

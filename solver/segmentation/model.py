@@ -4,16 +4,18 @@ Sets
     C columns (:mod:`.candidates`): runs of operators with a split; A activations; boundaries 0 .. N between operators.
 Data, in cycles of main memory where they are bytes
     c_j of column j on the cores, n_j its instances; w_j its weights, v_j what of them is fetched again if none are
-    pinned between its instances. What activation a moves through main memory in column j, and what it takes of shared
-    memory: m_aj, b_aj if it is resident, m'_aj, b'_aj if not. L: shared memory; R: reserve for weights on their way.
+    pinned between its instances, p_j what has to be pinned so that nothing is: all, or the parts in use where instances
+    with the same columns follow one another. What activation a moves through main memory in column j, and what it takes
+    of shared memory: m_aj, b_aj if it is resident, m'_aj, b'_aj if not. L: shared memory; R: reserve for weights on
+    their way.
 Variables
     x_j column j is used; r_a activation a is resident in shared memory while it crosses segments; q_j how many of K
-    parts of its weights column j pins during its instances. At each boundary p: t_p when the cores are there, d_p what
+    parts of p_j column j pins during its instances. At each boundary p: t_p when the cores are there, d_p what
     main memory must have moved by then, e_p its prefetch slack (by how much it is ahead of that).
 Constraints
     (1) one path: exactly one column leaves boundary 0, one enters boundary N; as many enter as leave any other.
     If x_j, for column j from boundary p to boundary s, with D_j = w_j + v_j (1 - q_j / K) + sum_a (m_aj r_a +
-    m'_aj (1 - r_a)) and H_j = W_j q_j / K + sum_a (b_aj r_a + b'_aj (1 - r_a)):
+    m'_aj (1 - r_a)) and H_j = p_j q_j / K + sum_a (b_aj r_a + b'_aj (1 - r_a)):
     (2) shared memory: R + H_j <= L.
     (3) cores: t_s >= t_p + c_j.
     (4) main memory: t_s - e_s >= t_p - e_p + D_j, and d_s >= d_p + D_j.

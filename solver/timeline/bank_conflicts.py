@@ -85,8 +85,8 @@ class BankConflicts:
         kept = 1.0
         for bank, rate in one.rates.items():
             served = self._memories[bank[0]].bytes_per_cycle
-            asked = rate + (other.rates.get(bank, 0.0) if other is not None else 0.0)
-            kept = min(kept, served / max(served, asked))
+            wanted = rate + (other.rates.get(bank, 0.0) if other is not None else 0.0)
+            kept = min(kept, served / max(served, wanted))
         return kept
 
     def _longer(self, runs: Sequence[Work], shares: Shares) -> float:

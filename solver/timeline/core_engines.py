@@ -59,12 +59,12 @@ class CoreEngines:
         """Cycles that this engine and the other one lose while both work, since they meet on banks."""
         own = other = 0.0
         for number in range(len(others) - 1, -1, -1):
-            begun, ended, asked = others[number]
+            begun, ended, opposed = others[number]
             if ended <= start:
                 break
             since = max(start, begun)
             if min(stop, ended) > since:
-                mine, theirs = self._conflicts.lost(demand, asked)
+                mine, theirs = self._conflicts.lost(demand, opposed)
                 if mine or theirs:
                     # Until one of the two is done.
                     both = min((stop - since) / (1.0 - mine), (ended - since) / (1.0 - theirs))

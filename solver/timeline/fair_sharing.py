@@ -128,20 +128,20 @@ def fair_speeds(flows: Sequence[tuple[Flow, int]], rates: Mapping[str, float]) -
     rising = list(range(len(flows)))
     level = 0.0
     while rising:
-        asked: dict[str, float] = {}
+        wanted: dict[str, float] = {}
         for number in rising:
             (links, _), count = flows[number]
             for link, size in links:
-                asked[link] = asked.get(link, 0.0) + size * count
+                wanted[link] = wanted.get(link, 0.0) + size * count
         level += min(
             min(flows[number][0][1] for number in rising) - level,
-            min((spare[link] / size for link, size in asked.items()), default=inf),
+            min((spare[link] / size for link, size in wanted.items()), default=inf),
         )
-        for link, size in asked.items():
+        for link, size in wanted.items():
             spare[link] -= size * (level - speeds[rising[0]])
         for number in rising:
             speeds[number] = level
-        full = {link for link in asked if spare[link] <= _LEAST * rates[link]}
+        full = {link for link in wanted if spare[link] <= _LEAST * rates[link]}
         rising = [n for n in rising if flows[n][0][1] > level and not any(link in full for link, _ in flows[n][0][0])]
     return speeds
 
@@ -173,22 +173,22 @@ class _Computing:
         self.later = max(free + self.later, visible) - since
         self.passed += 1
 
-    def demands(self, now: float) -> tuple[list[BankDemand], float]:
+    def demands(self, clock: float) -> tuple[list[BankDemand], float]:
         """What engines ask of banks at a time, and until when at most."""
-        at = now - self.later
+        at = clock - self.later
         waits_from = self._waits[self.passed][1] if self.passed < len(self._waits) else inf
         if at >= waits_from - _LEAST:
             return [], inf
         until = waits_from
-        asked: list[BankDemand] = []
+        demands: list[BankDemand] = []
         for spans, starts in self._spans:
             number = bisect_right(starts, at + _LEAST)
             if number < len(spans):
                 until = min(until, starts[number])
             if number and spans[number - 1][1] > at + _LEAST:
-                asked.append(spans[number - 1][2])
+                demands.append(spans[number - 1][2])
                 until = min(until, spans[number - 1][1])
-        return asked, until + self.later
+        return demands, until + self.later
 
 
 def _awaited(run: RecordedRun, waits: Sequence[tuple[float, int]]) -> list[list[int]]:
@@ -257,34 +257,39 @@ class _Replay:
                 heappush(self._begins, (self._ready[number] + run.passages[number].issue, number))
 
     def run(self) -> list[float]:
-        now, until = 0.0, inf
+        clock, until = 0.0, inf
         speeds: dict[int, float] = {}
         while self._begins or self._left:
-            time = min((now + left / speeds[n] for n, left in self._left.items()), default=inf)
+            time = min((clock + left / speeds[n] for n, left in self._left.items()), default=inf)
             time = min(time, until if self._left else inf, self._begins[0][0] if self._begins else inf)
             for number in self._left:
-                self._left[number] -= speeds[number] * (time - now)
-            now = time
+                self._left[number] -= speeds[number] * (time - clock)
+            clock = time
             for number in [n for n, left in self._left.items() if left <= 1e-6 * self._passages[n].work]:
                 del self._left[number]
-                self._end(number, now)
-            while self._begins and self._begins[0][0] <= now:
+                self._end(number, clock)
+            while self._begins and self._begins[0][0] <= clock:
                 number = heappop(self._begins)[1]
-                self._begun[number] = now
+                self._begun[number] = clock
                 self._left[number] = self._passages[number].work
                 if not self._left[number]:
                     del self._left[number]
-                    self._end(number, now)
-            demands, until = self._computing.demands(now)
+                    self._end(number, clock)
+            demands, until = self._computing.demands(clock)
             # What is too short for the clock's resolution is no step of time.
-            until = max(until, now + 1e-3)
+            until = max(until, clock + 1e-3)
             speeds = self._speeds(demands)
-        return [(end or 0.0) - begin for begin, end in zip(self._begun, self._ended, strict=True)]
+        return [self._duration(number) for number in range(len(self._passages))]
 
-    def _end(self, number: int, now: float) -> None:
-        self._ended[number] = now
+    def _duration(self, number: int) -> float:
+        """As replayed, or as in the run where nothing has released the transfer."""
+        end, p = self._ended[number], self._passages[number]
+        return p.stop - max(p.ready, p.free) - p.issue if end is None else end - self._begun[number]
+
+    def _end(self, number: int, clock: float) -> None:
+        self._ended[number] = clock
         for other, lag in self._behind[number]:
-            self._release(other, now + lag, now)
+            self._release(other, clock + lag, clock)
         computing = self._computing
         while (awaited := computing.awaited()) is not None:
             while awaited and (end := self._ended[awaited[-1]]) is not None:
@@ -295,13 +300,13 @@ class _Replay:
             computing.arrived(self._seen)
             self._seen = 0.0
             for other in self._with.get(computing.passed, ()):
-                self._release(other, self._passages[other].ready + computing.later, now)
+                self._release(other, self._passages[other].ready + computing.later, clock)
 
-    def _release(self, number: int, at: float, now: float) -> None:
+    def _release(self, number: int, at: float, clock: float) -> None:
         self._ready[number] = max(self._ready[number], at)
         self._open[number] -= 1
         if not self._open[number]:
-            heappush(self._begins, (max(now, self._ready[number] + self._passages[number].issue), number))
+            heappush(self._begins, (max(clock, self._ready[number] + self._passages[number].issue), number))
 
     def _speeds(self, demands: Sequence[BankDemand]) -> dict[int, float]:
         """Bytes a cycle of the busiest link, of all that is in flight."""
@@ -321,5 +326,5 @@ class _Replay:
     def _kept(self, banks: Mapping[Bank, float], speed: float, demands: Sequence[BankDemand]) -> Iterator[float]:
         """The parts of its speed that banks leave a transfer beside what engines ask of them."""
         for bank, part in banks.items() if demands else ():
-            asked = speed * part + sum(demand.rates.get(bank, 0.0) for demand in demands)
-            yield self._served[bank[0]] / max(self._served[bank[0]], asked)
+            wanted = speed * part + sum(demand.rates.get(bank, 0.0) for demand in demands)
+            yield self._served[bank[0]] / max(self._served[bank[0]], wanted)

@@ -46,8 +46,8 @@ def compiled(name: str, machine: Machine, strategy: Strategy) -> girih.Compiled:
     return girih.compile(network(name), target=machine, batch=2, strategy=strategy, solver_timeout=1, cache=False)
 
 
-def homes_of(made: Plan, machine: Machine) -> list[SharedBuffer]:
-    return [b for b in made.shared if b.memory == machine.levels.home.name]
+def homes_of(planned: Plan, machine: Machine) -> list[SharedBuffer]:
+    return [b for b in planned.shared if b.memory == machine.levels.home.name]
 
 
 def are_shared(buffers: list[SharedBuffer]) -> bool:
@@ -58,10 +58,10 @@ def are_shared(buffers: list[SharedBuffer]) -> bool:
     )
 
 
-def with_less(machine: Machine, made: Plan) -> Machine:
+def with_less(machine: Machine, planned: Plan) -> Machine:
     """One alignment less of main memory than the homes of a plan take side by side."""
     home = machine.levels.home
-    need = max(b.address + b.bytes for b in homes_of(made, machine))
+    need = max(b.address + b.bytes for b in homes_of(planned, machine))
     return with_capacity(machine, home.name, need - home.alignment)
 
 
@@ -70,10 +70,10 @@ def with_less(machine: Machine, made: Plan) -> Machine:
 def test_an_arena_that_homes_have_to_share(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = KINDS[kind]
     smaller = with_less(machine, compiled(name, machine, "layerwise").plan)
-    made = compiled(name, smaller, "layerwise")
-    assert are_shared(homes_of(made.plan, smaller))
-    result = made.run(check="exact")
-    assert 0.88 <= made.plan.cycles_predicted / result.cycles <= 1.08
+    compilation = compiled(name, smaller, "layerwise")
+    assert are_shared(homes_of(compilation.plan, smaller))
+    result = compilation.run(check="exact")
+    assert 0.88 <= compilation.plan.cycles_predicted / result.cycles <= 1.08
 
     def all_the_time(
         graph: Graph, machine: Machine, buffers: list[SharedBuffer], *_: object
@@ -89,9 +89,9 @@ def test_an_arena_that_homes_have_to_share(kind: str, name: str, monkeypatch: py
 def test_strategies_that_keep_more_on_the_cores_share_what_is_left(strategy: Strategy) -> None:
     machine = KINDS["main memory to write"]
     smaller = with_less(machine, compiled("tiny-cnn", machine, strategy).plan)
-    made = compiled("tiny-cnn", smaller, strategy)
-    made.run(check="exact")
-    assert are_shared(homes_of(made.plan, smaller)) or len(made.plan.segments) < 4
+    compilation = compiled("tiny-cnn", smaller, strategy)
+    compilation.run(check="exact")
+    assert are_shared(homes_of(compilation.plan, smaller)) or len(compilation.plan.segments) < 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,31 +106,31 @@ def test_kernels_of_the_host_write_to_homes_that_others_had(kind: str) -> None:
         return girih.compile(data, target=machine, batch=16, strategy="layerwise", solver_timeout=1, cache=False)
 
     machine = with_less(KINDS[kind], made_for(KINDS[kind]).plan)
-    made = made_for(machine)
-    assert are_shared(homes_of(made.plan, machine))
-    made.run(check="exact")
+    compilation = made_for(machine)
+    assert are_shared(homes_of(compilation.plan, machine))
+    compilation.run(check="exact")
 
 
 def loose(machine: Machine) -> tuple[Graph, Machine, Plan]:
     """Branches that share homes, and that nothing but these puts in an order."""
     graph = branches(length=4, rows=64)
     smaller = with_less(machine, plan(graph, machine, Options(1.0, "layerwise")).plan)
-    made = replace(plan(graph, smaller, Options(1.0, "layerwise")).plan, barrier=False)
-    check_plan(made, graph, smaller)
-    return graph, smaller, made
+    planned = replace(plan(graph, smaller, Options(1.0, "layerwise")).plan, barrier=False)
+    check_plan(planned, graph, smaller)
+    return graph, smaller, planned
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_writes_wait_for_the_reads_of_what_was_there(kind: str) -> None:
-    graph, machine, made = loose(KINDS[kind])
-    check(graph, machine, made, inputs_of(graph), 0.0)
+    graph, machine, planned = loose(KINDS[kind])
+    check(graph, machine, planned, inputs_of(graph), 0.0)
 
 
 @pytest.mark.parametrize("kind", ["shared memory", "main memory to write"])
 def test_the_waits_are_the_timelines_too(kind: str) -> None:
-    graph, machine, made = loose(KINDS[kind])
-    predicted = predict(graph, Cells(graph), machine, made, TileWalks(graph, machine)).cycles
-    simulated = run(graph, machine, lower(graph, made, machine), inputs_of(graph)).summary.cycles
+    graph, machine, planned = loose(KINDS[kind])
+    predicted = predict(graph, Cells(graph), machine, planned, TileWalks(graph, machine)).cycles
+    simulated = run(graph, machine, lower(graph, planned, machine), inputs_of(graph)).summary.cycles
     assert abs(predicted - simulated) <= 0.02 * simulated
 
 
@@ -142,9 +142,9 @@ def test_without_these_waits_there_are_races(kind: str, monkeypatch: pytest.Monk
         area = LiveBuffer(self.layout.memory[home.memory], -1, home.address, home.bytes)
         self.home_areas[home.tensor] = self.shared_areas[home] = area
 
-    graph, machine, made = loose(KINDS[kind])
+    graph, machine, planned = loose(KINDS[kind])
     monkeypatch.setattr(ProgramBuilder, "open_home", open_home)
-    violations = run(graph, machine, lower(graph, made, machine), inputs_of(graph)).violations
+    violations = run(graph, machine, lower(graph, planned, machine), inputs_of(graph)).violations
     assert violations and {v.kind for v in violations} == {"race"}
 
 
@@ -156,4 +156,4 @@ def test_any_plan_that_shares_homes(seed: int) -> None:
 
 def test_some_of_these_share() -> None:
     plans = [random_plan(random_graph(s, "float32", 6 + s % 7), TINY, s, longest=2) for s in range(400, 424)]
-    assert sum(are_shared(homes_of(made, TINY)) for made in plans) >= 6
+    assert sum(are_shared(homes_of(planned, TINY)) for planned in plans) >= 6

@@ -379,6 +379,16 @@ def _at(rank: int, const: int = 0, **coeffs: int) -> Affine:
     return _sum(rank, {names.index(n): c for n, c in coeffs.items()}, const)
 
 
+def host_between(*, rows: int = 4, columns: int = 16) -> Graph:
+    """a, b, c, then a kernel of the host that reads a and c and makes h, then d and e: each a chain of maxima."""
+    net = Net("hosted", "float32")
+    a = net.elementwise("a", "max", net.input("x", rows, columns), 0.0)
+    c = net.elementwise("c", "max", net.elementwise("b", "max", a, 0.0), 0.0)
+    h = net._tensor("h", (rows, columns))
+    net.ops.append(Op("host", ("host",), (a, c), (h,), host=Host("", "no engine does this")))
+    return net.graph(net.elementwise("e", "max", net.elementwise("d", "max", h, 0.0), 0.0))
+
+
 def with_host() -> Graph:
     """A convolution, the host, and a convolution; the host also reads the input."""
     net = Net("hosted")

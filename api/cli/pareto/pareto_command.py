@@ -69,7 +69,7 @@ def pareto_command(
       girih pareto net.onnx --memory L1 --json | jq '.points[] | [.bytes, .cycles]'
     """
     from ....ir.files import check_places
-    from ....ir.load_machine import load_machine
+    from ....ir.load_machine import load_machine, telling_lines
     from ...goals.pareto import curve_for
     from ...plugins.load_plugin import loaded
     from ..progress import live_progress
@@ -79,7 +79,12 @@ def pareto_command(
     options = CompileOptions(target, solver_timeout, strategy, precision, batch, sizes, seed)
     machine = load_machine(target)
     check_places([output], [model, target if target.endswith(".toml") else None, *plugins])
-    with reserved_stdout(kind != "text"), loaded(plugins), live_progress(solver_timeout) as progress:
+    with (
+        reserved_stdout(kind != "text"),
+        loaded(plugins),
+        telling_lines(target),
+        live_progress(solver_timeout) as progress,
+    ):
         curve = curve_for(model, machine, memory, points, options, progress)
     if output is not None:
         curve.save(output, kind)

@@ -130,14 +130,20 @@ def test_rows_that_tiles_hold_whole_stay() -> None:
 
 
 def test_links_that_weights_do_not_cross_do_not_count() -> None:
+    """Weights are read from main memory, written to shared memory, and read there; results alone go back."""
     graph = graphs.matmul()
-    exchange = STCP.levels.exchange.name
+    home, exchange = STCP.levels.home.name, STCP.levels.exchange.name
+    # The link of main memory, one for each direction.
+    (ddr,) = (x for x in STCP.links if x.memory == home)
+    others = tuple(x for x in STCP.links if x is not ddr)
+    ways = (replace(ddr, name="ddr-read", direction="read"), replace(ddr, name="ddr-write", direction="write"), *others)
 
-    def with_burst(direction: str) -> Machine:
-        long = (replace(x, burst=4096) if (x.memory, x.direction) == (exchange, direction) else x for x in STCP.links)
-        return replace(STCP, links=tuple(long))
+    def is_turned(memory: str, direction: str) -> bool:
+        links = (replace(x, burst=4096) if (x.memory, x.direction) == (memory, direction) else x for x in ways)
+        return reduction_innermost(graph, replace(STCP, links=tuple(links))) is not graph
 
-    assert with_burst("read") != STCP and reduction_innermost(graph, with_burst("read")) is not graph
+    assert is_turned(home, "read") and is_turned(exchange, "write") and is_turned(exchange, "read")
+    assert not is_turned(home, "write")
 
 
 def test_it_takes_fewer_cycles() -> None:

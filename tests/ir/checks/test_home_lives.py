@@ -15,13 +15,13 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.checks.plan_facts import Facts, Geometry
 from girih.ir.checks.plan_shared_memory import check_shared
 from girih.ir.errors import CheckError
-from girih.ir.graph import Graph, Host, Op
+from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan, SharedBuffer
 from girih.solver import plan
 from girih.solver.options import Options
-from tests.support.graphs import Net, branches, residual
+from tests.support.graphs import branches, host_between, residual
 from tests.support.machines import kinds_of, with_capacity
 from tests.support.plans.rough_plans import rough_plan
 
@@ -32,12 +32,7 @@ MACHINES = {"loaded from": FLASH, "fetched from": TINY}
 
 @cache
 def hosted() -> Graph:
-    net = Net("hosted", "float32")
-    a = net.elementwise("a", "max", net.input("x", 4, 16), 0.0)
-    c = net.elementwise("c", "max", net.elementwise("b", "max", a, 0.0), 0.0)
-    h = net._tensor("h", (4, 16))  # pyright: ignore[reportPrivateUsage]
-    net.ops.append(Op("host", ("host",), (a, c), (h,), host=Host("", "no engine does this")))
-    return net.graph(net.elementwise("e", "max", net.elementwise("d", "max", h, 0.0), 0.0))
+    return host_between()
 
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
@@ -61,28 +56,28 @@ def sharing(kind: str, name: str) -> tuple[Graph, Machine, Plan]:
 CASES = [(kind, name) for kind in MACHINES for name in GRAPHS]
 
 
-def homes(machine: Machine, of: Plan) -> Iterator[tuple[int, SharedBuffer]]:
-    return ((i, b) for i, b in enumerate(of.shared) if b.memory == machine.levels.home.name)
+def homes(machine: Machine, planned: Plan) -> Iterator[tuple[int, SharedBuffer]]:
+    return ((i, b) for i, b in enumerate(planned.shared) if b.memory == machine.levels.home.name)
 
 
-def accessed(graph: Graph, machine: Machine, of: Plan, tensor: str) -> list[int]:
+def accessed(graph: Graph, machine: Machine, planned: Plan, tensor: str) -> list[int]:
     """The slots that access the home of a tensor."""
     slots: list[int] = []
-    for slot, (_, name) in enumerate(of.slots):
+    for slot, (_, name) in enumerate(planned.slots):
         op = graph.op[name]
         # Each operator is a segment: where the cores load from homes, it loads and stores there.
         if (op.host is not None or not machine.levels.has_exchange) and tensor in (*op.inputs, *op.outputs):
             slots.append(slot)
     here = machine.levels.exchange.name
     if machine.levels.has_exchange:
-        slots += [b.live[0] for b in of.shared if b.tensor == tensor and b.memory == here and (b.fetch or b.store)]
+        slots += [b.live[0] for b in planned.shared if b.tensor == tensor and b.memory == here and (b.fetch or b.store)]
     return slots
 
 
-def changed(of: Plan, number: int, **values: object) -> Plan:
-    buffers = list(of.shared)
+def changed(planned: Plan, number: int, **values: object) -> Plan:
+    buffers = list(planned.shared)
     buffers[number] = replace(buffers[number], **values)  # pyright: ignore[reportArgumentType]
-    return replace(of, shared=tuple(buffers))
+    return replace(planned, shared=tuple(buffers))
 
 
 def refused(graph: Graph, machine: Machine, broken: Plan, match: str) -> None:
@@ -154,9 +149,13 @@ def test_the_slot_that_reads_one_and_writes_the_other_counts(kind: str, name: st
 
 def test_a_home_without_its_life_in_the_host() -> None:
     graph = hosted()
-    of = rough_plan(graph, TINY, group=1, layerwise=True)
-    number = {b.tensor: i for i, b in homes(TINY, of)}
-    refused(graph, TINY, changed(of, number["a"], live=(0, 3)), "the host reads a in slot 3, which is outside of")
-    refused(graph, TINY, changed(of, number["h"], live=(4, 6)), "the host makes h in slot 3, which is outside of")
-    refused(graph, TINY, changed(of, number["d"], live=(5, 6)), "is stored in slot 4, which is outside of the life")
-    refused(graph, TINY, changed(of, number["d"], live=(4, 5)), "is fetched in slot 5, which is outside of the life")
+    planned = rough_plan(graph, TINY, group=1, layerwise=True)
+    number = {b.tensor: i for i, b in homes(TINY, planned)}
+    refused(graph, TINY, changed(planned, number["a"], live=(0, 3)), "the host reads a in slot 3, which is outside of")
+    refused(graph, TINY, changed(planned, number["h"], live=(4, 6)), "the host makes h in slot 3, which is outside of")
+    refused(
+        graph, TINY, changed(planned, number["d"], live=(5, 6)), "is stored in slot 4, which is outside of the life"
+    )
+    refused(
+        graph, TINY, changed(planned, number["d"], live=(4, 5)), "is fetched in slot 5, which is outside of the life"
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
-from girih.ir.graph import Graph, Host, Op
+from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine, Memory
 from girih.ir.plan import SharedBuffer
@@ -21,7 +21,7 @@ from girih.solver.banks.solve import Placement, PlacementOverflow, place
 from girih.solver.cpsat.backend import NO_SEARCH, Budget
 from girih.solver.options import Options, Strategy
 from girih.solver.residency.homes import place_homes
-from tests.support.graphs import Net, branches
+from tests.support.graphs import Net, branches, host_between
 from tests.support.machines import kinds_of, with_capacity
 from tests.support.plans.rough_plans import rough_plan
 
@@ -142,28 +142,23 @@ def test_less_is_a_plan_with_shared_addresses_or_refused(kind: str) -> None:
     graph, main = branches(), machine.levels.home.name
     whole = [b for b in plan(graph, machine, Options(1.0, "layerwise")).plan.shared if b.memory == main]
     smaller = with_capacity(machine, main, sum(b.bytes for b in whole) - 64)
-    made = plan(graph, smaller, Options(1.0, "layerwise")).plan
-    check_plan(made, graph, smaller)
-    homes = [b for b in made.shared if b.memory == main]
+    planned = plan(graph, smaller, Options(1.0, "layerwise")).plan
+    check_plan(planned, graph, smaller)
+    homes = [b for b in planned.shared if b.memory == main]
     assert any(share(a, b) for i, a in enumerate(homes) for b in homes[:i])
     kept = graph.constant_names | graph.input_tensors | graph.output_tensors
-    assert all((b.live == (0, len(made.slots))) == (b.tensor in kept) for b in homes)
+    assert all((b.live == (0, len(planned.slots))) == (b.tensor in kept) for b in homes)
     least = max(b.address + b.bytes for b in homes)
     with pytest.raises(InfeasibleError, match=rf"operator .*main memory {main} .* at once, [\d,]+ too many"):
         plan(graph, with_capacity(machine, main, least - 2048), Options(1.0, "layerwise"))
 
 
 def test_the_home_of_what_the_host_reads_lives_until_then() -> None:
-    net = Net("hosted", "float32")
-    a = net.elementwise("a", "max", net.input("x", 4, 16), 0.0)
-    c = net.elementwise("c", "max", net.elementwise("b", "max", a, 0.0), 0.0)
-    h = net._tensor("h", (4, 16))  # pyright: ignore[reportPrivateUsage]
-    net.ops.append(Op("host", ("host",), (a, c), (h,), host=Host("", "no engine does this")))
-    graph = net.graph(net.elementwise("e", "max", net.elementwise("d", "max", h, 0.0), 0.0))
+    graph = host_between()
     whole = rough_plan(graph, TINY, group=1, layerwise=True)
     needed = sum(b.bytes for b in whole.shared if b.memory == "DDR")
     smaller = with_capacity(TINY, "DDR", needed - 64)
-    made = rough_plan(graph, smaller, group=1, layerwise=True)
-    check_plan(made, graph, smaller)
-    lives = {b.tensor: b.live for b in made.shared if b.memory == "DDR"}
+    planned = rough_plan(graph, smaller, group=1, layerwise=True)
+    check_plan(planned, graph, smaller)
+    lives = {b.tensor: b.live for b in planned.shared if b.memory == "DDR"}
     assert lives == {"x": (0, 6), "a": (0, 4), "b": (1, 3), "c": (2, 4), "h": (3, 5), "d": (4, 6), "e": (0, 6)}

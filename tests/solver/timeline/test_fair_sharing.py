@@ -93,9 +93,9 @@ def test_how_busy_the_busiest_link_is() -> None:
 def errors(network: str) -> float:
     machine = as_planned(load_machine("ipu-gc200"))
     graph = divide(import_onnx(build(network, **SMALL[network]), batch=1, clusters=machine.clusters), machine)
-    made = plan(graph, machine, Options(0.0), None, None, lambda _: pytest.fail("no order is asked for")).plan
-    simulated = simulate(lower(graph, made, machine), machine, {}, {}, data=False).summary.cycles
-    return made.cycles_predicted / simulated - 1.0
+    planned = plan(graph, machine, Options(0.0), None, None, lambda _: pytest.fail("no order is asked for")).plan
+    simulated = simulate(lower(graph, planned, machine), machine, {}, {}, data=False).summary.cycles
+    return planned.cycles_predicted / simulated - 1.0
 
 
 @pytest.mark.parametrize("network", ["tiny-cnn", "tiny-transformer"])
