@@ -130,8 +130,24 @@ def data_buffers(
     ]
 
 
-def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[str, int]:
+class _KnownSizes:
+    """What was found for an operator of one graph with tiles of one cut, in all its boxes: searches ask again and
+    again."""
+
+    def __init__(self, _: Graph) -> None:
+        self.scratch: dict[tuple[object, ...], dict[str, int]] = {}
+        self.weights: dict[tuple[object, ...], int] = {}
+
+
+def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> Mapping[str, int]:
     """Bytes of the largest tile of each private buffer of ``op``; ``boxes`` are those of its result in the cells."""
+    known, key = graph.analysis(_KnownSizes).scratch, (op.name, tile.sizes, tile.order, tuple(boxes))
+    if key not in known:
+        known[key] = _scratch_sizes(graph, op, tile, boxes)
+    return known[key]
+
+
+def _scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for walk in walks(op, tile, boxes):
         _, parts = op_boxes_many(op, graph.tensor, walk)
@@ -151,6 +167,13 @@ def scratch_bytes(graph: Graph, machine: Machine, op: Op, tile: Tile, boxes: lis
 
 def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
     """Bytes of the largest tile of the stationary operand of ``op``."""
+    known, key = graph.analysis(_KnownSizes).weights, (op.name, *tile.cut, tuple(boxes))
+    if key not in known:
+        known[key] = _weight_size(graph, op, tile, boxes)
+    return known[key]
+
+
+def _weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
     assert op.contraction is not None
     right = graph.tensor[op.stages[op.contraction].reads[1].tensor]
     largest = 0

@@ -177,7 +177,9 @@ class _Search:
         )
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
-        self.spending = Spending(self.record, Rates(len(graph.ops), lambda: candidates.priced_count), options.timeout)
+        subproblem = self.subproblem
+        rates = Rates(len(graph.ops), lambda: candidates.priced_count, lambda: subproblem.predictions)
+        self.spending = Spending(self.record, rates, options.timeout)
         self._rounds = rounds
         self._round = rounds[0]
         self._alone = alone

@@ -1,6 +1,7 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
-In turn: other splits for its segments and fewer instances (:mod:`.resegment`), local memories upside down
+In turn: other splits for its segments and fewer instances (:mod:`.resegment`), tiles of operators of one segment that
+are chosen for each other (:mod:`..subproblem.joint_tiles`), local memories upside down
 (:mod:`..banks.address_reflection`), other addresses (:mod:`..banks.weight_separation`) and more versions of weights
 (:mod:`..banks.weight_depth`). Each is kept if the prediction says that it is better.
 """
@@ -42,6 +43,7 @@ def improve(incumbent: Incumbent, around: Neighbourhood) -> None:
         around = align(incumbent, around)
     steps: tuple[tuple[Switch, Callable[[Incumbent, Neighbourhood], None]], ...] = (
         ("fewer-instances", coarsen),
+        ("joint-tiles", retile),
         ("address-reflection", mirror),
         ("weight-separation", separate),
         ("deep-weights", deepen),
@@ -77,6 +79,15 @@ def coarsen(incumbent: Incumbent, around: Neighbourhood) -> None:
         evaluate_tiled(around.subproblem, incumbent, tiled, around.iteration, *best.answers("segmentation"))
     else:
         around.subproblem.builder.discard("tiling", (choice.effort for t in tiled for choice in t.choices))
+
+
+def retile(incumbent: Incumbent, around: Neighbourhood) -> None:
+    """Once more with tiles chosen for each other."""
+    best = _best(incumbent)
+    before = best.plan.segments
+    tiled = around.subproblem.joint_tiles(before, around.cuts, around.iteration, lambda: incumbent.is_over)
+    if [[tile.cut for tile in t.segment.tiles] for t in tiled] != [[tile.cut for tile in s.tiles] for s in before]:
+        evaluate_tiled(around.subproblem, incumbent, tiled, around.iteration, *best.answers("segmentation"))
 
 
 def mirror(incumbent: Incumbent, around: Neighbourhood) -> None:

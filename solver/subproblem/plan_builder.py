@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 from ...ir.box import full
@@ -24,7 +26,7 @@ from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
 from ..banks.problem import BufferRequest
 from ..banks.solve import Placement, PlacementOverflow
 from ..cost.tile_walk import TileWalks
-from ..cpsat.backend import Budget
+from ..cpsat.backend import NO_SEARCH, Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun
 from ..parallel.questions import Residence, ask_residence
@@ -169,6 +171,25 @@ class PlanBuilder:
             return drafted
         draft, _ = drafted
         return _by_segment(draft, self.slot_cycles(draft))
+
+    def on_cores_alone(self, segment: Segment, instances: int, window: range) -> int | None:
+        """Cycles of the operators at some positions of a segment in its first instances if everything else was there
+        before; ``None`` if it does not fit. Addresses are packed without a search."""
+        steps = tuple(Step(0, n) for n in range(instances))
+        request = PlanRequest((segment,), steps, False, NO_SEARCH, NO_SEARCH, NO_SEARCH, NO_SEARCH)
+        drafted = self._unheard._draft(request)
+        if isinstance(drafted, Infeasibility):
+            return None
+        endless = self._endless(drafted[0])
+        timeline = predict(self.graph, self.cells, self.machine, endless, self.walks, window)
+        return max(prediction.stop for prediction in timeline.predictions)
+
+    @cached_property
+    def _unheard(self) -> PlanBuilder:
+        """The same builder, of whose answers nobody hears."""
+        other = copy(self)
+        other._note = _ignore
+        return other
 
     def _draft(self, request: PlanRequest) -> tuple[Plan, list[Solved]] | Infeasibility:
         """The plan without the shared memory, and what was solved for it."""
@@ -369,6 +390,10 @@ class PlanBuilder:
 
     def _run(self, solved: Solved, effort: Effort, note: str = "") -> None:
         self._note(ModelRun.of(solved, effort, note))
+
+
+def _ignore(_: ModelRun) -> None:
+    """Nobody hears of it."""
 
 
 def _ways_out(level: Level) -> str:

@@ -59,6 +59,17 @@ class Subproblem:
         """Each segment, or the one in its place in ``instead``, with the tiles that take the cores the least time."""
         return self._alternatives.best(segments, cuts, iteration, instead)
 
+    def joint_tiles(
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
+    ) -> list[TiledSegment]:
+        """Tiled segments with the tiles of their operators chosen for each other, until ``is_over``."""
+        return self._alternatives.joint(segments, cuts, iteration, is_over)
+
+    @property
+    def predictions(self) -> int:
+        """How many predictions of parts of segments choosing tiles for each other has taken so far."""
+        return self._alternatives.predictions
+
     def tiling(self, tiled: list[TiledSegment]) -> Solved:
         """What tiling answered for all segments together."""
         choices = [c for segment in tiled for c in segment.choices]

@@ -1,12 +1,14 @@
 """Tiles for given segments: of several alternatives for each, the one with which it takes the cores the least time.
 
 Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`).
-How the engines of a core get on with one another is for the prediction to say, so every alternative is predicted.
+How the engines of a core get on with one another is for the prediction to say, so every alternative is predicted. Tiles
+that were chosen for each other (:mod:`.joint_tiles`) for a segment of the best plan are one of the alternatives of
+equal segments from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,6 +22,7 @@ from ..parallel.workers import Workers
 from ..switches import ALL_ON, Disabled
 from ..tiling.solve import Caps, Choice, TileOverflow, Tiler, TilerAnswers, seen_by_tiles
 from .concat_aliasing import with_inside
+from .joint_tiles import JointTiles
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
 from .step_order import segment_by_segment
@@ -82,6 +85,7 @@ class TilingAlternatives:
         self._tilers: dict[float, Tiler] = {}
         self._known: KnownTiles = {} if known is None else known
         self._ahead = TilesAhead(workers) if workers is not None else None
+        self._joint = JointTiles(graph, cells, builder.on_cores_alone)
 
     def best(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
@@ -96,6 +100,25 @@ class TilingAlternatives:
         used = [choice for tiled in chosen for choice in tiled.choices]
         self.builder.discard("tiling", (c.effort for c in choices if c.effort.timed_out and c not in used))
         return chosen
+
+    def joint(
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
+    ) -> list[TiledSegment]:
+        """Tiled segments with the tiles of their operators chosen for each other, until ``is_over``."""
+        tiler = self._tiler(iteration)
+        found: list[TiledSegment] = []
+        for segment in segments:
+            if not segment.tiles:
+                found.append(TiledSegment(segment, ()))
+                continue
+            refined = self._joint.refined(tiler, segment, cuts.cap, is_over)
+            found.append(TiledSegment(refined.segment, refined.choices))
+        return found
+
+    @property
+    def predictions(self) -> int:
+        """How many predictions choosing tiles for each other has taken so far."""
+        return self._joint.predictions
 
     def quickest(
         self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]], iteration: Iteration
@@ -157,6 +180,14 @@ class TilingAlternatives:
             tiled = self._tiled(ordered, cuts, iteration, stalls="producer-stall" not in self.disabled)
             if not isinstance(tiled, Infeasibility):
                 yield tiled
+                known = [self._known_joint(t, cuts) for t in tiled]
+                if any(k is not None for k in known):
+                    yield [t if k is None else k for t, k in zip(tiled, known, strict=True)]
+
+    def _known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
+        """The segment with tiles that were chosen for each other before."""
+        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
+        return None if refined is None else TiledSegment(refined.segment, refined.choices)
 
     def _on_cores(
         self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration

@@ -59,9 +59,14 @@ class PredictedTimeline:
     predictions: tuple[Prediction, ...]
 
 
-def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks) -> PredictedTimeline:
-    """When each slot of ``plan`` computes, and when the last byte is written."""
-    predicted, run = _Simulation(graph, cells, machine, plan, walks).run()
+def predict(
+    graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks, window: range | None = None
+) -> PredictedTimeline:
+    """When each slot of ``plan`` computes, and when the last byte is written.
+
+    ``window``: positions in the segments of those operators that are predicted; what others make is there before.
+    """
+    predicted, run = _Simulation(graph, cells, machine, plan, walks, window=window).run()
     rates = {link.name: link.bytes_per_cycle for link in machine.links}
     rates |= {memory.name: bytes_served(memory, extent(plan, memory.name)) for memory in slow_memories(machine)}
     for replay in range(REPLAYS):
@@ -69,7 +74,8 @@ def predict(graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: Til
             break
         durations = fair_durations(run, rates, {m.name: float(m.bytes_per_cycle) for m in machine.memories})
         recorded = replay + 1 < REPLAYS
-        predicted, run = _Simulation(graph, cells, machine, plan, walks, durations, recorded=recorded).run()
+        again = _Simulation(graph, cells, machine, plan, walks, durations, recorded=recorded, window=window)
+        predicted, run = again.run()
     return predicted
 
 
@@ -81,8 +87,9 @@ class _Simulation:
 
     def __init__(
         self, graph: Graph, cells: Cells, machine: Machine, plan: Plan, walks: TileWalks,
-        durations: Sequence[float] | None = None, *, recorded: bool = True,
+        durations: Sequence[float] | None = None, *, recorded: bool = True, window: range | None = None,
     ) -> None:  # fmt: skip
+        self._window = window
         self.graph = graph
         self.cells = cells
         self.machine = machine
@@ -117,8 +124,11 @@ class _Simulation:
                     self._barrier()
                 self.movement.begin_slot(slot)
                 op = self.graph.op[name]
-                start, stop = self._slot(step, slot, segment, position, op) if op.host is None else self._kernel(op)
-                predictions.append(Prediction(number, name, int(start), int(stop)))
+                if self._window is not None and position not in self._window:
+                    self._open(step, self._local.get((step.segment, position), []))
+                else:
+                    start, stop = self._slot(step, slot, segment, position, op) if op.host is None else self._kernel(op)
+                    predictions.append(Prediction(number, name, int(start), int(stop)))
                 self.movement.end_slot(slot)
                 slot += 1
         return PredictedTimeline(round(self.movement.end), tuple(predictions)), self.movement.run
