@@ -171,14 +171,14 @@ class _Search:
         self.cuts = Cuts()
         live = self.record.watch
         self.workers = workers
-        self._known: KnownTiles = {} if known is None else known
+        self._known = KnownTiles() if known is None else known
         self.subproblem = Subproblem(
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
         subproblem = self.subproblem
-        rates = Rates(len(graph.ops), lambda: candidates.priced_count, lambda: subproblem.predictions)
+        rates = Rates(len(graph.ops), lambda: candidates.priced_count, lambda: subproblem.predicted)
         self.spending = Spending(self.record, rates, options.timeout)
         self._rounds = rounds
         self._round = rounds[0]

@@ -21,25 +21,25 @@ COUNTED_PLAN = 0.02
 COUNTED_SEARCH = 4.0
 """Seconds for each second of CP-SAT's work: see :data:`COUNTED_PLAN`."""
 
-COUNTED_PREDICTION = 0.015
-"""Seconds for each prediction of a part of a segment, to choose tiles for each other: MobileNet-V2, Conformer and ViT
-on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.013 to 0.018 on average."""
+COUNTED_PREDICTION = 0.003
+"""Seconds for each operator that is predicted to choose tiles for each other, each time: MobileNet-V2, Conformer and
+ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031; 0.006 MobileNet-V2 on `ascend310`, which stages."""
 
 
 @dataclass(frozen=True)
 class Rates:
     """What is counted: ``ops`` are the operators of the network, ``columns`` tells how many segmentation has priced,
-    and ``predictions`` how many parts of segments were predicted."""
+    and ``predicted`` how many operators were predicted to choose their tiles."""
 
     ops: int
     columns: Callable[[], int]
-    predictions: Callable[[], int]
+    predicted: Callable[[], int]
 
     def seconds(self, record: Record) -> float:
         """About what it took to come to a record, without its parts."""
         plans = sum(run.model == "plan" for run in record.own_runs)
         searched = sum(run.deterministic_seconds for run in record.own_runs)
-        tiled = COUNTED_COLUMN * self.columns() + COUNTED_PREDICTION * self.predictions()
+        tiled = COUNTED_COLUMN * self.columns() + COUNTED_PREDICTION * self.predicted()
         return tiled + COUNTED_PLAN * plans * self.ops + COUNTED_SEARCH * searched
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ...ir.box import shape_of
 from ...ir.graph import Graph
@@ -50,15 +51,23 @@ class Refined:
     choices: tuple[Choice, ...]
 
 
-class JointTiles:
-    """Segments of one graph with their tiles chosen for each other; equal segments share the answer."""
+KnownJointTiles: TypeAlias = "dict[tuple[Hashable, ...], tuple[Choice, ...]]"
+"""The choices for a segment, by all that its operators, splits and caps are by name."""
 
-    def __init__(self, graph: Graph, cells: Cells, judge: Judge) -> None:
+
+class JointTiles:
+    """Segments of one graph with their tiles chosen for each other; equal segments share the answer.
+
+    ``shared``: what searches for the same graph and cores have found, which this one knows and adds to.
+    """
+
+    def __init__(self, graph: Graph, cells: Cells, judge: Judge, shared: KnownJointTiles | None = None) -> None:
         self.graph = graph
         self.cells = cells
-        self.predictions = 0
-        """How many were asked of the judge."""
+        self.predicted = 0
+        """How many operators the judge has predicted, each in each instance and each time."""
         self._judge = judge
+        self._shared: KnownJointTiles = {} if shared is None else shared
         self._known: dict[tuple[Hashable, ...], Refined] = {}
 
     def known(self, segment: Segment, caps: Mapping[str, Caps]) -> Refined | None:
@@ -71,7 +80,11 @@ class JointTiles:
         ``is_over`` before."""
         key = self._key(segment, caps)
         if key not in self._known:
-            self._known[key] = self._descend(tiler, segment, caps, is_over)
+            named = segment.bare, segment.aliased, key[1:]
+            if named not in self._shared:
+                self._shared[named] = self._descend(tiler, segment, caps, is_over)
+            choices = self._shared[named]
+            self._known[key] = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)
         return _renamed(self._known[key], segment)
 
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
@@ -79,7 +92,7 @@ class JointTiles:
 
     def _descend(
         self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]
-    ) -> Refined:
+    ) -> tuple[Choice, ...]:
         candidates = _candidates(self.graph, self.cells, tiler, segment, caps)
         choices = [own for own, _ in candidates]
         changed = dict.fromkeys(range(len(choices)))
@@ -96,10 +109,10 @@ class JointTiles:
                     if cycles is not None and cycles < best:
                         best, segment, choices[i] = cycles, other, choice
                         changed |= dict.fromkeys(j for j in (i - 1, i, i + 1) if 0 <= j < len(choices))
-        return Refined(segment, tuple(choices))
+        return tuple(choices)
 
     def _cycles(self, segment: Segment, instances: int, window: range) -> int | None:
-        self.predictions += 1
+        self.predicted += instances * len(window)
         return self._judge(segment, instances, window)
 
 

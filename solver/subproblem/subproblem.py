@@ -66,9 +66,9 @@ class Subproblem:
         return self._alternatives.joint(segments, cuts, iteration, is_over)
 
     @property
-    def predictions(self) -> int:
-        """How many predictions of parts of segments choosing tiles for each other has taken so far."""
-        return self._alternatives.predictions
+    def predicted(self) -> int:
+        """How many operators were predicted to choose tiles for each other so far."""
+        return self._alternatives.predicted
 
     def tiling(self, tiled: list[TiledSegment]) -> Solved:
         """What tiling answered for all segments together."""

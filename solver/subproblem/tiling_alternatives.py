@@ -22,14 +22,25 @@ from ..parallel.workers import Workers
 from ..switches import ALL_ON, Disabled
 from ..tiling.solve import Caps, Choice, TileOverflow, Tiler, TilerAnswers, seen_by_tiles
 from .concat_aliasing import with_inside
-from .joint_tiles import JointTiles
+from .joint_tiles import JointTiles, KnownJointTiles
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
 from .step_order import segment_by_segment
 from .time_budget import Iteration
 
-KnownTiles = dict[tuple[str, float], TilerAnswers]
-"""What tilers have answered, by what tiles see of the machine, and the seconds that they could search."""
+
+@dataclass(frozen=True)
+class KnownTiles:
+    """What searches for machines with the same cores share.
+
+    ``alone``: what tilers have answered, by what tiles see of the machine, and the seconds that they could search.
+    ``joint``: tiles that were chosen for each other, by what tiles see of the machine.
+    """
+
+    alone: dict[tuple[str, float], TilerAnswers] = field(default_factory=dict[tuple[str, float], TilerAnswers])
+    joint: dict[str, KnownJointTiles] = field(default_factory=dict[str, KnownJointTiles])
+
+
 LONGEST_TILING = 5.0
 """Seconds for the tiles of one operator at most; chosen, not measured."""
 
@@ -83,9 +94,10 @@ class TilingAlternatives:
         self.layerwise = layerwise
         self._live = live
         self._tilers: dict[float, Tiler] = {}
-        self._known: KnownTiles = {} if known is None else known
+        self._known = KnownTiles() if known is None else known
+        self._seen = repr(seen_by_tiles(machine))
         self._ahead = TilesAhead(workers) if workers is not None else None
-        self._joint = JointTiles(graph, cells, builder.on_cores_alone)
+        self._joint = JointTiles(graph, cells, builder.on_cores_alone, self._known.joint.setdefault(self._seen, {}))
 
     def best(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
@@ -116,9 +128,9 @@ class TilingAlternatives:
         return found
 
     @property
-    def predictions(self) -> int:
-        """How many predictions choosing tiles for each other has taken so far."""
-        return self._joint.predictions
+    def predicted(self) -> int:
+        """How many operators were predicted to choose tiles for each other so far."""
+        return self._joint.predicted
 
     def quickest(
         self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]], iteration: Iteration
@@ -162,7 +174,7 @@ class TilingAlternatives:
     def _tiler(self, iteration: Iteration) -> Tiler:
         if iteration.tiling not in self._tilers:
             seconds = min(LONGEST_TILING, iteration.tiling)
-            answers = self._known.setdefault((repr(seen_by_tiles(self.machine)), seconds), {})
+            answers = self._known.alone.setdefault((self._seen, seconds), {})
             self._tilers[iteration.tiling] = Tiler(
                 self.graph, self.machine, budget=iteration.budget("tiling", seconds), seed=self.seed,
                 disabled=self.disabled, live=self._live, answers=answers,

@@ -32,7 +32,7 @@ NETWORKS = {
 def planned(network: str, memory: str, capacity: int, *, alone: bool = False) -> Planned:
     graph, machine = NETWORKS[network], reduced(MACHINE, memory, capacity << 10)
     # The dense block needs more capacities until its best one comes.
-    timeout = 15.0 if network == "dense" and not alone else 10.0
+    timeout = 25.0 if network == "dense" and not alone else 15.0
     found = plan(graph, machine, Options(timeout, disabled=ALONE if alone else frozenset()))
     check_plan(found.plan, graph, machine)
     return found

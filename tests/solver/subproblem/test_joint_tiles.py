@@ -1,0 +1,171 @@
+"""Tiles chosen for each other: better by the judge, as good as enumeration, within limits, and remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pytest
+
+from girih.frontend import import_onnx
+from girih.frontend.for_machine import fitted
+from girih.ir.graph import Graph
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Segment, Split
+from girih.models import build
+from girih.solver.cost.local_buffers import all_cells, targets
+from girih.solver.options import Options
+from girih.solver.subproblem import joint_tiles
+from girih.solver.subproblem.joint_tiles import JointTiles, Refined
+from girih.solver.subproblem.plan_builder import Infeasibility
+from girih.solver.subproblem.subproblem import Subproblem
+from girih.solver.subproblem.tiling_alternatives import TilingCuts
+from girih.solver.subproblem.time_budget import rounds
+from girih.solver.tiling.solve import Caps, Tiler
+from tests.support import graphs
+
+MACHINE = load_machine("ascend310")
+NO_CUTS = TilingCuts()
+ITERATION = rounds(20.0)[0].iteration(1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph on a machine, with what tiles its segments."""
+
+    graph: Graph
+    machine: Machine
+    subproblem: Subproblem
+    tiler: Tiler
+
+    def tiled(self, segment: Segment, cuts: TilingCuts = NO_CUTS) -> Segment:
+        """The segment with the tiles that the tiling model chooses for each operator by itself."""
+        answer = self.tiler.segment(segment, self.subproblem.cells, cuts.cap, leads=False)
+        assert isinstance(answer, tuple)
+        return answer[0]
+
+    def cycles(self, segment: Segment) -> int:
+        found = self.subproblem.builder.on_cores_alone(segment, 1, range(len(segment.ops)))
+        assert found is not None
+        return found
+
+    def joint(self) -> JointTiles:
+        return JointTiles(self.graph, self.subproblem.cells, self.subproblem.builder.on_cores_alone)
+
+
+def case(graph: Graph, machine: Machine = MACHINE) -> Case:
+    return Case(graph, machine, Subproblem(graph, machine, Options(), lambda _: None), Tiler(graph, machine))
+
+
+@pytest.fixture(scope="module")
+def block() -> tuple[Case, Segment]:
+    """An inverted bottleneck of MobileNet-V2: a product, a depthwise convolution on the vector engine, a product."""
+    imported = import_onnx(build("mobilenet-v2", size=64), precision="fp16", batch=1)
+    graph = fitted(imported, MACHINE, divides=True)
+    ops = tuple(op.name for op in graph.ops if op.name.startswith("features.4."))
+    root = graph.tensor[graph.op[ops[-1]].output]
+    found = case(graph)
+    return found, found.tiled(Segment(ops, (), (Split(1, 2),) if root.shape[1] > 1 else (), ()))
+
+
+def refined(case: Case, joint: JointTiles, segment: Segment, cuts: TilingCuts = NO_CUTS) -> Refined:
+    return joint.refined(case.tiler, segment, cuts.cap, lambda: False)
+
+
+def test_what_is_chosen_together_is_better_than_what_is_chosen_alone(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    better = refined(found, found.joint(), segment)
+    assert found.cycles(better.segment) < 0.99 * found.cycles(segment)
+    assert tuple(choice.tile for choice in better.choices) == better.segment.tiles
+    # Alone, some of them would take longer than the best.
+    assert any(choice.cycles > choice.bound for choice in better.choices)
+
+
+def test_it_is_as_good_as_all_combinations(block: tuple[Case, Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, segment = block
+    monkeypatch.setattr(joint_tiles, "MOST_TILES", 4)
+    candidates = joint_tiles._candidates(found.graph, found.subproblem.cells, found.tiler, segment, {})
+    ways = product(*([own.tile, *(choice.tile for choice in others)] for own, others in candidates))
+    judged = (found.subproblem.builder.on_cores_alone(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)
+    best = min(cycles for cycles in judged if cycles is not None)
+    assert found.cycles(refined(found, found.joint(), segment).segment) <= 1.01 * best
+
+
+def test_equal_segments_share_the_answer() -> None:
+    graph = graphs.chain(3, batch=2, size=16, channels=32, kernel=1)
+    found = case(graph)
+    first, second = (found.tiled(Segment((op.name,), (), (Split(0, 2),), ())) for op in graph.ops[:2])
+    joint = found.joint()
+    one = refined(found, joint, first)
+    asked = joint.predicted
+    assert asked > 0
+    two = refined(found, joint, second)
+    assert joint.predicted == asked
+    assert two.segment.ops == second.ops and [t.op for t in two.segment.tiles] == list(second.ops)
+    assert [t.cut for t in one.segment.tiles] == [t.cut for t in two.segment.tiles]
+    assert joint.known(second, {}) == two
+
+
+def test_nothing_is_known_of_other_splits(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    joint = found.joint()
+    refined(found, joint, segment)
+    assert joint.known(segment, {}) is not None
+    assert joint.known(replace(segment, cores=()), {}) is None
+    assert joint.known(segment, {segment.ops[0]: Caps(sums=4096)}) is None
+
+
+def test_caps_bind(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    op = found.graph.op[segment.ops[0]]
+    boxes = targets(all_cells(found.subproblem.cells, segment), op)
+    free = found.tiler.scratch(op, segment.tiles[0], boxes)
+    cuts = TilingCuts().capped({op.name: Caps(sums=free // 4)})
+    tight = found.tiled(segment.bare, cuts)
+    better = refined(found, found.joint(), tight, cuts)
+    assert found.tiler.scratch(op, replace(better.segment.tiles[0], depth=1), boxes) <= free // 4
+
+
+def test_what_is_over_leaves_the_tiles_as_they_are(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    joint = found.joint()
+    left = joint.refined(found.tiler, segment, {}, lambda: True)
+    assert left.segment == segment
+
+
+def test_what_was_found_once_is_an_alternative_of_equal_segments(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    subproblem = found.subproblem
+    before = subproblem.tiles((segment.bare,), TilingCuts(), ITERATION)
+    assert not isinstance(before, Infeasibility)
+    joint = subproblem.joint_tiles((before[0].segment,), TilingCuts(), ITERATION, lambda: False)
+    assert [t.cut for t in joint[0].segment.tiles] != [t.cut for t in before[0].segment.tiles]
+    after = subproblem.tiles((segment.bare,), TilingCuts(), ITERATION)
+    assert not isinstance(after, Infeasibility)
+    assert [t.cut for t in after[0].segment.tiles] == [t.cut for t in joint[0].segment.tiles]
+
+
+def test_long_segments_are_predicted_around_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphs.chain(10, batch=1, size=16, channels=32, kernel=1)
+    found = case(graph)
+    segment = found.tiled(Segment(tuple(op.name for op in graph.ops), (), (Split(1, 2),), ()))
+    windows: list[tuple[int, range]] = []
+
+    def judge(segment: Segment, instances: int, window: range) -> int | None:
+        windows.append((instances, window))
+        return found.subproblem.builder.on_cores_alone(segment, instances, window)
+
+    refined(found, JointTiles(graph, found.subproblem.cells, judge), segment)
+    assert len(segment.ops) > joint_tiles.LONG
+    assert {instances for instances, _ in windows} == {1}
+    assert max(len(window) for _, window in windows) == 2 * joint_tiles.NEIGHBOURS + 1
+
+
+def test_a_window_is_a_part_of_the_whole(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    judge = found.subproblem.builder.on_cores_alone
+    whole = judge(segment, 1, range(3))
+    parts = [judge(segment, 1, range(i, i + 1)) for i in range(3)]
+    assert whole is not None
+    assert all(part is not None and 0 < part < whole for part in parts)
