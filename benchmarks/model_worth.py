@@ -5,8 +5,8 @@
 
 Eighteen networks (the ten published configurations and eight others) are planned, lowered and simulated for four
 machines. Without a model's search (the switches NAME-model of solver/switches.py) its answer is its hint: for
-segmentation the best of the shortest paths, for tiling the best row of the table that greedy versions leave, for
-residency the best greedy answer, for banks packings in several orders. The gain of a model is the cycles without it
+segmentation the best of the shortest paths, for tiling the best row of the table that greedy versions leave, each
+operator by itself (without "joint-tiles"), for residency the best greedy answer, for banks packings in several orders. The gain of a model is the cycles without it
 over those with it, less one.
 
 The solver's deterministic limits end the search, and its wall clock only far later than otherwise. With ``--json``
@@ -108,7 +108,8 @@ def _narrower(engine: Engine) -> Engine:
 def disabled(without: str | None) -> list[str]:
     """The switches of a model, or of all."""
     models = MODELS if without == ALL else (without,)
-    return [name for name in SWITCHES if name in {f"{model}-model" for model in models}]
+    switches = {f"{model}-model" for model in models} | ({"joint-tiles"} if "tiling" in models else set())
+    return [name for name in SWITCHES if name in switches]
 
 
 def measure(case: Case) -> tuple[Case, dict[str, Any]]:
