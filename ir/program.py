@@ -6,8 +6,11 @@ constants travels beside it, as a mapping from tensor name to array.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import struct
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -197,3 +200,15 @@ def disassemble(program: Program, memories: tuple[str, ...] = ()) -> str:
             name = program.ops[instruction.op].name if instruction.op < len(program.ops) else "?"
             lines.append(f"  {index:6}  {print_instruction(instruction, memories)}  ; {name}")
     return "\n".join(lines)
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Without Python's garbage collector, which would walk over a whole program again and again to find no cycle."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()

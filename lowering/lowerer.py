@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
-from ..ir.program import Program
+from ..ir.program import Program, uncollected
 from ..ir.semantics.task_graph import TaskGraph
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class Lowerer:
         self._store = store
         self._last: tuple[Plan, ProgramBuilder] | None = None
 
+    @uncollected()
     def program(self, plan: Plan) -> Program:
         """The program of a plan."""
         from .program.assemble import assemble
 
         return assemble(self.graph, plan, self.machine, self._walked(plan))
 
+    @uncollected()
     def tasks(self, plan: Plan) -> TaskGraph:
         """The instructions of a plan before they have an order, and what each of them comes after."""
         from .program.task_costs import task_graph

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..ir.codec import sha256
 from ..ir.errors import UsageError
 from ..ir.machine import Machine
-from ..ir.program import Program
+from ..ir.program import Program, uncollected
 from ..ir.trace import Summary, Trace, npu_share
 from .execution.execute import Execution, RunHost
 from .execution.host_memory import check_host_memory
@@ -26,19 +24,7 @@ from .timing.deadlock import report_deadlocks
 __all__ = ["RunHost", "simulate"]
 
 
-@contextmanager
-def _uncollected() -> Generator[None]:
-    """Without Python's garbage collector, which would walk over the whole program again and again to find no cycle."""
-    active = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if active:
-            gc.enable()
-
-
-@_uncollected()
+@uncollected()
 def simulate(
     program: Program,
     machine: Machine,

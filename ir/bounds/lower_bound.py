@@ -48,7 +48,7 @@ from .unavoidable_work import (
 
 def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """(cycles that one cluster needs at least, the resource or the two phases that tell so)."""
-    points = demanded_points(graph)
+    points = graph.analysis(demanded_points)
     works, chains = work_of(graph, machine, points), Chains(graph, machine, points)
     on_matrix_alone = _on_matrix_alone(graph, machine, points, works, chains)
     others = _on_either(graph, machine, points, works, chains, on_matrix_alone[0])
@@ -57,7 +57,7 @@ def lower_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
 
 def on_matrix_alone_bound(graph: Graph, machine: Machine) -> tuple[int, str]:
     """As :func:`lower_bound`, of plans in which the matrix engine alone runs the contractions that it can run."""
-    points = demanded_points(graph)
+    points = graph.analysis(demanded_points)
     return _on_matrix_alone(graph, machine, points, work_of(graph, machine, points), Chains(graph, machine, points))
 
 

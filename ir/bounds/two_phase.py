@@ -68,9 +68,23 @@ def two_phase_bound(
     ]
     if not rooms:
         return None
-    after = used_after(graph, points, stationary)
+    after = graph.analysis(_Uses).after(points, stationary)
     bounds = (bound for engine, by_op in work.items() for bound in _engine_bounds(engine, by_op, after, rooms))
     return max(bounds, key=lambda bound: bound.cycles, default=None)
+
+
+class _Uses:
+    """:func:`used_after` in one graph: plans of all kinds, and other machines, mostly ask for the same operands."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[tuple[str, str], ...], tuple[Mapping[str, tuple[Points, ...]], dict[str, int]]] = {}
+
+    def after(self, points: Mapping[str, tuple[Points, ...]], stationary: Mapping[str, str]) -> dict[str, int]:
+        key = tuple(stationary.items())
+        if key not in self._known or self._known[key][0] is not points:
+            self._known[key] = points, used_after(self._graph, points, stationary)
+        return self._known[key][1]
 
 
 def _engine_bounds(

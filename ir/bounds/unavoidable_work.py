@@ -64,7 +64,7 @@ def bounding(works: tuple[ResourceWork, ...]) -> ResourceWork:
 
 def unavoidable(graph: Graph, machine: Machine) -> tuple[ResourceWork, ...]:
     """The work of each resource: all engines that compute, the host, and the links that data crosses."""
-    return work_of(graph, machine, demanded_points(graph))
+    return work_of(graph, machine, graph.analysis(demanded_points))
 
 
 def work_of(graph: Graph, machine: Machine, points: Needed) -> tuple[ResourceWork, ...]:

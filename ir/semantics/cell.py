@@ -95,7 +95,7 @@ def leaving(graph: Graph, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     )
 
 
-class _OpBoxesCache:
+class OpBoxesCache:
     """What boxes of results need, each found once: segments that differ in length alone ask for the same."""
 
     def __init__(self, graph: Graph) -> None:
@@ -109,15 +109,12 @@ class _OpBoxesCache:
         return self._known[key]
 
 
-def followed_dims(graph: Graph, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
+def followed_dims(parts: OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
     """For each operator, the dimension of its result that shrinks when a dimension of the root's result is halved.
 
-    The first such dimension that no other dimension of the root already took; ``None`` where none shrinks.
+    The first such dimension that no other dimension of the root already took; ``None`` where none shrinks. ``parts``
+    remembers what was asked for, for other runs of the same graph.
     """
-    return _followed(_OpBoxesCache(graph), ops)
-
-
-def _followed(parts: _OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[int, int | None]]:
     graph, root = parts.graph, ops[-1]
     shape = graph.tensor[root.output].shape
     dims_of: dict[str, dict[int, int | None]] = {op.name: {} for op in ops}
@@ -139,7 +136,7 @@ def _followed(parts: _OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[int, 
     return dims_of
 
 
-def _backwards(parts: _OpBoxesCache, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
+def _backwards(parts: OpBoxesCache, ops: tuple[Op, ...], shares: Mapping[str, Box]) -> dict[str, OpBoxes]:
     """The boxes of each operator that ``shares`` (by operator name) and their ancestors in ``ops`` need."""
     wanted: dict[str, Box] = {}
     boxes: dict[str, OpBoxes] = {}
@@ -182,7 +179,7 @@ class Cells:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.classes = graph.analysis(EquivalenceClasses)
-        self._parts = _OpBoxesCache(graph)
+        self._parts = OpBoxesCache(graph)
         self._numbers: dict[Signature, int] = {}
         self._runs: dict[tuple[str, ...], OperatorRun] = {}
         self._dims: dict[int, tuple[OperatorRun, dict[str, dict[int, int | None]]]] = {}
@@ -236,7 +233,7 @@ class Cells:
         """See :func:`followed_dims`."""
         run = self.run(ops)
         if run.class_number not in self._dims:
-            self._dims[run.class_number] = run, _followed(self._parts, tuple(self.graph.op[n] for n in ops))
+            self._dims[run.class_number] = run, followed_dims(self._parts, tuple(self.graph.op[n] for n in ops))
         first, dims = self._dims[run.class_number]
         return {name: dims[equivalent] for name, equivalent in zip(ops, first.ops, strict=True)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -54,6 +55,11 @@ class BatchedCells:
         """How many each cut uses."""
         return np.prod(self.parts[:, -MOST_SPLITS:], axis=1)
 
+    def core_groups(self) -> Int:
+        """A number for each cut, equal for those that are cut over the cores in the same way."""
+        over_cores = np.concatenate([self.dims[:, -MOST_SPLITS:], self.parts[:, -MOST_SPLITS:]], axis=1)
+        return np.unique(over_cores, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
     def largest(self, values: Int) -> Int:
         """For each cut, the largest value among its rows."""
         return np.maximum.reduceat(values, self.first_cell)
@@ -94,6 +100,7 @@ CORNER_CELLS = 3
 def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Coordinates]:
     """A large instance on cores at the corners and on a large core, and the first and the last cell of all.
 
+    Of these, the corners are always there, and the others if they are other cells.
     Large means the largest part of each dimension (they differ by one), as near to the middle as there is one; of two
     the second, because windows that do not divide an extent reach further there.
     ``shape`` is that of the root operator's result.
@@ -102,15 +109,23 @@ def representative_cells(split: SegmentSplit, shape: tuple[int, ...]) -> list[Co
     large: list[int] = []
     slots = [*_padded(split.instances), *_padded(split.cores)]
     for dim, parts in slots:
-        extent = extents[dim] if dim >= 0 else 1
-        sizes = [part(extent, parts, i).size for i in range(parts)]
-        large.append(min(range(parts), key=lambda i, n=parts, of=sizes: (-of[i], abs(2 * i + 1 - n), -i)))
+        number, size = _large_part(extents[dim] if dim >= 0 else 1, parts)
+        large.append(number)
         if dim >= 0:
-            extents[dim] = max(sizes)
+            extents[dim] = size
     outer, inner = slots[-2][1], slots[-1][1]
-    cores = [(0, 0), (0, inner - 1), (outer - 1, inner - 1), (large[-2], large[-1])]
+    instance = tuple(large[:-MOST_SPLITS])
+    corners = [(*instance, 0, 0), (*instance, 0, inner - 1), (*instance, outer - 1, inner - 1)]
     first, last = (0,) * len(slots), tuple(parts - 1 for _, parts in slots)
-    return [*((*large[:-MOST_SPLITS], *core) for core in cores), first, last]
+    others = dict.fromkeys(((*instance, large[-2], large[-1]), first, last))
+    return [*corners, *(cell for cell in others if cell not in corners)]
+
+
+@cache
+def _large_part(extent: int, parts: int) -> tuple[int, int]:
+    """A largest part as near to the middle as there is one, of two the second; and its size."""
+    sizes = [part(extent, parts, i).size for i in range(parts)]
+    return min(range(parts), key=lambda i: (-sizes[i], abs(2 * i + 1 - parts), -i)), max(sizes)
 
 
 def middle_cells(split: SegmentSplit) -> list[Coordinates]:

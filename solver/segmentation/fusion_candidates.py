@@ -17,7 +17,7 @@ from ...ir.graph import DTYPES
 from ...ir.semantics.box_arrays import Boxes, Int, hull_many, op_boxes_many
 from ...ir.semantics.cell import followed_dims, leaving
 from ...ir.semantics.in_place import replaced, root_of
-from .batched_cells import CORNER_CELLS, MOST_SPLITS, BatchedCells, owned_boxes
+from .batched_cells import CORNER_CELLS, BatchedCells, owned_boxes
 from .engine_overlap import makespan
 from .split_cost import OperatorCosts, OperatorUnderSplits
 
@@ -95,10 +95,14 @@ class FusionEnumeration:
         self.first, self.last = first, last
         self.ops = graph.ops[first : last + 1]
         self.splits = np.arange(len(cells.first_cell), dtype=np.int64)
-        self.followed = followed_dims(graph, self.ops)
+        self.core_groups = cells.core_groups()
+        self.followed = followed_dims(costs.op_boxes, self.ops)
         self.live_out = {op.name for op in leaving(graph, self.ops)} | {self.ops[-1].name}
         self.demanded: dict[str, Boxes] = {}
         self.buffers: dict[str, _Buffer] = {}
+        self.replaces: dict[str, str] = {}
+        """As :func:`~girih.ir.semantics.in_place.replaced`, of the operators so far."""
+        self._replaced = replaced(graph, self.ops)
         self.operators: list[OperatorUnderSplits] = []
         """From the root backwards; sources are positions in :attr:`ops`."""
         self.entering: dict[str, InterSegmentTensor] = {}
@@ -158,11 +162,10 @@ class FusionEnumeration:
         cells = self.cells
         rank = len(self.graph.tensor[self.ops[-1].output].shape)
         instances = cells.instances[splits] // cells.columns_first(rank)[splits]
-        over_cores = np.concatenate([cells.dims[splits, -MOST_SPLITS:], cells.parts[splits, -MOST_SPLITS:]], axis=1)
-        _, group = np.unique(over_cores, axis=0, return_inverse=True)
-        fewest = np.full(len(splits), np.iinfo(np.int64).max)
-        np.minimum.at(fewest, group.reshape(-1), instances)
-        return splits[instances <= MOST_INSTANCES_RATIO * fewest[group.reshape(-1)]]
+        group = self.core_groups[splits]
+        fewest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(fewest, group, instances)
+        return splits[instances <= MOST_INSTANCES_RATIO * fewest[group]]
 
     def _shared_bytes(self) -> Int:
         """For each split, bytes of the activations that an instance touches and that cross the border of the run."""
@@ -175,6 +178,8 @@ class FusionEnumeration:
     def _prepend(self, position: int) -> bool:
         """Extend the run by the operator at ``position``; ``False`` if the run needs nothing of it."""
         op = self.ops[position]
+        if op.output in self._replaced:
+            self.replaces[op.output] = self._replaced[op.output]
         target = self.demanded.get(op.output)
         if op.name in self.live_out:
             owned = owned_boxes(self.cells, self.graph.tensor[op.output].shape, self.followed[op.name])
@@ -197,6 +202,8 @@ class FusionEnumeration:
                     self.entering[name] = self._inter_segment(name, hull, broadcast=broadcast)
                 if name != stationary or not cost.streamed:
                     self._allocate(position, name, hull)
+        # Nothing in front reads it.
+        self.demanded.pop(op.output, None)
         self.operators.append(self._under_splits(position, points, boxes, boxes.get(stationary)))
         return True
 
@@ -205,11 +212,10 @@ class FusionEnumeration:
 
         A result that takes the place of an input lies in as large a buffer, and the two count once.
         """
-        live = np.zeros((len(self.ops), len(self.splits)), dtype=np.int64)
-        replaces = replaced(self.graph, self.ops[position:])
+        live = np.zeros((len(self.ops) - position, len(self.splits)), dtype=np.int64)
         for name, buffer in self.buffers.items():
-            root = root_of(name, replaces)
-            live[buffer.first + (root != name) : buffer.last + 1] += self.buffers[root].bytes
+            root = root_of(name, self.replaces)
+            live[buffer.first + (root != name) - position : buffer.last + 1 - position] += self.buffers[root].bytes
         return live.max(axis=0)
 
     def _under_splits(
@@ -239,8 +245,8 @@ class FusionEnumeration:
 
     def _sharing_cores(self, boxes: Boxes) -> Int:
         """For each split, how many cores along the inner and the outer split have the same box."""
-        spans = np.where(boxes.present[:, None, None], boxes.spans, 0)
-        corner = [spans[self.cells.first_cell + i] for i in range(CORNER_CELLS)]
+        rows = [self.cells.first_cell + i for i in range(CORNER_CELLS)]
+        corner = [np.where(boxes.present[row, None, None], boxes.spans[row], 0) for row in rows]
         inner = np.all(corner[0] == corner[1], axis=(1, 2))
         outer = np.all(corner[1] == corner[2], axis=(1, 2))
         return np.where(inner, self.cells.parts[:, -1], 1) * np.where(outer, self.cells.parts[:, -2], 1)
@@ -253,11 +259,10 @@ class FusionEnumeration:
         cluster = self._in_bursts(core * self.cells.cores, name, elements, burst)
         if broadcast:
             cluster = cluster // self._sharing_cores(boxes)
-        low = np.where(boxes.present[:, None], boxes.spans[:, :, 0], NOWHERE)
-        high = np.where(boxes.present[:, None], boxes.spans[:, :, 1], 0)
-        first, last = self.cells.first_cell, self.cells.first_cell + CORNER_CELLS - 1
-        extent = np.maximum(high[first], high[last]) - np.minimum(low[first], low[last])
-        extent = np.maximum(extent, 0)
+        corners = [boxes.select(self.cells.first_cell + i) for i in (0, CORNER_CELLS - 1)]
+        low = [np.where(c.present[:, None], c.spans[:, :, 0], NOWHERE) for c in corners]
+        high = [np.where(c.present[:, None], c.spans[:, :, 1], 0) for c in corners]
+        extent = np.maximum(np.maximum(*high) - np.minimum(*low), 0)
         footprint = np.maximum(np.prod(extent, axis=1) * DTYPES[self.graph.tensor[name].dtype], core)
         moved = self._in_bursts(footprint, name, self._contiguous(name, extent), rates.main_burst)
         return InterSegmentTensor(core, cluster, footprint, moved)
@@ -285,7 +290,7 @@ class FusionEnumeration:
     def _select(self, splits: Int) -> None:
         """Go on with some of the splits."""
         self.cells, kept = self.cells.select(splits)
-        self.splits = self.splits[splits]
+        self.splits, self.core_groups = self.splits[splits], self.core_groups[splits]
         self.demanded = {name: boxes.select(kept) for name, boxes in self.demanded.items()}
         self.buffers = {name: replace(buffer, bytes=buffer.bytes[splits]) for name, buffer in self.buffers.items()}
         for operator in self.operators:

@@ -15,6 +15,7 @@ from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
+from ...ir.semantics.cell import OpBoxesCache
 from ...ir.semantics.region import OpBoxes
 from ..cost.operator import EngineWork, OpCost, Rates, Weights, estimate
 from .engine_overlap import OperatorTiming
@@ -41,6 +42,7 @@ class OperatorCosts:
         self.machine = machine
         self.rates = Rates.of(machine)
         self.classes = graph.analysis(EquivalenceClasses)
+        self.op_boxes = OpBoxesCache(graph)
         self._known: dict[int, _ClassCosts] = {}
 
     def of_class(self, op: Op) -> _ClassCosts:
@@ -77,9 +79,12 @@ class OperatorUnderSplits:
         shapes = np.concatenate([b.sizes for b in (*points, *held)], axis=1)
         self._shapes = np.ascontiguousarray(np.concatenate([shapes, sharing[:, None], cores[:, None]], axis=1))
         self._estimates = np.full((len(cores), 4), -1, dtype=np.int64)
+        self._left = np.arange(len(cores), dtype=np.int64)
+        """Which of the cuts at first those are that are left."""
 
     def timing(self, splits: Int) -> OperatorTiming:
-        """The operator under some of the cuts."""
+        """The operator under some of the cuts that are left."""
+        splits = self._left[splits]
         unpriced = splits[self._estimates[splits, 0] < 0]
         if len(unpriced):
             self._price(unpriced)
@@ -88,9 +93,7 @@ class OperatorUnderSplits:
 
     def select(self, splits: Int) -> None:
         """Forget the other cuts."""
-        self.points = [p.select(splits) for p in self.points]
-        self.parts = {n: b.select(splits) for n, b in self.parts.items()}
-        self._shapes, self._estimates = np.ascontiguousarray(self._shapes[splits]), self._estimates[splits]
+        self._left = self._left[splits]
 
     def _price(self, splits: Int) -> None:
         shapes = np.ascontiguousarray(self._shapes[splits])

@@ -17,7 +17,7 @@ from girih.ir.graph import DTYPES, Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
-from girih.ir.semantics.cell import Cells, count, followed_dims, shard
+from girih.ir.semantics.cell import Cells, OpBoxesCache, count, followed_dims, shard
 from girih.ir.semantics.in_place import replaced
 from girih.solver.baselines.layerwise import layerwise_segments
 from girih.solver.cost.local_buffers import data_buffers, round_up
@@ -104,7 +104,7 @@ def test_shares_are_those_of_cells(cut: SegmentSplit) -> None:
     graph = graphs.chain(2, batch=2, size=13, channels=8)
     ops = graph.ops
     made = Segment(tuple(o.name for o in ops), cut.instances, cut.cores, ())
-    follow = followed_dims(graph, ops)[ops[0].name]
+    follow = followed_dims(OpBoxesCache(graph), ops)[ops[0].name]
     shape = graph.tensor[ops[0].output].shape
     there = owned_boxes(batched_cells([cut], [all_cells(cut)]), shape, follow)
     cores = count(cut.cores)
