@@ -22,6 +22,7 @@ import numpy as np
 
 from ...ir.graph import DTYPES, Access, Constant, ContractionAxes, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Machine
+from ...ir.machines.shared_banks import bytes_for_all_banks
 
 Permutation = tuple[int, ...]
 """Of the dimensions of a constant: ``permutation[d]`` is the old number of the new dimension ``d``."""
@@ -60,27 +61,17 @@ def reduction_innermost(graph: Graph, machine: Machine) -> Graph:
 
 
 def _longest_burst(machine: Machine) -> int:
-    """Bytes, of the links that weights cross from where they lie to a core; see :func:`_meet_on_banks`."""
+    """Bytes, of the links that weights cross from where they lie to a core.
+
+    Main memory does not count where cores meet on banks of a shared memory: a contiguous tile is in few of them.
+    """
     levels = machine.levels
     home, source = levels.constants.name, levels.source_of(constant=True).name
     ways = {(source, "read"), (source, "both")}
-    if source != home and not _meet_on_banks(machine):
+    meet = bytes_for_all_banks(machine, levels.source_of(constant=True), levels.weights) is not None
+    if source == home or not meet:
         ways |= {(home, "read"), (home, "both"), (source, "write")}
     return max((x.burst for x in machine.links if (x.memory, x.direction) in ways), default=1)
-
-
-def _meet_on_banks(machine: Machine) -> bool:
-    """Whether cores that load a contiguous tile at one time get less of it than of one that is spread over all banks.
-
-    So it is where each core loads for itself, and a bank of the shared memory gives less than they take together.
-    """
-    levels = machine.levels
-    source = levels.source_of(constant=True)
-    if not source.memory.interleave or machine.moves("broadcast", source, levels.weights):
-        return False
-    read = (x.bytes_per_cycle for x in machine.links if x.memory == source.name and x.direction != "write")
-    taken = min([machine.cores * machine.mover("copy", source, levels.weights).bytes_per_cycle, *read])
-    return source.memory.bytes_per_cycle < min(taken, source.memory.bytes_per_cycle * source.memory.banks)
 
 
 def _permutations(graph: Graph, machine: Machine, name: str) -> Iterator[Permutation | None]:
