@@ -27,7 +27,7 @@ from .reached_banks import ReachedBanks
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
 
-Amount: TypeAlias = "float | NDArray[np.float64]"
+Amount: TypeAlias = "float | NDArray[np.float64] | NDArray[np.int64]"
 """Bytes or cycles, of one thing or of many."""
 
 

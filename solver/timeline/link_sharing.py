@@ -174,9 +174,7 @@ class Links:
         """
         crossed = (
             *transfer.links,
-            *(
-                (name, size * max(1.0, self._crowding(name, buffer, reached))) for name, size in transfer.memories
-            ),
+            *((name, size * max(1.0, self._crowding(name, buffer, reached))) for name, size in transfer.memories),
         )
         rates = [size * copies / self._shares[name].rate for name, size in crossed]
         body = max([transfer.payload / transfer.rate, *rates])
