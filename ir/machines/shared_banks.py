@@ -12,7 +12,7 @@ def bytes_for_all_banks(machine: Machine, source: Level, target: Level) -> int |
     several cores want, and where one bank gives what all of them together take.
     """
     memory = source.memory
-    if not memory.interleave or machine.moves("broadcast", source, target):
+    if machine.cores == 1 or not memory.interleave or machine.moves("broadcast", source, target):
         return None
     read = [x.bytes_per_cycle for x in machine.links if x.memory == memory.name and x.direction != "write"]
     taken = min([machine.cores * machine.mover("copy", source, target).bytes_per_cycle, *read])
