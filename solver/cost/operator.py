@@ -21,9 +21,9 @@ from ...ir.box import Box, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
+from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.region import OpBoxes
 from .copy_time import route
-from .reached_banks import ReachedBanks
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
 

@@ -10,9 +10,8 @@ from girih.frontend.for_machine.reduction_innermost import reduction_innermost
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.machines.as_planned import as_planned
-from girih.ir.machines.shared_banks import bytes_for_all_banks
+from girih.ir.machines.shared_banks import ReachedBanks, bytes_for_all_banks
 from girih.solver.cost.operator import OpCost, Rates, Weights
-from girih.solver.cost.reached_banks import ReachedBanks
 from girih.solver.segmentation.candidates import Candidates
 from tests.support import graphs
 
