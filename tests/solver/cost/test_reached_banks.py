@@ -82,7 +82,8 @@ def test_a_column_pays_for_what_lies_in_few_banks() -> None:
         min(column.cycles for column in Candidates(graph, machine).columns())
         for machine in (with_shared(MANY, interleave=256), with_shared(MANY, interleave=16384))
     ]
-    assert cycles[1] - cycles[0] > 64 * 64 * 4 / 128
+    # The load, the store, and once more the longer one of them, which an operator alone waits for.
+    assert cycles[1] - cycles[0] > 2.5 * 64 * 64 * 4 / 128
 
 
 def test_weights_stay_spread_where_cores_meet_on_banks() -> None:
