@@ -22,6 +22,7 @@ import numpy as np
 
 from ...ir.graph import DTYPES, Access, Constant, ContractionAxes, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Machine
+from ...ir.machines.shared_banks import bytes_for_all_banks
 
 Permutation = tuple[int, ...]
 """Of the dimensions of a constant: ``permutation[d]`` is the old number of the new dimension ``d``."""
@@ -60,12 +61,16 @@ def reduction_innermost(graph: Graph, machine: Machine) -> Graph:
 
 
 def _longest_burst(machine: Machine) -> int:
-    """Bytes, of the links that weights cross from where they lie to a core."""
+    """Bytes, of the links that weights cross from where they lie to a core.
+
+    Main memory does not count where cores meet on banks of a shared memory: a contiguous tile is in few of them.
+    """
     levels = machine.levels
     home, source = levels.constants.name, levels.source_of(constant=True).name
-    ways = {(home, "read"), (home, "both"), (source, "read"), (source, "both")}
-    if source != home:
-        ways.add((source, "write"))
+    ways = {(source, "read"), (source, "both")}
+    meet = bytes_for_all_banks(machine, levels.source_of(constant=True), levels.weights) is not None
+    if source == home or not meet:
+        ways |= {(home, "read"), (home, "both"), (source, "write")}
     return max((x.burst for x in machine.links if (x.memory, x.direction) in ways), default=1)
 
 

@@ -21,12 +21,13 @@ from ...ir.box import Box, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
+from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.region import OpBoxes
 from .copy_time import route
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
 
-Amount: TypeAlias = "float | NDArray[np.float64]"
+Amount: TypeAlias = "float | NDArray[np.float64] | NDArray[np.int64]"
 """Bytes or cycles, of one thing or of many."""
 
 
@@ -54,6 +55,16 @@ class Rates:
     """The same of what the cores exchange with one another."""
     main_burst: int
     """The same of main memory; 1 where the cores load from it."""
+    broadcast: bool
+    """Whether weights that several cores want come to all of them at once."""
+    constants: ReachedBanks
+    """The banks that the cores load constants from."""
+    exchanged: ReachedBanks
+    """The banks that the cores load activations from."""
+
+    def read_of(self, size: Amount, banks: ReachedBanks) -> Amount:
+        """Bytes a cycle of loads by all cores that are spread over ``size`` bytes in these banks."""
+        return np.minimum(self.read, banks.rate(size))
 
     @staticmethod
     def of(machine: Machine) -> Rates:
@@ -90,28 +101,38 @@ class Rates:
             burst=max((x.burst for x in machine.links if x.memory == constants and x.direction != "write"), default=1),
             exchange_burst=max((x.burst for x in machine.links if x.memory == shared), default=1),
             main_burst=max((x.burst for x in machine.links if x.memory == main and levels.has_exchange), default=1),
+            broadcast=machine.moves("broadcast", levels.source_of(constant=True), levels.weights),
+            constants=ReachedBanks.of(levels.source_of(constant=True).memory),
+            exchanged=ReachedBanks.of(levels.exchange.memory),
         )
 
 
 @dataclass(frozen=True)
 class Weights:
     """How the cores get the stationary operand: ``local`` (an activation, from a core's own local memory), or from the
-    shared memory, each distinct piece broadcast to ``sharing`` of ``cores``, which take turns to issue."""
+    shared memory. ``sharing`` of ``cores`` want the same pieces: by broadcasts, which they take turns to issue, or by a
+    copy for each of them."""
 
     cores: int = 1
     sharing: int = 1
     local: bool = False
 
-    def load(self, size: Amount, rates: Rates, crossing: Amount | None = None) -> tuple[Amount, Amount]:
+    def load(
+        self, size: Amount, rates: Rates, crossing: Amount | None = None, spread: Amount | None = None
+    ) -> tuple[Amount, Amount]:
         """For a piece of ``size`` bytes: cycles of the busiest queue or link, and cycles until it can be used.
 
         ``crossing``: the bytes that cross the link, whole bursts; ``None``: no more than those of the piece.
+        ``spread``: the bytes of the shared memory from the first to the last one of all cores' pieces; ``None``: so
+        many that no bank is asked for more than others.
         """
         body = size / rates.into.bytes_per_cycle
         if self.local:
             return rates.into.issue + body, rates.into.issue + body + rates.into.latency
-        link = (size if crossing is None else crossing) * self.cores / self.sharing / rates.read
-        busy = np.maximum(link, (rates.into.issue + body) / self.sharing)
+        receivers = self.sharing if rates.broadcast else 1
+        read = rates.read if spread is None else rates.read_of(spread, rates.constants)
+        link = (size if crossing is None else crossing) * self.cores / receivers / read
+        busy = np.maximum(link, (rates.into.issue + body) / receivers)
         return busy, rates.into.issue + np.maximum(body, link) + rates.latency
 
 
@@ -266,6 +287,20 @@ class OpCost:
             run = np.maximum(1, np.where(np.less(row, self.weights_row), row, size))
         return size / run * (np.ceil(run / rates.burst) * rates.burst)
 
+    def spread(self, size: Amount, row: Amount, weights: Weights) -> Amount:
+        """Bytes of the shared memory from the first to the last one of the pieces that all cores load at one time.
+
+        Each is of ``size`` bytes, with ``row`` of them for each point of the reduction.
+        """
+        rows = size / np.maximum(1, row)
+        if self.reduction_innermost:
+            columns = np.maximum(1, row) / self.element
+            spread = (columns - 1) * self.weights_column + np.minimum(self.weights_column, rows * self.element)
+        else:
+            spread = (rows - 1) * self.weights_row + np.minimum(self.weights_row, np.maximum(1, row))
+        whole = self.weights_row * self.weights_column / max(1, self.element)
+        return np.minimum(whole, spread * (weights.cores / weights.sharing))
+
     def weights(self, part: OpBoxes) -> int:
         """Bytes of the stationary operand of a part."""
         return self.bytes(self.stationary, part.tensors.get(self.stationary)) if self.stationary else 0
@@ -341,5 +376,6 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
         span.size for span, axis in zip(part.points[cost.contraction], anchor.axes, strict=True) if axis.reduce
     )
     row = size / points / (pieces if cost.reduction_innermost else 1)
-    busy, full = weights.load(size / pieces, rates, cost.in_bursts(size / pieces, row, rates))
+    piece = size / pieces
+    busy, full = weights.load(piece, rates, cost.in_bursts(piece, row, rates), cost.spread(piece, row, weights))
     return max(best, ceil(pieces * float(busy)), ceil((work.matrix + pieces * float(full)) / 2))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.semantics.kernel_engine import kernel_engine
+from ..cost.operator import Amount
 from ..switches import Disabled
 from .fusion_candidates import FusionCandidate, InterSegmentTensor
 from .split_cost import OperatorCosts
@@ -57,19 +58,22 @@ class Column:
 
 
 class _Transfers:
-    """Bytes of several inter-segment tensors, by split: of the busiest core, and of all of them."""
+    """Several inter-segment tensors, by split: bytes of the busiest core and of all of them, cycles of the link."""
 
     def __init__(self, count: int) -> None:
         self.core = np.zeros(count, dtype=np.int64)
         self.cluster = np.zeros(count, dtype=np.int64)
+        self.link = np.zeros(count, dtype=np.float64)
 
-    def add(self, tensor: InterSegmentTensor) -> None:
+    def add(self, tensor: InterSegmentTensor, rate: Amount) -> None:
+        """``rate``: bytes a cycle that the link and the banks that hold the tensor give all cores together."""
         self.core += tensor.core_bytes
         self.cluster += tensor.cluster_bytes
+        self.link += tensor.cluster_bytes / rate
 
-    def cycles(self, link: float, engine: float) -> NDArray[np.float64]:
-        """At these rates of the shared link and of a core's engine."""
-        return np.maximum(self.cluster / link, self.core / engine)
+    def cycles(self, engine: float) -> NDArray[np.float64]:
+        """With this rate of a core's engine."""
+        return np.maximum(self.link, self.core / engine)
 
 
 class SplitCosts:
@@ -99,8 +103,10 @@ class SplitCosts:
         """Of activations, if none of them stayed in shared memory."""
         loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))
         for name, tensor in run.entering.items():
-            loaded.add(tensor)
-            if name in graph.constant_names:
+            constant = name in graph.constant_names
+            rate = rates.read_of(tensor.spread_bytes, rates.constants if constant else rates.exchanged)
+            loaded.add(tensor, rate)
+            if constant:
                 whole = graph.tensor[name].bytes
                 fetched = np.minimum(whole, tensor.footprint_bytes * instances)
                 in_turn = (columns_outside > 1) & (name == root_weights)
@@ -111,13 +117,13 @@ class SplitCosts:
                 continue
             self.moved_bytes += tensor.moved_bytes * instances
             if name in first_inputs:
-                loaded_first.add(tensor)
+                loaded_first.add(tensor, rate)
         for tensor in run.leaving.values():
             self.moved_bytes += tensor.moved_bytes * instances
-            stored.add(tensor)
-        load = np.maximum(loaded.cluster / rates.read, loaded.cluster / cores / rates.into.bytes_per_cycle)
-        store = stored.cycles(rates.write, rates.out.bytes_per_cycle) + rates.store_latency
-        enter = loaded_first.cycles(rates.read, rates.into.bytes_per_cycle) + rates.latency
+            stored.add(tensor, np.minimum(rates.write, rates.exchanged.rate(tensor.spread_bytes)))
+        load = np.maximum(loaded.link, loaded.cluster / cores / rates.into.bytes_per_cycle)
+        store = stored.cycles(rates.out.bytes_per_cycle) + rates.store_latency
+        enter = loaded_first.cycles(rates.into.bytes_per_cycle) + rates.latency
         wait = np.maximum(enter, store) if run.first == run.last else np.maximum(0, enter - run.op_cycles[-1] / 2)
         busy = np.sum(run.op_cycles, axis=0) if "engine-overlap" in disabled else run.cycles
         period = np.maximum.reduce([busy + wait, load, store])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -31,17 +32,22 @@ NOWHERE = 1 << 40
 @dataclass(frozen=True)
 class InterSegmentTensor:
     """A tensor that enters or leaves a run, for each split: bytes of the busiest core, of all cores in an instance
-    (what is broadcast counts once, in whole bursts), of the box that holds what an instance touches, and what crosses
-    the link of main memory for it, in whole bursts."""
+    (what is broadcast counts once, in whole bursts), of the box that holds what an instance touches, from its first to
+    its last one, and what crosses the link of main memory for it, in whole bursts."""
 
     core_bytes: Int
     cluster_bytes: Int
     footprint_bytes: Int
+    spread_bytes: Int
     moved_bytes: Int
 
     def select(self, splits: Int) -> InterSegmentTensor:
         return InterSegmentTensor(
-            self.core_bytes[splits], self.cluster_bytes[splits], self.footprint_bytes[splits], self.moved_bytes[splits]
+            self.core_bytes[splits],
+            self.cluster_bytes[splits],
+            self.footprint_bytes[splits],
+            self.spread_bytes[splits],
+            self.moved_bytes[splits],
         )
 
 
@@ -265,7 +271,13 @@ class FusionEnumeration:
         extent = np.maximum(np.maximum(*high) - np.minimum(*low), 0)
         footprint = np.maximum(np.prod(extent, axis=1) * DTYPES[self.graph.tensor[name].dtype], core)
         moved = self._in_bursts(footprint, name, self._contiguous(name, extent), rates.main_burst)
-        return InterSegmentTensor(core, cluster, footprint, moved)
+        return InterSegmentTensor(core, cluster, footprint, self._spread(name, extent), moved)
+
+    def _spread(self, name: str, extents: Int) -> Int:
+        """Bytes from the first to the last one of boxes of a tensor with these ``extents``."""
+        shape = self.graph.tensor[name].shape
+        strides = np.array([prod(shape[d + 1 :]) for d in range(len(shape))], dtype=np.int64)
+        return (1 + np.sum(np.maximum(0, extents - 1) * strides, axis=1)) * DTYPES[self.graph.tensor[name].dtype]
 
     def _contiguous(self, name: str, sizes: Int) -> Int:
         """Elements of the contiguous pieces of boxes of a tensor, one of these ``sizes`` each."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from ...ir.box import Box, shape_of, volume
+from ...ir.box import Box, hull, shape_of, volume
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
+from ...ir.machines.shared_banks import bytes_for_all_banks
 from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
 from ...ir.semantics.cell import Cell, Cells, count, leaving
 
@@ -37,14 +39,17 @@ def with_movement(plan: Plan, graph: Graph, cells: Cells, machine: Machine) -> P
         cell_cores.append(tuple(range(count(segment.cores))))
         local = [b.name for b in data.get(index, ())]
         issuers = _rotations(machine.cores)
-        transfers += _transfers(graph, cells, index, segment, local, issuers)
+        transfers += _transfers(graph, cells, machine, index, segment, local, issuers)
         streams += _weight_streams(graph, index, segment, local, issuers)
     return replace(plan, cell_cores=tuple(cell_cores), transfers=tuple(transfers), weight_streams=tuple(streams))
 
 
-def portion_extents(box: Box, itemsize: int) -> tuple[int, ...]:
-    """The outermost dimensions are cut: portions are as contiguous as the box, and tiles mostly come in that order."""
-    left = max(1, min(MOST_PORTIONS, volume(box) * itemsize // LEAST_PORTION_BYTES))
+def portion_extents(box: Box, itemsize: int, most: int = MOST_PORTIONS) -> tuple[int, ...]:
+    """The outermost dimensions are cut: portions are as contiguous as the box, and tiles mostly come in that order.
+
+    There are ``most`` of them at most.
+    """
+    left = max(1, min(most, volume(box) * itemsize // LEAST_PORTION_BYTES))
     sizes: list[int] = []
     for extent in shape_of(box):
         size = -(-extent // min(left, max(1, extent)))
@@ -61,8 +66,9 @@ def _rotations(cores: int) -> Iterator[tuple[int, ...]]:
 
 
 def _transfers(
-    graph: Graph, cells: Cells, index: int, segment: Segment, local: Sequence[str], issuers: Iterator[tuple[int, ...]]
-) -> list[Transfer]:
+    graph: Graph, cells: Cells, machine: Machine, index: int, segment: Segment, local: Sequence[str],
+    issuers: Iterator[tuple[int, ...]],
+) -> list[Transfer]:  # fmt: skip
     """What the segment loads, in the order of its buffers, and then what it stores."""
     ops = tuple(graph.op[name] for name in segment.ops)
     results = {op.output for op in ops}
@@ -70,10 +76,10 @@ def _transfers(
     for name in local:
         if name not in results:
             boxes = _boxes(cells, segment, lambda cell, name=name: cell.tensors.get(name))
-            transfers.append(Transfer(index, name, _portion(graph, name, boxes), next(issuers)))
+            transfers.append(Transfer(index, name, _portion(graph, machine, name, boxes), next(issuers)))
     for op in leaving(graph, ops):
         boxes = _boxes(cells, segment, lambda cell, name=op.output: cell.owned.get(name))
-        transfers.append(Transfer(index, op.output, _portion(graph, op.output, boxes)))
+        transfers.append(Transfer(index, op.output, _portion(graph, machine, op.output, boxes)))
     return transfers
 
 
@@ -107,7 +113,15 @@ def _boxes(cells: Cells, segment: Segment, box_of: Callable[[Cell], Box | None])
     return []
 
 
-def _portion(graph: Graph, name: str, boxes: Iterable[Box | None]) -> tuple[int, ...]:
+def _portion(graph: Graph, machine: Machine, name: str, boxes: Iterable[Box | None]) -> tuple[int, ...]:
     tensor = graph.tensor[name]
-    largest = max((box for box in boxes if box is not None), key=volume, default=None)
-    return portion_extents(largest, DTYPES[tensor.dtype]) if largest is not None else tensor.shape
+    moved = [box for box in boxes if box is not None]
+    whole = reduce(hull, moved, None)
+    if whole is None:
+        return tensor.shape
+    itemsize = DTYPES[tensor.dtype]
+    source = machine.levels.source_of(constant=name in graph.constant_names)
+    together = bytes_for_all_banks(machine, source, machine.levels.activations)
+    # What all cores move in a turn is to be in all banks.
+    most = MOST_PORTIONS if together is None else min(MOST_PORTIONS, volume(whole) * itemsize // together)
+    return portion_extents(max(moved, key=volume), itemsize, most)

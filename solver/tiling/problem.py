@@ -119,7 +119,8 @@ def cycles(
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
     number = table.loads(mode.reduction.count, mode.weight_depth)
-    busy, full = weights.load(size, rates, cost.in_bursts(size, table.columns * cost.element, rates))
+    row = table.columns * cost.element
+    busy, full = weights.load(size, rates, cost.in_bursts(size, row, rates), cost.spread(size, row, weights))
     time = np.maximum.reduce(
         [matrix, table.vector, serial, number * busy, (matrix + number * full) / mode.weight_depth]
     )

@@ -119,8 +119,6 @@ class Links:
     def __init__(self, machine: Machine, delay: Delay, used: Mapping[str, int]) -> None:
         self._delay = delay
         self._interleaved = {m.name: (m.interleave, m.banks) for m in slow_memories(machine)}
-        self.in_step = 1.0
-        """The part of the cores that move the same at one time, and so meet on banks."""
         self._crowds: dict[tuple[str, int, Reached], float] = {}
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
@@ -148,7 +146,8 @@ class Links:
     def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
         """How often as long the fullest bank takes for what moves at one time as all banks together would.
 
-        This is taken to be of one tensor.
+        This is taken to be of one tensor. Cores that are ahead and move another one gain nothing by it: who asks for
+        little of a full bank is slowed as those that ask for much.
         """
         block, banks = self._interleaved.get(memory, (0, 0))
         if buffer is None or not block or memory != buffer.memory:
@@ -175,10 +174,7 @@ class Links:
         """
         crossed = (
             *transfer.links,
-            *(
-                (name, size * max(1.0, self._crowding(name, buffer, reached) * (1.0 if queue else self.in_step)))
-                for name, size in transfer.memories
-            ),
+            *((name, size * max(1.0, self._crowding(name, buffer, reached))) for name, size in transfer.memories),
         )
         rates = [size * copies / self._shares[name].rate for name, size in crossed]
         body = max([transfer.payload / transfer.rate, *rates])

@@ -16,8 +16,8 @@ One core stands for all: that with the most work in each step. The copy-in queue
 they issue broadcasts in turn; cores that come to a weight tile earlier have a broadcast of their own. An instruction
 goes at the pace of the banks that hold its operands, and so do the matrix and the vector engine that meet on them
 (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that it reads weights from. Operands that are
-staged are copied on queues of their own (:mod:`.staged_tiles`), and cores in step meet on banks of the shared memory
-(:mod:`.cores_in_step`). Other conflicts of engines with copies are predicted in a replay alone.
+staged are copied on queues of their own (:mod:`.staged_tiles`), and cores meet on banks of the shared memory
+(:mod:`.link_sharing`). Other conflicts of engines with copies are predicted in a replay alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from ..reduced_machine import extent
 from .bank_conflicts import BankConflicts, OperatorBanks, Place, buffer_places
 from .core_engines import CoreEngines, Lane, last_lane
-from .cores_in_step import CoresInStep
 from .data_movement import Movement
 from .fair_sharing import BUSY, REPLAYS, RecordedRun, busiest, fair_durations
 from .link_sharing import Area
@@ -104,7 +103,6 @@ class _Simulation:
         self.conflicts = BankConflicts(machine)
         self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine), self.movement.run)
         self._places = buffer_places(machine, plan)
-        self._in_step = CoresInStep(graph)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
     def run(self) -> tuple[PredictedTimeline, RecordedRun | None]:
@@ -117,8 +115,6 @@ class _Simulation:
             cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
             step = RunningStep(planned.segment, cells, busiest, together=len(row))
-            if self.movement.links.crowded:
-                self.movement.links.in_step = self._share_in_step(segment, cells, busiest)
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -132,16 +128,6 @@ class _Simulation:
                 self.movement.end_slot(slot)
                 slot += 1
         return PredictedTimeline(round(self.movement.end), tuple(predictions)), self.movement.run
-
-    def _share_in_step(self, segment: Segment, cells: Sequence[Cell], busiest: Cell) -> float:
-        """The part of the cores that does the same at one time."""
-        ops = [self.graph.op[name] for name in segment.ops]
-
-        def amount(cell: Cell) -> list[tuple[int, int]]:
-            walks = [self.walks.walk(op, segment.tile[op.name], cell) for op in ops if op.name in cell.ops]
-            return [(walk.matrix_cycles, walk.vector_cycles) for walk in walks]
-
-        return self._in_step.share(segment, cells, busiest, amount, barrier=self.plan.barrier)
 
     def _barrier(self) -> None:
         self.movement.barrier()

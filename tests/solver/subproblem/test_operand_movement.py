@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Span, full, volume
+from girih.ir.load_machine import load_machine
+from girih.ir.machines.as_planned import as_planned
 from girih.ir.semantics.portions import portions
 from girih.solver.subproblem.operand_movement import (
     LEAST_PORTION_BYTES,
@@ -15,6 +17,7 @@ from girih.solver.subproblem.operand_movement import (
 )
 from tests.support import graphs
 
+TINY = load_machine("tiny")
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 13, 64, 197]), min_size=1, max_size=4).map(tuple)
 
 
@@ -49,5 +52,18 @@ def test_portions_are_of_the_largest_box() -> None:
     graph = net.graph(net.elementwise("y", "exp", net.input("x", 72, 512)))
     small, large = (Span(0, 8), Span(0, 512)), (Span(8, 72), Span(0, 512))
     for boxes in ([small, None, large], [large, small]):
-        assert _portion(graph, "x", boxes) == (8, 512)
-    assert _portion(graph, "x", [None]) == (72, 512)
+        assert _portion(graph, TINY, "x", boxes) == (8, 512)
+    assert _portion(graph, TINY, "x", [None]) == (72, 512)
+
+
+def test_cores_that_meet_on_banks_move_as_much_in_a_turn_as_all_banks_hold() -> None:
+    """128 KiB of `ascend910`, whatever the part of a single core."""
+    machine = as_planned(load_machine("ascend910"))
+    net = graphs.Net("rows", "float32")
+    graph = net.graph(net.elementwise("y", "exp", net.input("x", 512, 512)))
+    for rows, portions_of_all in ((512, 8), (256, 4), (64, 1), (32, 1)):
+        half = rows // 2
+        boxes = [(Span(0, half), Span(0, 512)), (Span(half, rows), Span(0, 512))]
+        alone, meeting = (_portion(graph, m, "x", boxes) for m in (TINY, machine))
+        assert alone == (max(4, half // MOST_PORTIONS), 512)
+        assert meeting == (half // portions_of_all, 512)

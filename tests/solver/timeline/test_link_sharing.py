@@ -87,15 +87,13 @@ def test_an_engine_sees_its_own_results_at_once() -> None:
     assert [horizon.seen_by(engine) for engine in ("A", "B", None)] == [40.0, 40.0, 40.0]
 
 
-def crowded(in_step: float = 1.0) -> Links:
+def crowded() -> Links:
     """Links to a shared memory of 8 banks of 4 bytes a cycle, that take turns every 64 bytes."""
     memories = tuple(
         replace(m, banks=8, interleave=64, bytes_per_cycle=4) if m.name == "LLB" else m for m in TINY.memories
     )
     fast = tuple(replace(link, bytes_per_cycle=100.0) for link in TINY.links)
-    shared = Links(replace(TINY, memories=memories, links=fast), lambda *_: None, {})
-    shared.in_step = in_step
-    return shared
+    return Links(replace(TINY, memories=memories, links=fast), lambda *_: None, {})
 
 
 @pytest.mark.parametrize(
@@ -118,11 +116,3 @@ def test_the_fullest_bank_of_what_moves_decides(reached: Reached | None, cycles:
     buffer = SharedBuffer("x", (Span(0, 512),), "LLB", 0, 512, (0, 1))
     move = CopyTime(1, 0, 512, 24, (), 0, (("LLB", 512),))
     assert shared.body(0.0, move, buffer, reached=reached) == pytest.approx(cycles)
-
-
-def test_cores_that_are_ahead_meet_no_others_on_a_bank() -> None:
-    buffer = SharedBuffer("x", (Span(0, 512),), "LLB", 0, 512, (0, 1))
-    move = CopyTime(1, 0, 512, 24, (), 0, (("LLB", 512),))
-    assert crowded(0.5).body(0.0, move, buffer, reached=((0, 64),)) == pytest.approx(512 / 8)
-    # DMA serves all cores.
-    assert crowded(0.5).body(0.0, move, buffer, queue="dma in", reached=((0, 64),)) == pytest.approx(512 / 4)
