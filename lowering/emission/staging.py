@@ -3,8 +3,9 @@
     mmatmul L0C, L1, L1      becomes      mcopy L0A, L1 . mcopy L0B, L1 . mmatmul L0C, L0A, L0B
 
 The instruction is cut into blocks whose operands fit half of each staging memory (or all of it, where half is too
-little), so that while one block is computed the next one is copied. Rooms follow one another
-(:mod:`girih.ir.semantics.staging_rooms`). What the block before has staged stays there.
+little), so that while one block is computed the next one is copied. Rooms follow one another, and operands of windows
+lie in banks of their own where half of the memory has so many (:mod:`girih.ir.semantics.staging_rooms`). What the block
+before has staged stays there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...ir.isa.table import ROWS, make
 from ...ir.machine import Engine, Machine, Side, Staging
 from ...ir.machines.engine import side_of
 from ...ir.semantics.packing import PackedArray, pack
+from ...ir.semantics.staging_rooms import RoomLayout, layout, ways_to_stage
 from ..loops.axes import ByteAccess
 from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
 from .vector import Emitted, OperandRef, copies
@@ -32,6 +34,7 @@ class Room:
     buffer: str
     memory: int
     bytes: int
+    alignment: int
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,9 @@ def staged(step: Emitted, places: Places, machine: Machine, engine: Engine) -> t
     known = dict(places)
     steps: list[Room | EngineStep] = []
     held: dict[str, tuple[tuple[object, ...], str]] = {}
-    for number, block in enumerate(_blocks(step, row, ways, places, machine, engine)):
-        steps += _block(block, ways, known, machine, engine, number, held)
+    sizes, apart = _cut(step, row, ways, places, machine, engine)
+    for number, block in enumerate(_blocks(step, row, sizes)):
+        steps += _block(block, ways, known, machine, engine, number, held, apart=apart)
     return steps, known
 
 
@@ -107,36 +111,21 @@ def _operands(step: Emitted, ways: Mapping[str, Staging], places: Places) -> lis
     return found
 
 
-def _rooms(operands: list[_Staged]) -> dict[str, int]:
-    """Bytes of each staging memory that they take together."""
-    rooms: dict[str, int] = {}
+def _rooms(operands: list[_Staged], *, apart: bool) -> dict[str, RoomLayout]:
+    """The room of those that are staged in each memory."""
+    sizes: dict[str, list[int]] = {}
+    memories = {o.staging.memory.name: o.staging.memory for o in operands}
     for o in operands:
-        memory = o.staging.memory
-        rooms[memory.name] = rooms.get(memory.name, 0) + -(-o.packed.bytes // memory.alignment) * memory.alignment
-    return rooms
+        sizes.setdefault(o.staging.memory.name, []).append(o.packed.bytes)
+    return {name: layout(own, memories[name], apart=apart) for name, own in sizes.items()}
 
 
 # Blocks.
 
 
-def _blocks(
-    step: Emitted, row: Row, ways: Mapping[str, Staging], places: Places, machine: Machine, engine: Engine
-) -> Iterator[Emitted]:
-    """The step cut until two of its blocks have room at once or, failing that, one has."""
-    sizes = {name: int(value) for name, value in step.fields if name in cuttable(step, row)}
-    for share in (2, 1):
-        cut = _cut(step, row, dict(sizes), ways, places, share, engine)
-        if cut is not None:
-            break
-    else:
-        smallest = part_of(step, row, dict.fromkeys(sizes, (0, 1)), first=True)
-        needs = _rooms(_operands(smallest, ways, places))
-        name = max(needs, key=lambda n: needs[n] - machine.memory[n].capacity)
-        capacity = machine.memory[name].capacity
-        raise InfeasibleError(
-            f"{engine.name} stages {needs[name]:,} bytes in {name} for the smallest part of an instruction, "
-            f"{needs[name] - capacity:,} more than the {capacity:,} there are; use a machine with more {name}"
-        )
+def _blocks(step: Emitted, row: Row, cut: Mapping[str, int]) -> Iterator[Emitted]:
+    """The step in blocks of these sizes."""
+    sizes = _sizes(step, row)
     # What the stationary operand is chosen by changes least: reductions outside, then the last dimensions.
     names = list(cut)[::-1]
     reduced = [n for n in names if n not in row.operands[0].dims]
@@ -147,19 +136,39 @@ def _blocks(
         yield part_of(step, row, bounds, first=not any(bounds[n][0] for n in reduced))
 
 
+def _sizes(step: Emitted, row: Row) -> dict[str, int]:
+    return {name: int(value) for name, value in step.fields if name in cuttable(step, row)}
+
+
 def _cut(
-    step: Emitted,
-    row: Row,
-    sizes: dict[str, int],
-    ways: Mapping[str, Staging],
-    places: Places,
-    share: int,
-    engine: Engine,
+    step: Emitted, row: Row, ways: Mapping[str, Staging], places: Places, machine: Machine, engine: Engine
+) -> tuple[dict[str, int], bool]:
+    """Sizes of blocks of which two have room at once or, failing that, one has; and whether operands lie apart.
+
+    Raises :class:`InfeasibleError` if there are none.
+    """
+    for apart, share in ways_to_stage(windows=any(operand.window for operand in row.operands)):
+        cut = _sizes_that_fit(step, row, ways, places, share, engine, apart=apart)
+        if cut is not None:
+            return cut, apart
+    smallest = part_of(step, row, dict.fromkeys(_sizes(step, row), (0, 1)), first=True)
+    needs = {name: room.bytes for name, room in _rooms(_operands(smallest, ways, places), apart=False).items()}
+    name = max(needs, key=lambda n: needs[n] - machine.memory[n].capacity)
+    capacity = machine.memory[name].capacity
+    raise InfeasibleError(
+        f"{engine.name} stages {needs[name]:,} bytes in {name} for the smallest part of an instruction, "
+        f"{needs[name] - capacity:,} more than the {capacity:,} there are; use a machine with more {name}"
+    )
+
+
+def _sizes_that_fit(
+    step: Emitted, row: Row, ways: Mapping[str, Staging], places: Places, share: int, engine: Engine, *, apart: bool
 ) -> dict[str, int] | None:
-    """Sizes of blocks whose operands fit that part of each staging memory.
+    """Sizes of blocks of which so many rooms fit each staging memory.
 
     The extent that fills the array of a matrix engine most often is halved first.
     """
+    sizes = _sizes(step, row)
     units = {"m": engine.rows, "ow": engine.rows, "n": engine.columns, "k": engine.depth, "ci": engine.depth}
 
     def unit(name: str) -> int:
@@ -167,9 +176,9 @@ def _cut(
 
     while True:
         operands = _operands(part_of(step, row, {n: (0, s) for n, s in sizes.items()}, first=True), ways, places)
-        rooms = _rooms(operands)
-        capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
-        full = [name for name, size in rooms.items() if size > capacity[name]]
+        capacity = {o.staging.memory.name: o.staging.memory.capacity for o in operands}
+        rooms = _rooms(operands, apart=apart)
+        full = [name for name, room in rooms.items() if not room.fits(capacity[name], share)]
         if not full:
             return sizes
         touching = {n for o in operands if o.staging.memory.name in full for n in _extents_of(o.operand)}
@@ -200,24 +209,26 @@ def _block(
     engine: Engine,
     number: int,
     held: dict[str, tuple[tuple[object, ...], str]],
+    *,
+    apart: bool,
 ) -> Iterator[Room | EngineStep]:
     """Rooms, copies, the instruction on what is staged, and copies back; ``held``: what each memory has by now."""
     operands = _operands(block, ways, places)
     codes = {m.name: i for i, m in enumerate(machine.memories)}
     staged_refs: dict[str, OperandRef] = {}
     fields = dict(block.fields)
-    rooms = _rooms(operands)
+    rooms = _rooms(operands, apart=apart)
     for name in dict.fromkeys(ways[o].memory.name for o in ways):
         inside = [o for o in operands if o.staging.memory.name == name]
-        buffer, offset = f"{name}#{number}", 0
+        buffer = f"{name}#{number}"
         content = tuple(o.source for o in inside)
         same = name in held and held[name][0] == content and not any(o.written for o in inside)
         if same:
             buffer = held[name][1]
         elif inside:
             held[name] = content, buffer
-            yield Room(buffer, codes[name], rooms[name])
-        for o in inside:
+            yield Room(buffer, codes[name], rooms[name].bytes, rooms[name].alignment)
+        for o, offset in zip(inside, rooms[name].offsets if inside else (), strict=True):
             dtype = places[o.ref.buffer][1]
             typed = f"{buffer}:{o.operand.name}"
             places[typed] = codes[name], dtype
@@ -227,7 +238,6 @@ def _block(
             staged_refs[o.operand.name] = OperandRef(o.operand.name, typed, base, o.packed.strides)
             if o.operand.window:
                 _shift(fields)
-            offset += -(-o.packed.bytes // o.staging.memory.alignment) * o.staging.memory.alignment
     for operand, way in ways.items():
         if operand in staged_refs or all(r.operand != operand for r in block.refs):
             continue
@@ -236,7 +246,7 @@ def _block(
         typed = f"{way.memory.name}:{operand}"
         places[typed] = codes[way.memory.name], places[ref.buffer][1]
         held.pop(way.memory.name, None)
-        yield Room(room_of(typed), codes[way.memory.name], way.memory.alignment)
+        yield Room(room_of(typed), codes[way.memory.name], way.memory.alignment, way.memory.alignment)
         staged_refs[operand] = OperandRef(operand, typed, 0, ref.strides)
     refs = tuple(staged_refs.get(r.operand, r) for r in block.refs)
     yield EngineStep(Emitted(block.mnemonic, tuple(fields.items()), refs), engine.name)

@@ -150,7 +150,7 @@ class OpWalk:
     def _stamp(self, r: _Running, step: Stamped | Room) -> None:
         """One instruction of a kernel at the addresses of its core, or the next room in a staging memory."""
         if isinstance(step, Room):
-            area = self._build.room(step.memory, r.core, step.bytes)
+            area = self._build.room(step.memory, r.core, step.bytes, step.alignment)
             r.places[step.buffer] = _Place(area, area.address)
             return
         places = [r.places[buffer] for buffer, _ in step.refs]

@@ -111,12 +111,12 @@ class ProgramBuilder:
         """The copies of a multi-buffered buffer of sums or weights on a core, as many as its multi-buffering degree."""
         return self._local[(op, level.use, name)][1][core]
 
-    def room(self, memory: int, core: int, size: int) -> LiveBuffer:
+    def room(self, memory: int, core: int, size: int, alignment: int) -> LiveBuffer:
         """Room for operands in a staging memory of a core, one behind the other."""
         if (memory, core) not in self._staging:
             staging = self.machine.memories[memory]
             self._staging[memory, core] = StagingRooms(staging.capacity, staging.alignment)
-        address = self._staging[memory, core].open(size).address
+        address = self._staging[memory, core].open(size, alignment).address
         return self.dependences.area(memory, core, address, size)
 
     def degrees(self, op: Op) -> Degrees:
@@ -188,7 +188,7 @@ class ProgramBuilder:
             number = self.layout.memory[stop.name]
             for part in parts_within(box, stop.capacity // 2 // self.layout.itemsize(name)):
                 size = volume(part) * self.layout.itemsize(name)
-                room = self.room(number, core, size)
+                room = self.room(number, core, size, stop.alignment)
                 between = TensorBuffer(stop.name, (room,), room.address, part, self.layout.strides(name, part))
                 self.copy(kind, op, name, part, core, source, between)
                 self.copy(kind, op, name, part, core, between, target)

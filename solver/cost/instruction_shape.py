@@ -71,6 +71,11 @@ class InstructionShape:
     reduced: tuple[str, ...]
     operands: tuple[ShapedOperand, ...]
 
+    @property
+    def windows(self) -> bool:
+        """Whether an operand is walked by a window."""
+        return any(len(walk.steps) > 1 for operand in self.operands for walk in operand.walks)
+
 
 Operands = Sequence[tuple[str, Sequence[int]]]
 """Of each operand, the one that is written first: its tensor, and by how many elements each loop moves it."""

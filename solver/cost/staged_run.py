@@ -31,13 +31,13 @@ class StagedCopy:
 class StagedRun:
     """``blocks`` equal parts, one after the other, that take an engine ``busy`` cycles in all, copies left out.
 
-    ``rooms``: what a block stages takes so many bytes of each staging memory.
+    ``rooms``: of each staging memory, the bytes of what a block stages there, and what its address is a multiple of.
     """
 
     blocks: int
     busy: float
     copies: tuple[StagedCopy, ...] = ()
-    rooms: tuple[tuple[str, int], ...] = ()
+    rooms: tuple[tuple[str, int, int], ...] = ()
 
     def numbered(self, position: Mapping[str, int]) -> StagedRun:
         """The same with positions for tensors, which structurally equal operators share."""

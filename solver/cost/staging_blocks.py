@@ -13,6 +13,7 @@ from math import prod
 
 from ...ir.isa.timing import matrix_blocks, matrix_traffic
 from ...ir.machine import Engine, Staging
+from ...ir.semantics.staging_rooms import RoomLayout, layout, ways_to_stage
 from .instruction_shape import InstructionShape, ShapedOperand
 from .staged_run import StagedCopy, StagedRun
 
@@ -43,8 +44,9 @@ def in_blocks(
     engine: Engine, shape: InstructionShape, operands: Sequence[StagedOperand], sums: float | None = None
 ) -> StagedRun:
     """The blocks of equal instructions on an engine; ``sums``: of products, the cycles of writing what they make."""
-    cut = _cut(shape, operands)
-    rooms = tuple(_rooms(operands, shape.sizes | cut, first=False).items())
+    cut, apart = _cut(shape, operands)
+    laid_out = _rooms(operands, shape.sizes | cut, first=False, apart=apart)
+    rooms = tuple((name, room.bytes, room.alignment) for name, room in laid_out.items())
     counts = {name: -(-shape.sizes[name] // size) for name, size in cut.items()}
     each = prod(counts.values())
     copies: list[StagedCopy] = []
@@ -118,15 +120,15 @@ def _kinds(
             yield often, shape.sizes | {name: size for name, (_, size) in zip(cut, choice, strict=True)}
 
 
-def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> dict[str, int]:
-    """Sizes of blocks, of which the first fits.
+def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> tuple[dict[str, int], bool]:
+    """Sizes of blocks, of which the first fits, and whether their operands lie apart.
 
     What does not fit as the smallest block is left as that: the lowering refuses it.
     """
-    sizes = {name: shape.sizes[name] for name in shape.units}
-    for share in (2, 1):
+    sizes: dict[str, int] = {}
+    for apart, share in ways_to_stage(windows=shape.windows):
         sizes = {name: shape.sizes[name] for name in shape.units}
-        while full := _full(operands, shape.sizes | sizes, share):
+        while full := _full(operands, shape.sizes | sizes, share, apart=apart):
             touching = {n for o in operands if o.staging.memory.name in full for n in o.operand.extents}
             able = [n for n in sizes if n in touching and sizes[n] > 1]
             if not able:
@@ -136,21 +138,25 @@ def _cut(shape: InstructionShape, operands: Sequence[StagedOperand]) -> dict[str
             whole = -(-half // unit) * unit
             sizes[longest] = whole if whole < sizes[longest] else half
         else:
-            break
-    return sizes
+            return sizes, apart
+    return sizes, False
 
 
-def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int) -> list[str]:
-    """The memories in which the first block takes more than that part."""
-    capacity = {o.staging.memory.name: o.staging.memory.capacity // share for o in operands}
-    return [name for name, size in _rooms(operands, sizes, first=True).items() if size > capacity[name]]
+def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: int, *, apart: bool) -> list[str]:
+    """The memories of which so many rooms of the first block do not fit."""
+    capacity = {o.staging.memory.name: o.staging.memory.capacity for o in operands}
+    rooms = _rooms(operands, sizes, first=True, apart=apart)
+    return [name for name, room in rooms.items() if not room.fits(capacity[name], share)]
 
 
-def _rooms(operands: Sequence[StagedOperand], sizes: Mapping[str, int], *, first: bool) -> dict[str, int]:
-    """Bytes of each memory for a block, somewhere within or the ``first``: at a border that may be smaller."""
-    rooms: dict[str, int] = {}
+def _rooms(
+    operands: Sequence[StagedOperand], sizes: Mapping[str, int], *, first: bool, apart: bool
+) -> dict[str, RoomLayout]:
+    """The rooms of a block, somewhere within or the ``first``: at a border that may be smaller."""
+    inside: dict[str, list[StagedOperand]] = {}
     for o in operands:
-        memory = o.staging.memory
-        size = o.bytes(sizes, first=first)
-        rooms[memory.name] = rooms.get(memory.name, 0) + -(-size // memory.alignment) * memory.alignment
-    return rooms
+        inside.setdefault(o.staging.memory.name, []).append(o)
+    return {
+        name: layout([o.bytes(sizes, first=first) for o in own], own[0].staging.memory, apart=apart)
+        for name, own in inside.items()
+    }

@@ -23,7 +23,7 @@ COUNTED_SEARCH = 4.0
 
 COUNTED_PREDICTION = 0.003
 """Seconds for each operator that is predicted to choose tiles for each other, each time: MobileNet-V2, Conformer and
-ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031; 0.006 MobileNet-V2 on `ascend310`, which stages."""
+ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031, and on `ascend310`, which stages, 0.006."""
 
 
 @dataclass(frozen=True)

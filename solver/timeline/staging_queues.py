@@ -50,9 +50,9 @@ class StagingTimes:
         other._free, other._last = dict(self._free), self._last
         return other
 
-    def open(self, size: int) -> float:
-        """When the next room, of so many bytes, is free; :meth:`use` is of this one from now on."""
-        place = self._rooms.open(size)
+    def open(self, size: int, alignment: int = 1) -> float:
+        """When the next room, of so many bytes at such an address, is free; :meth:`use` is of this one from now on."""
+        place = self._rooms.open(size, alignment)
         free = max((self._free[number] for number in place.taken), default=0.0)
         self._last = place.number
         self._free = {number: self._free.get(number, free) for number in self._rooms.numbers}
@@ -132,7 +132,7 @@ class _Block:
         self._latency = latency
         self._busy = part.busy / part.blocks * (1.0 + slower)
         self._memories = tuple(dict.fromkeys(copy.memory for copy in part.copies))
-        self._rooms = dict(part.rooms)
+        self._rooms = {name: (size, alignment) for name, size, alignment in part.rooms}
 
     def follow(self, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
         """Since when, and until when the engine works on all blocks, if it is free then."""
@@ -156,7 +156,7 @@ class _Block:
         copied = [c for c in self._part.copies if _copies(c, number, blocks)]
         begun = max(free, self._ready)
         for name in dict.fromkeys(copy.memory for copy in copied):
-            opened = self._of.rooms[name].open(self._rooms[name])
+            opened = self._of.rooms[name].open(*self._rooms[name])
             read = False
             for copy in copied:
                 if copy.memory == name and not copy.back:

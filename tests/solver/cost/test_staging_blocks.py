@@ -80,7 +80,7 @@ def test_what_the_block_before_has_staged_is_not_counted() -> None:
     shape = product(64, 8, 4, engine.issue + 256)
     run = in_blocks(engine, shape, [StagedOperand(shape.operands[1], staging, 4, writes=False)], 64.0)
     assert run.blocks == 2 and [copy.times for copy in run.copies] == [2]
-    assert run.rooms == ((staging.memory.name, 512),)
+    assert run.rooms == ((staging.memory.name, 512, staging.memory.alignment),)
     assert run.copies[0].cycles == 2 * staging.into.issue + 64 * 16 / staging.into.bytes_per_cycle
 
 

@@ -55,7 +55,7 @@ def run_of(blocks: int, *, into: float, work: float, back: float = 0.0, room: in
     copies = [StagedCopy(0, "UB", "IN", blocks, into * blocks, 2, back=False)]
     if back:
         copies.append(StagedCopy(1, "UB", "OUT", blocks, back * blocks, 3, back=True))
-    return StagedRun(blocks, work * blocks, tuple(copies), (("UB", room),))
+    return StagedRun(blocks, work * blocks, tuple(copies), (("UB", room, 1),))
 
 
 def test_the_first_copy_is_waited_for_and_the_last_one_back_is() -> None:
@@ -90,7 +90,7 @@ def test_small_rooms_let_copies_run_ahead() -> None:
 
 
 def test_what_the_block_before_has_staged_is_not_copied_again() -> None:
-    kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),), (("L0B", 50),))
+    kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),), (("L0B", 50, 1),))
     # Four blocks of 10 cycles for each copy of 50: the second copy begins with the first block.
     assert queues().run([kept], 0.0, 0.0, {}, 0.0, 0, 0.0).ended == 50 + 50 + 40
 
