@@ -113,18 +113,25 @@ class TilingAlternatives:
         return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(fallback))]
 
     def _tiled(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, *, stalls: bool
+        self,
+        segments: tuple[Segment, ...],
+        cuts: TilingCuts,
+        iteration: Iteration,
+        *,
+        stalls: bool,
+        engines: bool = False,
     ) -> list[TiledSegment] | Infeasibility:
         """The segments with their tiles.
 
-        ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
+        ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`). ``engines``: whether
+        the vector engine runs contractions of the matrix engine that take it fewer cycles.
         """
         tiler = self._tiler(iteration)
         if self._ahead is not None:
-            self._ahead.learn(tiler, segments, cuts.cap, leads=stalls)
+            self._ahead.learn(tiler, segments, cuts.cap, leads=stalls, engines=engines)
         tiled_segments: list[TiledSegment] = []
         for index, segment in enumerate(segments):
-            answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
+            answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls, engines=engines)
             if isinstance(answer, TileOverflow):
                 choices = (choice for tiled in tiled_segments for choice in tiled.choices)
                 self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
@@ -149,14 +156,18 @@ class TilingAlternatives:
     def _others(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration
     ) -> Iterator[list[TiledSegment]]:
-        """With tiles for which waits count, in the order of the graph and in another."""
+        """With tiles for which waits count, in the order of the graph and in another, and on either engine."""
         reordered = segments
         if "operator-order" not in self.disabled:
             reordered = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
-        for ordered in dict.fromkeys((segments, reordered)):
-            tiled = self._tiled(ordered, cuts, iteration, stalls="producer-stall" not in self.disabled)
-            if not isinstance(tiled, Infeasibility):
-                yield tiled
+        stalls = "producer-stall" not in self.disabled
+        known: list[list[TiledSegment]] = []
+        for engines in (False, True) if "vector-contractions" not in self.disabled else (False,):
+            for ordered in dict.fromkeys((segments, reordered)):
+                tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
+                if not isinstance(tiled, Infeasibility) and tiled not in known:
+                    known.append(tiled)
+                    yield tiled
 
     def _on_cores(
         self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration

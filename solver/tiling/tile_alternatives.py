@@ -142,7 +142,8 @@ class TileAlternatives:
         for n in names[busy + 1 :] if stalls else names[-1:]:
             op, tile = self.tiler.graph.op[n], segment.tile[n]
             boxes = targets(all_cells, op)
-            beside = Beside(False, lead_of(op, preceding)) if stalls else ALONE
+            lead = lead_of(op, preceding) if tile.engine == "matrix" else None
+            beside = Beside(False, lead) if stalls else ALONE
             problem = self._problem(op, tile, boxes, instances, beside) if boxes else None
             if problem is None:
                 continue
@@ -162,10 +163,10 @@ class TileAlternatives:
         tiler, box = self.tiler, largest(boxes)
         weights = tiler.weights(op, instances[len(instances) // 2])
         structure = tiler.structures.class_of[op.name]
-        key = structure, tile.cut, box, weights, beside
+        key = structure, tile.engine, tile.cut, box, weights, beside
         if key not in self._problems:
-            same = tiler.structures.representatives[structure]
-            self._problems[key] = tiler.problem(same, box, weights, tiler.capacity(beside), beside, also=tile)
+            cost = tiler.cost(op, tile.engine)
+            self._problems[key] = tiler.problem(cost, box, weights, tiler.capacity(beside), beside, also=tile)
         return self._problems[key]
 
 
