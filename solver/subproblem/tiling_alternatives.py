@@ -84,13 +84,19 @@ class TilingAlternatives:
         self._ahead = TilesAhead(workers) if workers is not None else None
 
     def best(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
-    ) -> list[TiledSegment] | Infeasibility:
-        """For each segment, or the one in its place in ``instead``, the best of its alternatives."""
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = (),
+        *, engines: bool = True,
+    ) -> list[TiledSegment] | Infeasibility:  # fmt: skip
+        """For each segment, or the one in its place in ``instead``, the best of its alternatives.
+
+        ``engines``: those among them in which the vector engine runs contractions of the matrix engine.
+        """
         fallback = self._tiled(segments, cuts, iteration, stalls=False)
         if isinstance(fallback, Infeasibility) or self.layerwise or self.builder.any_plan:
             return fallback
-        others = [way for given in (segments, instead) if given for way in self._others(given, cuts, iteration)]
+        others = [
+            way for given in (segments, instead) if given for way in self._others(given, cuts, iteration, engines)
+        ]
         choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]
         chosen = self.quickest(fallback, others, iteration)
         used = [choice for tiled in chosen for choice in tiled.choices]
@@ -154,7 +160,7 @@ class TilingAlternatives:
         return self._tilers[iteration.tiling]
 
     def _others(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, either: bool
     ) -> Iterator[list[TiledSegment]]:
         """With tiles for which waits count, in the order of the graph and in another, and on either engine."""
         reordered = segments
@@ -162,7 +168,7 @@ class TilingAlternatives:
             reordered = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
         stalls = "producer-stall" not in self.disabled
         known: list[list[TiledSegment]] = []
-        for engines in (False, True) if "vector-contractions" not in self.disabled else (False,):
+        for engines in (False, True) if either and "vector-contractions" not in self.disabled else (False,):
             for ordered in dict.fromkeys((segments, reordered)):
                 tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
                 if not isinstance(tiled, Infeasibility) and tiled not in known:
