@@ -21,8 +21,8 @@ from ...ir.box import Box, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
+from ...ir.semantics.contraction_engines import contraction_engine
 from ...ir.semantics.region import OpBoxes
-from .contraction_engines import contraction_engine
 from .copy_time import route
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time

@@ -16,8 +16,8 @@ from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
+from ...ir.semantics.contraction_engines import contraction_engines, least_vector_cycles
 from ...ir.semantics.region import OpBoxes
-from ..cost.contraction_engines import contraction_engines, least_vector_cycles
 from ..cost.operator import EngineWork, OpCost, Rates, Weights, estimate
 from ..switches import ALL_ON, Disabled
 from .engine_overlap import OperatorTiming

@@ -1,6 +1,7 @@
 """Tiles for given segments: of several alternatives for each, the one with which it takes the cores the least time.
 
-Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`).
+Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`);
+contractions of few rows are quicker on the vector engine, for which all of their weights have to be there.
 How the engines of a core get on with one another is for the prediction to say, so every alternative is predicted.
 """
 

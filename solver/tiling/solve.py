@@ -19,8 +19,8 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Level, Machine
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
+from ...ir.semantics.contraction_engines import contraction_engines, least_vector_cycles
 from ...ir.semantics.region import OpBoxes, op_boxes
-from ..cost.contraction_engines import contraction_engines, least_vector_cycles
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cost.smallest_tile import smallest_tile_bytes

@@ -80,7 +80,8 @@ def test_tiles_become_instructions() -> None:
 @pytest.mark.parametrize("graph", [GRAPH, graphs.matmul(m=1, k=24, n=16, dtype="float32")], ids=["conv", "product"])
 def test_the_engine_of_a_tile_runs_its_contraction(graph: Graph) -> None:
     """Turned by hand, the same tile is other instructions, and the weights have a buffer in local memory."""
-    on_matrix, on_vector = (lower(graph, plain(graph, matrix=matrix), MACHINE) for matrix in (True, False))
+    plans = (sequential_plan(graph, MACHINE, parts=1, reduce_parts=1, depth=1, matrix=m) for m in (True, False))
+    on_matrix, on_vector = (lower(graph, made, MACHINE) for made in plans)
     assert mnemonics(on_matrix, "MME") and not mnemonics(on_vector, "MME")
     assert mnemonics(on_vector, "VME") != mnemonics(on_matrix, "VME")
     np.testing.assert_allclose(results(on_matrix, graph), results(on_vector, graph), rtol=1e-5, atol=1e-5)

@@ -12,8 +12,8 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment
 from girih.ir.semantics.cell import Cells
+from girih.ir.semantics.contraction_engines import contraction_engines, least_vector_cycles
 from girih.ir.semantics.region import op_boxes
-from girih.solver.cost.contraction_engines import contraction_engines, least_vector_cycles
 from girih.solver.cost.operator import Weights
 from girih.solver.tiling.solve import Choice, TileOverflow, Tiler
 from tests.support import graphs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...ir.box import volume
-from ...ir.graph import Graph, Op
-from ...ir.machine import Machine
-from ...ir.semantics.region import OpBoxes
+from ..box import volume
+from ..graph import Graph, Op
+from ..machine import Machine
+from .region import OpBoxes
 
 
 def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
