@@ -67,10 +67,12 @@ def _segment(row: SegmentAlternative, same_operators: bool) -> ModelAlternative:
 
 
 def tile_text(tile: Tile) -> str:
-    """Sizes, those of the reduction, and the order of the loops where it is not row-major."""
+    """Sizes, of a contraction those of the reduction or that the vector engine runs it, and loops if not row-major."""
     text = "x".join(map(str, tile.sizes))
     if tile.engine == "matrix":
         text += f", reduce {'x'.join(map(str, tile.reduce))}"
+    elif tile.reduce:
+        text += ", vector engine"
     if tile.order != tuple(sorted(tile.order)):
         text += f", loops {' '.join(map(str, tile.order))}"
     return text

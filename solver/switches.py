@@ -42,6 +42,7 @@ Switch = Literal[
     "step-orders",
     "thirds",
     "tiling-model",
+    "vector-contractions",
     "weight-rings",
     "weight-separation",
     "weight-starvation",
@@ -81,6 +82,7 @@ SWITCHES: Mapping[Switch, str] = {
     "producer-stall": "Tiles are also chosen by how long the matrix engine waits for the vector operator before it.",
     "heads-in-rows": "A tile may be all rows of one head where heads lie inside of rows.",
     "stationary-first": "Tile loops may run over what selects the stationary operand first.",
+    "vector-contractions": "The vector engine runs contractions where it takes fewer cycles than the matrix engine.",
     # The pipeline.
     "multi-buffering": "Buffers of tiles have several versions.",
     "deep-scratch": "Private buffers may have more than three versions.",

@@ -131,13 +131,29 @@ def _check_tile(facts: Facts, op: Op, tile: Tile) -> None:
         fail(f"the tile of {op.name} names engine {tile.engine!r}")
     if tile.depth < 1 or tile.weight_depth < 1:
         fail(f"the tile of {op.name} has depth {tile.depth} and weight depth {tile.weight_depth}")
+    if op.contraction is None:
+        if tile.engine == "matrix":
+            fail(f"the tile of {op.name} names the matrix engine, which can run none of its stages")
+        return
+    _check_types(facts, op, op.contraction, tile)
     if tile.engine == "vector":
         return
-    if op.contraction is None:
-        fail(f"the tile of {op.name} names the matrix engine, which can run none of its stages")
     axes = [axis for axis in op.stages[op.contraction].axes if axis.reduce]
     if len(tile.reduce) != len(axes) or any(r < 1 for r in tile.reduce):
         fail(f"the tile of {op.name} cuts its {len(axes)} reduce axes by {tile.reduce}")
+
+
+def _check_types(facts: Facts, op: Op, contraction: int, tile: Tile) -> None:
+    """The engine of a tile computes in the types of its contraction."""
+    dtypes = {tensor.name: tensor.dtype for tensor in (*facts.graph.tensors, *op.buffers)}
+    stage, engine = op.stages[contraction], facts.machine.engine_for(tile.engine)
+    if tile.engine == "matrix":
+        missing = [dtypes[access.tensor] for access in stage.factors if not engine.rate_of(dtypes[access.tensor])]
+    else:
+        missing = [d for d in (dtypes[stage.write.tensor],) if d not in (engine.lanes or {})]
+    if missing:
+        what = "rate" if tile.engine == "matrix" else "lanes"
+        fail(f"the tile of {op.name} is for {engine.name}, which has no {what} for its contraction in {missing[0]}")
 
 
 def _check_steps(facts: Facts) -> None:

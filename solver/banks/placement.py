@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from ...ir.graph import Graph
 from ...ir.machine import Level, Machine, Memory
@@ -99,7 +100,7 @@ class Placing:
         be made, if nothing else is there. Where room is short, results take the place of inputs, which then wait for
         them to be stored. Engines need not wait for each other's tiles where neighbouring operators keep theirs apart,
         nor for data, or at least constants, that could be loaded while the operator before works, nor for results that
-        are still being stored.
+        are still being stored. Constants that have room from the first operator on are loaded one behind the other.
         """
         apart = [[b] for b in buffers]
         plain = "extended-lifetimes" in self.disabled
@@ -120,16 +121,17 @@ class Placing:
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
         loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
+        constants, nothing = loaded & self.graph.constant_names, frozenset[str]()
         whole = parent_buffers(self.graph, segment)
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
         known = dict.fromkeys((again, names) for again in soon for names in (first, first & loaded))
-        for nexts in (tuple(known), ((None, frozenset[str]()),)):
-            for early in dict.fromkeys((loaded, loaded & self.graph.constant_names, frozenset[str]())):
+        for nexts in (tuple(known), ((None, nothing),)):
+            for early in dict.fromkeys((loaded, constants, nothing)):
                 for groups in ways:
                     for again, names in nexts:
-                        for late in dict.fromkeys((stored, frozenset[str]())):
-                            yield _Arrangement(groups, again, names, early=early, late=late)
+                        for late, sooner in product(*map(dict.fromkeys, ((stored, nothing), (constants, nothing)))):
+                            yield _Arrangement(groups, again, names, early=early, sooner=sooner, late=late)
 
     def _busiest(self, segment: Segment) -> Cell | None:
         if not segment.tiles:
@@ -172,13 +174,15 @@ class Placing:
 class _Arrangement:
     """Groups of buffers that share an address, in order; the position ``again`` from which on the tensors ``first``,
     that live from the first one on, live as well, if any; positions of which the buffers live one position
-    ``longer``; tensors that live from one position ``early``, or until one ``late``."""
+    ``longer``; tensors that live from one position ``early``, ``sooner`` still (from the first one on), or until one
+    ``late``."""
 
     groups: list[list[LocalBuffer]]
     again: int | None = None
     first: frozenset[str] = frozenset()
     longer: frozenset[int] = frozenset()
     early: frozenset[str] = frozenset()
+    sooner: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
 
 
@@ -207,6 +211,8 @@ def _again(group: list[LocalBuffer], arrangement: _Arrangement, last: int) -> in
 def _life(group: list[LocalBuffer], arrangement: _Arrangement) -> tuple[int, int]:
     first, last = group[0].live[0], group[-1].live[1]
     later = last - 1 in arrangement.longer or any(b.name in arrangement.late for b in group)
+    if group[0].name in arrangement.sooner:
+        return 0, last + later
     return max(0, first - (group[0].name in arrangement.early)), last + later
 
 

@@ -22,6 +22,7 @@ from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.machines.shared_banks import ReachedBanks
+from ...ir.semantics.contraction_engines import contraction_engine
 from ...ir.semantics.region import OpBoxes
 from .copy_time import route
 from .scratch import ScratchBytes, scratch_rooms
@@ -162,35 +163,6 @@ class EngineWork:
         )
 
 
-def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
-    """ "matrix" if the matrix engine has a rate for both operands of the contraction, else "vector".
-
-    A stationary operand that a core has as data needs a way from there to the weight memory, too.
-    """
-    if op.contraction is None:
-        return "vector"
-    engine = machine.engine_for("matrix")
-    right = op.stages[op.contraction].reads[1].tensor
-    levels = machine.levels
-    if not machine.moves("copy", levels.activations, levels.weights) and not _only_weights(graph, right):
-        return "vector"
-    private = {b.name: b.dtype for b in op.buffers}
-    dtypes = [private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].factors]
-    return "matrix" if all(map(engine.rate_of, dtypes)) else "vector"
-
-
-def _only_weights(graph: Graph, name: str) -> bool:
-    """Whether a tensor is a constant, and nobody reads it as anything but the stationary operand of a contraction."""
-    reads = [
-        (op.contraction == position, number)
-        for op in graph.consumers[name]
-        for position, stage in enumerate(op.stages)
-        for number, read in enumerate(stage.reads)
-        if read.tensor == name
-    ]
-    return name in graph.constant_names and all(read == (True, 1) for read in reads)
-
-
 @contextmanager
 def refused_by_name(op: Op) -> Generator[None]:
     """What no engine can do is told with the operator that asks for it."""
@@ -201,14 +173,17 @@ def refused_by_name(op: Op) -> Generator[None]:
 
 
 class OpCost:
-    """The cost of parts of one operator. ``anchor`` is the stage that the matrix engine runs, if any."""
+    """The cost of parts of one operator. ``anchor`` is the stage that the matrix engine runs, if any.
 
-    def __init__(self, op: Op, graph: Graph, machine: Machine) -> None:
+    ``engine`` runs the contraction; ``None``: the matrix engine, if it can.
+    """
+
+    def __init__(self, op: Op, graph: Graph, machine: Machine, engine: str | None = None) -> None:
         self.op = op
         self.machine = machine
         self.matrix = machine.shared_engine("matrix")
         self.vector = machine.shared_engine("vector")
-        self.engine = contraction_engine(op, graph, machine)
+        self.engine = engine or contraction_engine(op, graph, machine)
         self.contraction = op.contraction if self.engine == "matrix" else None
         self.stationary = op.stages[self.contraction].reads[1].tensor if self.contraction is not None else None
         self.streamed = self.stationary in graph.constant_names and self._only_stationary()

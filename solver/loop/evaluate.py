@@ -24,12 +24,21 @@ def evaluate_segments(
     subproblem: Subproblem, incumbent: Incumbent, segments: tuple[Segment, ...], cuts: TilingCuts,
     iteration: Iteration, *above: Solved,
 ) -> Evaluation:  # fmt: skip
-    """Plan the segments; where a buffer for a concatenation is too large for local memory, without aliasing there."""
+    """Plan the segments; where a buffer for a concatenation is too large for local memory, without aliasing there.
+
+    A best plan in which the vector engine runs contractions is compared with one where the matrix engine runs them all.
+    """
     while True:
         tiled = subproblem.tiles(segments, cuts, iteration)
         if isinstance(tiled, Infeasibility):
             return Evaluation(tiled, cuts)
+        before = incumbent.best
         answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
+        if incumbent.best is not before and not incumbent.is_final:
+            # The cores may take less time, and all of it more: weights that are streamed come while others are used.
+            usual = subproblem.tiles(segments, cuts, iteration, engines=False)
+            if not isinstance(usual, Infeasibility) and usual != tiled:
+                answer = _better(answer, evaluate_tiled(subproblem, incumbent, usual, iteration, *above))
         if (
             isinstance(answer, EvaluatedPlan)
             or answer.level != subproblem.machine.levels.activations
@@ -61,3 +70,12 @@ def evaluate_tiled(
         return best
     assert infeasibility is not None
     return infeasibility
+
+
+def _better(one: EvaluatedPlan | Infeasibility, other: EvaluatedPlan | Infeasibility) -> EvaluatedPlan | Infeasibility:
+    """The one that is predicted to take fewer cycles, if there are two."""
+    if isinstance(one, Infeasibility):
+        return other if isinstance(other, EvaluatedPlan) else one
+    if isinstance(other, Infeasibility) or one.plan.cycles_predicted <= other.plan.cycles_predicted:
+        return one
+    return other

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ...ir.graph import Graph, Op
 from ...ir.machine import Level, Machine
 from ...ir.plan import Segment
-from ..cost.operator import contraction_engine
+from ...ir.semantics.contraction_engines import contraction_engine
 from ..cost.smallest_tile import middle_element, smallest_tile_bytes
 from ..options import LiveListener
 from ..parallel.questions import price_columns

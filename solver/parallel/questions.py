@@ -66,6 +66,7 @@ class TileSegment:
     segment: Segment
     caps: tuple[tuple[str, Caps], ...]
     leads: bool
+    engines: bool
 
     def answer(self, graph: Graph, kept: dict[Any, Any]) -> TilerAnswers:
         key = "tiles", repr(self.machine), self.budget, self.seed, self.disabled
@@ -74,7 +75,7 @@ class TileSegment:
             kept[key] = tiler, Cells(graph)
         tiler, cells = kept[key]
         before = len(tiler.answers)
-        tiler.segment(self.segment, cells, dict(self.caps), leads=self.leads)
+        tiler.segment(self.segment, cells, dict(self.caps), leads=self.leads, engines=self.engines)
         return dict(list(tiler.answers.items())[before:])
 
 
@@ -85,7 +86,9 @@ class TilesAhead:
         self._workers = workers
         self._asked: set[Hashable] = set()
 
-    def learn(self, tiler: Tiler, segments: Iterable[Segment], caps: Mapping[str, Caps], *, leads: bool) -> None:
+    def learn(
+        self, tiler: Tiler, segments: Iterable[Segment], caps: Mapping[str, Caps], *, leads: bool, engines: bool
+    ) -> None:
         """Tell the tiler what it would find out about these segments."""
         if self._workers.idle:
             return
@@ -93,11 +96,21 @@ class TilesAhead:
         for segment in segments:
             own = tuple((name, caps[name]) for name in segment.ops if name in caps)
             classes = tuple(tiler.structures.class_of[name] for name in segment.ops)
-            key = (tiler.budget, classes, segment.instances, segment.cores, tuple(cap for _, cap in own), leads)
+            key = (
+                tiler.budget,
+                classes,
+                segment.instances,
+                segment.cores,
+                tuple(cap for _, cap in own),
+                leads,
+                engines,
+            )
             if key not in self._asked and tiler.graph.op[segment.ops[0]].host is None:
                 self._asked.add(key)
                 questions.append(
-                    TileSegment(tiler.machine, tiler.budget, tiler.seed, tiler.disabled, segment.bare, own, leads)
+                    TileSegment(
+                        tiler.machine, tiler.budget, tiler.seed, tiler.disabled, segment.bare, own, leads, engines
+                    )
                 )
         if len(questions) < FEWEST_SEGMENTS:
             return

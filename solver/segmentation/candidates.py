@@ -63,7 +63,7 @@ class Candidates:
         self.shared_capacity = (
             (machine.levels.exchange.capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
         )
-        self.costs = OperatorCosts(graph, machine)
+        self.costs = OperatorCosts(graph, machine, disabled)
         self._known_splits: dict[
             tuple[tuple[int, ...], int, int, bool], tuple[tuple[SegmentSplit, ...], BatchedCells]
         ] = {}

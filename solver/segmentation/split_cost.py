@@ -6,8 +6,9 @@ remembered for all operators of equal structure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -16,19 +17,26 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
 from ...ir.semantics.box_arrays import Boxes, Int
 from ...ir.semantics.cell import OpBoxesCache
+from ...ir.semantics.contraction_engines import contraction_engines, least_vector_cycles
 from ...ir.semantics.region import OpBoxes
 from ..cost.operator import EngineWork, OpCost, Rates, Weights, estimate
+from ..switches import ALL_ON, Disabled
 from .engine_overlap import OperatorTiming
 
 _Estimate = tuple[int, int, int, int]
 """Cycles alone, busy cycles of the matrix and the vector engine, whether it streams."""
+HELD_PARTS = 4
+"""Weights with which the vector engine is priced are one part in so many of local memory at most. Chosen."""
 
 
 @dataclass
 class _ClassCosts:
-    """What is known of the operators of one structure: parts by shape, estimates by (part, sharing, cores)."""
+    """What is known of the operators of one structure: parts by shape, estimates by (part, sharing, cores).
 
-    cost: OpCost
+    ``costs``: on each engine that may run the contraction, the usual one first; ``parts``: with the work on that one.
+    """
+
+    costs: tuple[OpCost, ...]
     numbers: dict[bytes, int] = field(default_factory=dict[bytes, int])
     parts: list[tuple[OpBoxes, EngineWork]] = field(default_factory=list[tuple[OpBoxes, EngineWork]])
     estimates: dict[tuple[int, int, int], _Estimate] = field(default_factory=dict[tuple[int, int, int], _Estimate])
@@ -37,9 +45,10 @@ class _ClassCosts:
 class OperatorCosts:
     """Cycles of parts of a graph's operators on one machine; operators of equal structure share them."""
 
-    def __init__(self, graph: Graph, machine: Machine) -> None:
+    def __init__(self, graph: Graph, machine: Machine, disabled: Disabled = ALL_ON) -> None:
         self.graph = graph
         self.machine = machine
+        self.disabled = disabled
         self.rates = Rates.of(machine)
         self.classes = graph.analysis(EquivalenceClasses)
         self.op_boxes = OpBoxesCache(graph)
@@ -48,12 +57,16 @@ class OperatorCosts:
     def of_class(self, op: Op) -> _ClassCosts:
         number = self.classes.class_of[op.name]
         if number not in self._known:
-            self._known[number] = _ClassCosts(OpCost(self.classes.representatives[number], self.graph, self.machine))
+            first = self.classes.representatives[number]
+            engines = contraction_engines(first, self.graph, self.machine)
+            if "vector-contractions" in self.disabled:
+                engines = engines[:1]
+            self._known[number] = _ClassCosts(tuple(OpCost(first, self.graph, self.machine, e) for e in engines))
         return self._known[number]
 
     def cost(self, op: Op) -> OpCost:
-        """The cost model of an operator (that of the first one of equal structure)."""
-        return self.of_class(op).cost
+        """The cost model of an operator (that of the first one of equal structure), on the matrix engine if it can."""
+        return self.of_class(op).costs[0]
 
 
 class OperatorUnderSplits:
@@ -108,14 +121,32 @@ class OperatorUnderSplits:
         shape = row[:-2].tobytes()
         if shape not in known.numbers:
             known.numbers[shape] = len(known.parts)
-            known.parts.append(self._part(known.cost, split))
+            known.parts.append(self._part(known.costs[0], split))
         key = (known.numbers[shape], int(row[-2]), int(row[-1]))
         if key not in known.estimates:
-            part, work = known.parts[key[0]]
-            known.estimates[key] = self._estimated(
-                known.cost, part, work, Weights(key[2], key[1], not known.cost.streamed)
-            )
+            known.estimates[key] = min(self._on_engines(known, key))
         return known.estimates[key]
+
+    def _on_engines(self, known: _ClassCosts, key: tuple[int, int, int]) -> Iterator[_Estimate]:
+        """A part on each engine that may run its contraction; ``key`` as of the estimates.
+
+        Weights that the matrix engine streams are all in local memory before the vector engine begins, if they have
+        room there beside others.
+        """
+        usual, *others = known.costs
+        part, work = known.parts[key[0]]
+        weights = Weights(key[2], key[1], not usual.streamed)
+        estimated = self._estimated(usual, part, work, weights)
+        yield estimated
+        held = usual.weights(part) if usual.streamed else 0
+        if HELD_PARTS * held > self.costs.machine.levels.activations.capacity:
+            return
+        loaded = ceil(float(weights.load(held, self.costs.rates)[1])) if held else 0
+        for cost in others:
+            if loaded + least_vector_cycles(cost.op, self.costs.machine, part) < estimated[0]:
+                on_vector = cost.work(part, part.tensors)
+                cycles, *busy = self._estimated(cost, part, on_vector, weights)
+                yield (loaded + cycles, busy[0], busy[1], busy[2])
 
     def _estimated(self, cost: OpCost, part: OpBoxes, work: EngineWork, weights: Weights) -> _Estimate:
         if cost.op.output not in part.tensors:

@@ -71,7 +71,7 @@ class JointTiles:
         self._known: dict[tuple[Hashable, ...], Refined] = {}
 
     def known(self, segment: Segment, caps: Mapping[str, Caps]) -> Refined | None:
-        """What was found for a segment with the same operators and splits, whatever its tiles."""
+        """What was found for a segment with the same operators, splits and engines, whatever its tiles."""
         found = self._known.get(self._key(segment, caps))
         return None if found is None else _renamed(found, segment)
 
@@ -88,7 +88,9 @@ class JointTiles:
         return _renamed(self._known[key], segment)
 
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
-        return structural_class(self.cells, replace(segment, tiles=())), tuple(caps.get(name) for name in segment.ops)
+        engines = tuple(tile.engine for tile in segment.tiles)
+        bare = structural_class(self.cells, replace(segment, tiles=()))
+        return bare, engines, tuple(caps.get(name) for name in segment.ops)
 
     def _descend(
         self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]
@@ -132,11 +134,11 @@ def _candidates(
     found: list[tuple[Choice, tuple[Choice, ...]]] = []
     for name, tile in zip(segment.ops, segment.tiles, strict=True):
         op = graph.op[name]
-        same = tiler.structures.representatives[tiler.structures.class_of[name]]
         boxes = targets(all_cells, op)
         room = tiler.capacity(ALONE, caps.get(name, Caps()))
         weights = tiler.weights(op, instances[len(instances) // 2])
-        problem = tiler.problem(same, largest(boxes), weights, room, also=tile) if boxes else None
+        cost = tiler.cost(op, tile.engine)
+        problem = tiler.problem(cost, largest(boxes), weights, room, also=tile) if boxes else None
         if problem is None:
             found.append((Choice(tile, 0, 0, "feasible"), ()))
             continue

@@ -55,9 +55,14 @@ class Subproblem:
         cuts: TilingCuts,
         iteration: Iteration,
         instead: tuple[Segment, ...] = (),
+        *,
+        engines: bool = True,
     ) -> list[TiledSegment] | Infeasibility:
-        """Each segment, or the one in its place in ``instead``, with the tiles that take the cores the least time."""
-        return self._alternatives.best(segments, cuts, iteration, instead)
+        """Each segment, or the one in its place in ``instead``, with the tiles that take the cores the least time.
+
+        ``engines``: whether the vector engine may run contractions of the matrix engine.
+        """
+        return self._alternatives.best(segments, cuts, iteration, instead, engines=engines)
 
     def joint_tiles(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]

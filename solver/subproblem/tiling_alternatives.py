@@ -1,9 +1,10 @@
 """Tiles for given segments: of several alternatives for each, the one with which it takes the cores the least time.
 
-Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`).
+Small tiles wait less, and load more; operators in another order overlap more, and hold more (:mod:`.operator_order`);
+contractions of few rows are quicker on the vector engine, for which all of their weights have to be there.
 How the engines of a core get on with one another is for the prediction to say, so every alternative is predicted. Tiles
 that were chosen for each other (:mod:`.joint_tiles`) for a segment of the best plan are one of the alternatives of
-equal segments from then on.
+equal segments on the same engines from then on.
 """
 
 from __future__ import annotations
@@ -100,13 +101,19 @@ class TilingAlternatives:
         self._joint = JointTiles(graph, cells, builder.on_cores_alone, self._known.joint.setdefault(self._seen, {}))
 
     def best(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = ()
-    ) -> list[TiledSegment] | Infeasibility:
-        """For each segment, or the one in its place in ``instead``, the best of its alternatives."""
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = (),
+        *, engines: bool = True,
+    ) -> list[TiledSegment] | Infeasibility:  # fmt: skip
+        """For each segment, or the one in its place in ``instead``, the best of its alternatives.
+
+        ``engines``: those among them in which the vector engine runs contractions of the matrix engine.
+        """
         fallback = self._tiled(segments, cuts, iteration, stalls=False)
         if isinstance(fallback, Infeasibility) or self.layerwise or self.builder.any_plan:
             return fallback
-        others = [way for given in (segments, instead) if given for way in self._others(given, cuts, iteration)]
+        others = [
+            way for given in (segments, instead) if given for way in self._others(given, cuts, iteration, engines)
+        ]
         choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]
         chosen = self.quickest(fallback, others, iteration)
         used = [choice for tiled in chosen for choice in tiled.choices]
@@ -148,18 +155,25 @@ class TilingAlternatives:
         return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(fallback))]
 
     def _tiled(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, *, stalls: bool
+        self,
+        segments: tuple[Segment, ...],
+        cuts: TilingCuts,
+        iteration: Iteration,
+        *,
+        stalls: bool,
+        engines: bool = False,
     ) -> list[TiledSegment] | Infeasibility:
         """The segments with their tiles.
 
-        ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`).
+        ``stalls``: whether waits for vector operators count (see :mod:`..tiling.producer_stall`). ``engines``: whether
+        the vector engine runs contractions of the matrix engine that take it fewer cycles.
         """
         tiler = self._tiler(iteration)
         if self._ahead is not None:
-            self._ahead.learn(tiler, segments, cuts.cap, leads=stalls)
+            self._ahead.learn(tiler, segments, cuts.cap, leads=stalls, engines=engines)
         tiled_segments: list[TiledSegment] = []
         for index, segment in enumerate(segments):
-            answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls)
+            answer = tiler.segment(segment.bare, self.cells, cuts.cap, leads=stalls, engines=engines)
             if isinstance(answer, TileOverflow):
                 choices = (choice for tiled in tiled_segments for choice in tiled.choices)
                 self.builder.discard("tiling", (answer.effort, *(choice.effort for choice in choices)))
@@ -182,22 +196,26 @@ class TilingAlternatives:
         return self._tilers[iteration.tiling]
 
     def _others(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration
+        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, either: bool
     ) -> Iterator[list[TiledSegment]]:
-        """With tiles for which waits count, in the order of the graph and in another."""
+        """With tiles for which waits count, in the order of the graph and in another, and on either engine."""
         reordered = segments
         if "operator-order" not in self.disabled:
             reordered = tuple(replace(s, ops=interleaved(self.graph, s.ops)) for s in segments)
-        for ordered in dict.fromkeys((segments, reordered)):
-            tiled = self._tiled(ordered, cuts, iteration, stalls="producer-stall" not in self.disabled)
-            if not isinstance(tiled, Infeasibility):
-                yield tiled
-                known = [self._known_joint(t, cuts) for t in tiled]
-                if any(k is not None for k in known):
-                    yield [t if k is None else k for t, k in zip(tiled, known, strict=True)]
+        stalls = "producer-stall" not in self.disabled
+        known: list[list[TiledSegment]] = []
+        for engines in (False, True) if either and "vector-contractions" not in self.disabled else (False,):
+            for ordered in dict.fromkeys((segments, reordered)):
+                tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
+                if isinstance(tiled, Infeasibility):
+                    continue
+                for way in (tiled, [self._known_joint(t, cuts) or t for t in tiled]):
+                    if way not in known:
+                        known.append(way)
+                        yield way
 
     def _known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
-        """The segment with tiles that were chosen for each other before."""
+        """The segment with tiles that were chosen for each other before, on the same engines."""
         refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
         return None if refined is None else TiledSegment(refined.segment, refined.choices)
 

@@ -14,6 +14,9 @@ Data
                weights do not fit beside these;
     N is sets * r where w versions hold them all, changes * r where they hold one set, else t * r. To these come the
     cycles that the matrix engine waits for the vector operator that makes its input (:mod:`.producer_stall`).
+    A contraction that both engines can run is asked twice. On the vector engine there is one mode and
+        C_a = max(V + V / t, u) with u of all its weights, which have to be in local memory; whichever engine has the
+    smaller T runs it where the prediction of its segment agrees (:mod:`..subproblem.tiling_alternatives`).
 Variables
     x_a the shape is used, y_b the mode is used, T cycles.
 Constraints

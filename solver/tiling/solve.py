@@ -19,7 +19,8 @@ from ...ir.graph import Graph, Op
 from ...ir.machine import Level, Machine
 from ...ir.plan import Segment, Solved, Tile
 from ...ir.semantics.cell import Cell, Cells, count
-from ...ir.semantics.region import op_boxes
+from ...ir.semantics.contraction_engines import contraction_engines, least_vector_cycles
+from ...ir.semantics.region import OpBoxes, op_boxes
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
 from ..cost.smallest_tile import smallest_tile_bytes
@@ -117,17 +118,19 @@ class Tiler:
         self.seed = seed
         self.disabled = disabled
         self._live = live
-        self._costs: dict[int, OpCost] = {}
+        self._costs: dict[tuple[int, str | None], OpCost] = {}
         self.answers: TilerAnswers = {} if answers is None else answers
         """By everything that they depend on besides the machine, the budget and the seed."""
         self._sizes: dict[tuple[int, Tile, tuple[Box, ...]], int] = {}
 
     def segment(
-        self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True
-    ) -> tuple[Segment, tuple[Choice, ...]] | TileOverflow:
+        self, segment: Segment, cells: Cells, caps: Mapping[str, Caps] | None = None, *, leads: bool = True,
+        engines: bool = False,
+    ) -> tuple[Segment, tuple[Choice, ...]] | TileOverflow:  # fmt: skip
         """The segment with its tiles, and the choice of each operator; or the first operator that has no tile.
 
-        ``leads``: whether waits for vector operators count.
+        ``leads``: whether waits for vector operators count. ``engines``: whether the vector engine runs contractions
+        of the matrix engine that take it fewer cycles.
         """
         if self.graph.op[segment.ops[0]].host is not None:
             return segment, ()
@@ -139,9 +142,12 @@ class Tiler:
         for name in segment.ops:
             op = self.graph.op[name]
             boxes = targets(all_cells, op)
-            beside = Beside(False, lead_of(op, preceding)) if leads else ALONE
+            lead = lead_of(op, preceding) if self.cost(op).contraction is not None else None
+            beside = Beside(False, lead) if leads else ALONE
             weights = self.weights(op, instances[len(instances) // 2])
             choice = self.tile(op, boxes, weights, caps.get(name, Caps()), beside)
+            if engines and boxes and isinstance(choice, Choice):
+                choice = self._on_either(op, boxes, weights, caps.get(name, Caps()), beside, choice)
             if isinstance(choice, TileOverflow):
                 return replace(choice, effort=sum((c.effort for c in choices), choice.effort))
             choices.append(choice)
@@ -156,30 +162,55 @@ class Tiler:
         return replace(segment, tiles=tuple(c.tile for c in choices)), tuple(choices)
 
     def tile(
-        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE
-    ) -> Choice | TileOverflow:
-        """The tile of ``op`` for all ``boxes`` of its result, judged by the largest."""
+        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE,
+        engine: str | None = None,
+    ) -> Choice | TileOverflow:  # fmt: skip
+        """The tile of ``op`` on ``engine`` for all ``boxes`` of its result, judged by the largest.
+
+        ``None``: on the matrix engine, if that can run it.
+        """
         structure = self.structures.class_of[op.name]
-        key = (structure, tuple(boxes), weights, caps, beside)
+        key = (structure, tuple(boxes), weights, caps, beside, engine)
         if key not in self.answers:
-            self.answers[key] = self._fitting(
-                self.structures.representatives[structure], list(boxes), weights, caps, beside
-            )
+            self.answers[key] = self._fitting(self.cost(op, engine), list(boxes), weights, caps, beside)
         choice = self.answers[key]
         if isinstance(choice, TileOverflow):
             return replace(choice, op=op.name)
         return replace(choice, tile=replace(choice.tile, op=op.name))
+
+    def _on_either(
+        self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps, beside: Beside, matrix: Choice
+    ) -> Choice:
+        """The best tile on the vector engine if it takes fewer cycles than ``matrix``, else that one."""
+        best, effort = matrix, matrix.effort
+        # What kept the vector engine is over when it begins.
+        beside = Beside(beside.alone)
+        for engine in contraction_engines(op, self.graph, self.machine)[1:]:
+            if self._least(self.cost(op, engine), largest(boxes), best.cycles) >= best.cycles:
+                continue
+            other = self.tile(op, boxes, weights, caps, beside, engine)
+            effort += other.effort
+            if isinstance(other, Choice) and other.cycles < best.cycles:
+                best = other
+        return replace(best, effort=effort)
+
+    def _least(self, cost: OpCost, box: Box, enough: int) -> int:
+        """About what the vector engine takes at least for a contraction; no more precisely than to tell ``enough``."""
+        part = op_boxes(cost.op, self.graph.tensor, box)
+        least = least_vector_cycles(cost.op, self.machine, part)
+        return least if least >= enough else cost.work(part, part.tensors).vector
 
     def learn(self, answers: TilerAnswers) -> None:
         """What another tiler of the same kind has answered, this one answers too."""
         for question, answer in answers.items():
             self.answers.setdefault(question, answer)
 
-    def cost(self, op: Op) -> OpCost:
-        number = self.structures.class_of[op.name]
-        if number not in self._costs:
-            self._costs[number] = OpCost(self.structures.representatives[number], self.graph, self.machine)
-        return self._costs[number]
+    def cost(self, op: Op, engine: str | None = None) -> OpCost:
+        """What the first operator of equal structure costs on ``engine``; ``None``: on the matrix engine, if it can."""
+        key = self.structures.class_of[op.name], engine
+        if key not in self._costs:
+            self._costs[key] = OpCost(self.structures.representatives[key[0]], self.graph, self.machine, engine)
+        return self._costs[key]
 
     def weights(self, op: Op, cells: Sequence[Cell]) -> Weights:
         """How the cores of one instance share the stationary operand."""
@@ -189,18 +220,22 @@ class Tiler:
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
-    def _fitting(self, op: Op, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside) -> Choice | TileOverflow:
+    def _fitting(
+        self, cost: OpCost, boxes: list[Box], weights: Weights, caps: Caps, beside: Beside
+    ) -> Choice | TileOverflow:
         """The best tile that fits in every tile of every box."""
         sums, weight_memory = self.capacity(beside, caps)
         excluded: set[Tile] = set()
         effort = NO_EFFORT
         for attempt in range(ATTEMPTS + 1):
-            choice = self._best(op, boxes, weights, (sums, weight_memory), beside, excluded, attempt)
+            choice = self._best(cost, boxes, weights, (sums, weight_memory), beside, excluded, attempt)
             effort += choice.effort
-            if isinstance(choice, TileOverflow) or self.fits_everywhere(op, choice.tile, boxes, sums, weight_memory):
+            if isinstance(choice, TileOverflow) or self.fits_everywhere(
+                cost.op, choice.tile, boxes, sums, weight_memory
+            ):
                 return replace(choice, effort=effort)
             excluded.add(choice.tile)
-        return replace(self._infeasible(op, boxes, (sums, weight_memory)), effort=effort)
+        return replace(self._infeasible(cost, boxes, (sums, weight_memory)), effort=effort)
 
     def capacity(self, beside: Beside, caps: Caps = Caps()) -> tuple[int, int]:
         """Bytes for sums and for weights that a tile may use."""
@@ -212,40 +247,42 @@ class Tiler:
         return sums, _cap(self.machine.levels.weights.capacity, caps.weights)
 
     def _best(
-        self, op: Op, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
+        self, cost: OpCost, boxes: list[Box], weights: Weights, capacity: tuple[int, int], beside: Beside,
         excluded: set[Tile], attempt: int,
     ) -> Choice | TileOverflow:  # fmt: skip
         all_sizes = attempt >= ATTEMPTS - 1
-        problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=all_sizes)
+        problem = self.problem(cost, largest(boxes), weights, capacity, beside, all_sizes=all_sizes)
         if problem is None and not all_sizes:
-            problem = self.problem(op, largest(boxes), weights, capacity, beside, all_sizes=True)
+            problem = self.problem(cost, largest(boxes), weights, capacity, beside, all_sizes=True)
         if problem is None:
-            return self._infeasible(op, boxes, capacity)
+            return self._infeasible(cost, boxes, capacity)
         wrong = {(t.sizes, t.order) for t in excluded}
         forbidden = {i for i, s in enumerate(problem.shapes) if (s.sizes, s.order) in wrong}
         if attempt == ATTEMPTS:
             forbidden |= {i for i, s in enumerate(problem.shapes) if any(size > 1 for size in s.sizes)}
-        live, unit = self._live, f"cycles of {op.name}"
+        live, unit = self._live, f"cycles of {cost.op.name}"
         watch = None if live is None else lambda incumbent, bound: live("tiling", incumbent, bound, unit)
         choice = choose(problem, forbidden, budget=self.budget, seed=self.seed, watch=watch)
-        return choice or self._infeasible(op, boxes, capacity)
+        return choice or self._infeasible(cost, boxes, capacity)
 
     def problem(
-        self, op: Op, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
+        self, cost: OpCost, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
         *, all_sizes: bool = False, also: Tile | None = None,
     ) -> TilingProblem | None:  # fmt: skip
         """All data for one box, with the candidate ``also`` if it has room; ``None`` if no candidate fits at all."""
-        cost = self.cost(op)
+        op, part = cost.op, op_boxes(cost.op, self.graph.tensor, box)
         sizes, reduction = ((), ()) if also is None else (also.sizes, also.reduce)
         shapes = tile_shapes(
             op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, also=sizes, disabled=self.disabled
         )
-        modes = tile_modes(op, cost, reductions(op, cost, op_boxes(op, self.graph.tensor, box), reduction))
+        modes = tile_modes(op, cost, reductions(op, cost, part, reduction))
         table = ShapeTable(shapes)
         time = [cycles(cost, table, m, weights, self.rates, capacity[1], alone=beside.alone) for m in modes]
         if cost.contraction is not None and beside.lead is not None:
             over = producer_overlap(beside.lead, op, self.graph, box, shapes)
             time = [np.ceil(t + over.wait(t, m.depth)) for t, m in zip(time, modes, strict=True)]
+        loaded = self._loaded(cost, part, weights)
+        time = [np.maximum(t, loaded) for t in time] if loaded else time
         problem = TilingProblem(
             op.name,
             cost.engine,
@@ -257,6 +294,17 @@ class Tiler:
             self.machine.levels.weights.alignment,
         )
         return problem if any(problem.fits(s, m) for m in modes for s in shapes) else None
+
+    def _loaded(self, cost: OpCost, part: OpBoxes, weights: Weights) -> int:
+        """Cycles of a queue or link for weights that a core holds as a whole: the vector engine multiplies them."""
+        contraction = cost.op.contraction
+        if contraction is None or cost.contraction is not None:
+            return 0
+        name = cost.op.stages[contraction].reads[1].tensor
+        if name not in self.graph.constant_names:
+            return 0
+        busy, _ = weights.load(cost.bytes(name, part.tensors.get(name)), self.rates)
+        return ceil(float(busy))
 
     def fits_everywhere(self, op: Op, tile: Tile, boxes: list[Box], sums: int, weights: int) -> bool:
         """Whether the tile's buffers fit in all tiles of all boxes."""
@@ -274,11 +322,11 @@ class Tiler:
             self._sizes[key] = scratch_bytes(self.graph, self.machine, op, tile, boxes).total(tile.depth)
         return self._sizes[key]
 
-    def _infeasible(self, op: Op, boxes: Sequence[Box], capacity: tuple[int, int]) -> TileOverflow:
+    def _infeasible(self, cost: OpCost, boxes: Sequence[Box], capacity: tuple[int, int]) -> TileOverflow:
         """Of the two memories, the one that has less than the smallest tile needs."""
-        needs = smallest_tile_bytes(op, self.graph, self.machine, self.cost(op).engine, boxes)
+        needs = smallest_tile_bytes(cost.op, self.graph, self.machine, cost.engine, boxes)
         (level, need), room = max(zip(needs, capacity, strict=True), key=lambda n: n[0][1] - n[1])
-        return tile_overflow(op, self.machine, level, need, room)
+        return tile_overflow(cost.op, self.machine, level, need, room)
 
 
 def tile_overflow(op: Op, machine: Machine, level: Level, need: int, room: int) -> TileOverflow:

@@ -6,7 +6,7 @@ waits for vector operators may have counted or not. They did where without them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from ...ir.box import Box
 from ...ir.graph import Op
 from ...ir.plan import LocalBuffer, Plan, Tile
 from ...ir.semantics.cell import Cell, Cells
+from ...ir.semantics.contraction_engines import contraction_engines
 from ..cost.local_buffers import targets
 from .problem import Mode, Shape, TilingProblem
 from .producer_stall import Lead
@@ -111,7 +112,10 @@ class TileAlternatives:
         self._problems: dict[tuple[object, ...], TilingProblem | None] = {}
 
     def of(self, name: str) -> tuple[TileAlternative, ...]:
-        """The cheapest tiles for an operator, those that do not fit among them, and its own; nothing for the host's."""
+        """The cheapest tiles for an operator, those that do not fit among them, its own, the best on another engine.
+
+        Nothing for the host's.
+        """
         index = next(i for i, segment in enumerate(self.plan.segments) if name in segment.ops)
         segment = self.plan.segments[index]
         if name not in segment.tile:
@@ -122,7 +126,30 @@ class TileAlternatives:
         question = self._question(index, name, self._waits_count[index])
         if question is None:
             return (TileAlternative(segment.tile[name], None, 0, 0, True, ""),)
-        return _listed(self.tiler, question, [b for b in self.plan.local if b.segment == index])
+        listed = _listed(self.tiler, question, [b for b in self.plan.local if b.segment == index])
+        return (*listed, *self._on_other_engines(index, question))
+
+    def _on_other_engines(self, index: int, question: _Question) -> Iterator[TileAlternative]:
+        """The cheapest tile that fits on each engine that could run the contraction, and does not."""
+        op, own = question.op, question.chosen
+        beside = Beside(False) if self._waits_count[index] else ALONE
+        for engine in contraction_engines(op, self.tiler.graph, self.tiler.machine):
+            if engine == question.tile.engine or "vector-contractions" in self.tiler.disabled:
+                continue
+            boxes = targets(question.cells, op)
+            problem = self._problem(op, replace(question.tile, engine=engine), boxes, self._instances[index], beside)
+            if problem is None:
+                continue
+            other = _Question(op, question.cells, problem, replace(question.tile, engine=engine))
+            a, b, fits = other.candidates[0] if other.candidates else (0, 0, False)
+            if not fits:
+                continue
+            shape, mode = problem.shapes[a], problem.modes[b]
+            cycles = int(problem.cycles[a, b])
+            more = cycles - int(question.problem.cycles[own[:2]]) if own is not None else 0
+            why_not = f"{more:,} cycles more" if more > 0 else "no plan with it was predicted to be better"
+            sums, weights = shape.scratch.total(mode.depth), _weight_bytes(problem, shape, mode)
+            yield TileAlternative(replace(problem.tile(a, b), op=op.name), cycles, sums, weights, False, why_not)
 
     def _is_best_alone(self, index: int, name: str) -> bool:
         question = self._question(index, name, False)
@@ -142,7 +169,8 @@ class TileAlternatives:
         for n in names[busy + 1 :] if stalls else names[-1:]:
             op, tile = self.tiler.graph.op[n], segment.tile[n]
             boxes = targets(all_cells, op)
-            beside = Beside(False, lead_of(op, preceding)) if stalls else ALONE
+            lead = lead_of(op, preceding) if tile.engine == "matrix" else None
+            beside = Beside(False, lead) if stalls else ALONE
             problem = self._problem(op, tile, boxes, instances, beside) if boxes else None
             if problem is None:
                 continue
@@ -162,10 +190,10 @@ class TileAlternatives:
         tiler, box = self.tiler, largest(boxes)
         weights = tiler.weights(op, instances[len(instances) // 2])
         structure = tiler.structures.class_of[op.name]
-        key = structure, tile.cut, box, weights, beside
+        key = structure, tile.engine, tile.cut, box, weights, beside
         if key not in self._problems:
-            same = tiler.structures.representatives[structure]
-            self._problems[key] = tiler.problem(same, box, weights, tiler.capacity(beside), beside, also=tile)
+            cost = tiler.cost(op, tile.engine)
+            self._problems[key] = tiler.problem(cost, box, weights, tiler.capacity(beside), beside, also=tile)
         return self._problems[key]
 
 

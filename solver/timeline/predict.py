@@ -95,6 +95,7 @@ class _Simulation:
         self.plan = plan
         self.walks = walks
         self.movement = Movement(graph, machine, plan, walks.copies, durations, recorded=recorded)
+        self._vector_engines = len(machine.team("vector"))
         self._kernels = {"host": 0.0, "scalar": 0.0}
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         for buffer in plan.local:
@@ -233,7 +234,7 @@ class _Simulation:
         idle = any(not k.matrix and not k.vector for k in walk.timings)
         sources = step.producers(self.walks, walk, op.inputs) if idle else []
         matrix_ready = step.arrivals(self.walks, self.plan, walk, early)
-        stages = VectorStages(op, walk, {name: step.arrivals(self.walks, self.plan, walk, (name,)) for name in late})
+        stages = VectorStages(op, walk, {name: self._seen(step, walk, op, name) for name in late})
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         matrix_latency, vector_latency = matrix_engine.latency, vector_engine.latency
         target = step.local[op.output].floor.seen_by(vector_engine.name) if op.output in step.local else 0.0
@@ -317,6 +318,24 @@ class _Simulation:
                 area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0
         return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+
+    def _seen(self, step: RunningStep, walk: TileWalk, op: Op, name: str) -> list[float]:
+        """For each tile, when vector stages can read what they do of an input: loaded, or made by another engine.
+
+        One vector engine runs in order. Several share each instruction, so that one waits for what the others have
+        made, unless each reads what it wrote itself.
+        """
+        times = step.arrivals(self.walks, self.plan, walk, (name,))
+        if self._vector_engines > 1 and name in step.computed and not self._element_by_element(op, name):
+            for reach, made in step.producers(self.walks, walk, (name,)):
+                times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
+        return times
+
+    def _element_by_element(self, op: Op, name: str) -> bool:
+        """Whether an operator and the one that makes its input ``name`` have the same loops."""
+        tensors, producer = self.graph.tensor, self.graph.producer[name]
+        stages = (*op.stages, *producer.stages)
+        return tensors[name].shape == tensors[op.output].shape and all(stage.combine is None for stage in stages)
 
     def _staged(
         self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks

@@ -112,4 +112,6 @@ def test_no_strategy_does_less(strategy: Strategy, seed: int) -> None:
             op = graph.op[tile.op]
             if op.contraction is not None:
                 dtypes = {graph.tensor[r.tensor].dtype for r in op.stages[op.contraction].reads}
-                assert tile.engine == ("matrix" if all(map(rate.get, dtypes)) else "vector")
+                usual = "matrix" if all(map(rate.get, dtypes)) else "vector"
+                # Only the models put on the vector engine what the matrix engine can run.
+                assert tile.engine == usual or (strategy == "solver" and tile.engine == "vector")

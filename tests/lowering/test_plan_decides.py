@@ -77,6 +77,16 @@ def test_tiles_become_instructions() -> None:
     np.testing.assert_array_equal(results(whole), results(halved))
 
 
+@pytest.mark.parametrize("graph", [GRAPH, graphs.matmul(m=1, k=24, n=16, dtype="float32")], ids=["conv", "product"])
+def test_the_engine_of_a_tile_runs_its_contraction(graph: Graph) -> None:
+    """Turned by hand, the same tile is other instructions, and the weights have a buffer in local memory."""
+    plans = (sequential_plan(graph, MACHINE, parts=1, reduce_parts=1, depth=1, matrix=m) for m in (True, False))
+    on_matrix, on_vector = (lower(graph, made, MACHINE) for made in plans)
+    assert mnemonics(on_matrix, "MME") and not mnemonics(on_vector, "MME")
+    assert mnemonics(on_vector, "VME") != mnemonics(on_matrix, "VME")
+    np.testing.assert_allclose(results(on_matrix, graph), results(on_vector, graph), rtol=1e-5, atol=1e-5)
+
+
 def test_reduce_tiles_become_partial_sums() -> None:
     cut = lower(GRAPH, with_tile(plain(), lambda t: replace(t, reduce=(1, 3, 3))), MACHINE)
     assert mnemonics(cut, "MME")["mconv"] == 2 * 3 * 2

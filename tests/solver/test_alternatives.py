@@ -51,13 +51,23 @@ def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Stra
 def test_another_tile_is_dearer_or_has_no_room() -> None:
     for listed in tiles("tiny-transformer").values():
         assert sum(t.chosen for t in listed) == 1
-        own = next(t.cycles for t in listed if t.chosen)
+        (chosen,) = (t for t in listed if t.chosen)
+        own = chosen.cycles
         assert own is not None
         for other in listed:
             assert bool(other.why_not) != other.chosen
-            if other.cycles is not None and other.cycles < own:
+            if other.cycles is not None and other.cycles < own and other.tile.engine == chosen.tile.engine:
                 assert "bytes" in other.why_not or "cells" in other.why_not
     assert any(len(listed) > 3 for listed in tiles("tiny-transformer").values())
+
+
+def test_of_another_engine_the_best_tile_is_listed() -> None:
+    graph, _ = planned("tiny-transformer")
+    for name, listed in tiles("tiny-transformer").items():
+        engines = [t.tile.engine for t in listed if not t.chosen]
+        (own,) = (t.tile.engine for t in listed if t.chosen)
+        other = {"matrix": "vector", "vector": "matrix"}[own]
+        assert engines.count(other) == (graph.op[name].contraction is not None), name
 
 
 def test_segments_cost_what_the_columns_say() -> None:

@@ -23,9 +23,9 @@ from ....ir.graph import DTYPES, Graph, Op
 from ....ir.machine import Machine
 from ....ir.plan import Segment, Split, Tile
 from ....ir.semantics.cell import Cell, Cells, count
+from ....ir.semantics.contraction_engines import contraction_engine
 from ....ir.semantics.in_place import replaced
 from ...cost.local_buffers import data_buffers, is_streamed, lifetimes
-from ...cost.operator import contraction_engine
 from .binding import bind
 from .local_addresses import addresses, in_place_last
 

@@ -18,10 +18,11 @@ from ....ir.graph import Graph, Op, contraction_axes
 from ....ir.machine import Level, Machine
 from ....ir.plan import Segment, Tile
 from ....ir.semantics.cell import Cells
+from ....ir.semantics.contraction_engines import contraction_engine
 from ....ir.semantics.region import op_boxes
 from ....ir.semantics.tile_alignment import aligned_size
 from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
-from ...cost.operator import OpCost, contraction_engine
+from ...cost.operator import OpCost
 from ...cost.smallest_tile import smallest_tile, smallest_tile_bytes
 from ...tiling.candidates import column_dims
 from ...tiling.solve import largest

@@ -17,11 +17,13 @@ from girih.ir.checks.plan_shared_memory import _Contents, check_shared  # pyrigh
 from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
 from girih.ir.plan import LocalBuffer, Plan, Prediction, Segment, SharedBuffer, Split, Step, Tile
 from girih.ir.semantics.box_arrays import stack
 from girih.ir.semantics.portions import portions
 from girih.solver.cost.local_buffers import round_up
 from tests.support.graphs import residual, with_host
+from tests.support.machines import with_engines
 from tests.support.plans.rough_plans import rough_plan, rough_segments, wide
 
 STCP = load_machine("stcp920")
@@ -199,6 +201,24 @@ def test_larger_tiles_need_larger_buffers() -> None:
     halved = with_tile(valid(), "stem", lambda t: replace(t, sizes=tuple(max(1, s // 2) for s in t.sizes)))
     check_plan(halved, graph(), STCP)
     refused(with_tile(valid(), "stem", lambda t: replace(t, engine="vector")), "has no data buffer of stem.w")
+
+
+def without_types(machine: Machine, kind: str) -> Machine:
+    """With a matrix engine that multiplies 8-bit integers alone, or a vector engine that computes nothing else."""
+    narrow = {"rate": {"int8": 1.0}} if kind == "matrix" else {"lanes": {"int8": 8}}
+    return with_engines(machine, lambda e: replace(e, **narrow) if kind in e.classes else e)
+
+
+def test_an_engine_computes_in_the_types_of_its_contraction() -> None:
+    plan, stem = valid(), valid().segments[0].tile["stem"]
+    assert stem.engine == "matrix"
+    with pytest.raises(CheckError, match=r"the tile of stem is for \w+, which has no rate .* in float16"):
+        check_plan(plan, graph(), without_types(STCP, "matrix"))
+    check_plan(plan, graph(), without_types(STCP, "vector"))
+    turned = with_tile(plan, "stem", lambda t: replace(t, engine="vector"))
+    with pytest.raises(CheckError, match=r"the tile of stem is for \w+, which has no lanes .* in float32"):
+        check_plan(turned, graph(), without_types(STCP, "vector"))
+    refused(turned, "has no data buffer of stem.w")
 
 
 def test_steps() -> None:

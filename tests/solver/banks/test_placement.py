@@ -50,6 +50,15 @@ def test_constants_have_room_while_the_operator_before_works() -> None:
     assert before and all(apart(c, b) for c, b in before)
 
 
+def test_constants_lie_apart_from_one_another_where_all_have_room() -> None:
+    """So that they are loaded one behind the other, and none waits until the operator of another is over."""
+    graph = graphs.chain(4)
+    for capacity, all_apart in ((1 << 20, True), (16512, False)):
+        data = [b for b in placed(graph, capacity=capacity) if b.use == "data" and b.name in graph.constant_names]
+        pairs = [(a, b) for a in data for b in data if a.live[1] < b.live[0]]
+        assert pairs and all(apart(a, b) for a, b in pairs) == all_apart
+
+
 def test_inputs_have_room_while_the_operator_before_works() -> None:
     """The values, which the last product reads beside the softmax."""
     data = {b.name: b for b in placed(graphs.attention()) if b.use == "data"}

@@ -11,8 +11,9 @@ from girih.ir.graph import Graph
 from girih.ir.isa.timing import matrix_body
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.ir.semantics.contraction_engines import contraction_engine
 from girih.ir.semantics.region import OpBoxes, op_boxes
-from girih.solver.cost.operator import EngineWork, OpCost, Rates, Weights, contraction_engine, estimate, overlapped
+from girih.solver.cost.operator import EngineWork, OpCost, Rates, Weights, estimate, overlapped
 from girih.solver.segmentation.engine_overlap import OperatorTiming, makespan
 from tests.support import graphs
 from tests.support.machines import without_fill
