@@ -10,6 +10,7 @@ import pytest
 import girih
 from girih.api.options import Strategy
 from girih.ir.errors import InfeasibleError
+from girih.ir.isa.footprint import footprint
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.models import build
@@ -89,3 +90,26 @@ def test_two_halves_of_a_staging_memory_take_turns() -> None:
 def test_copies_beside_an_engine_are_work_of_the_core() -> None:
     machine = KINDS["vectors"]
     assert machine.staging_copies == {("TO-UB", "L1", "UB"), ("FROM-UB", "UB", "L1")}
+
+
+def windows(made: girih.Compiled) -> list[tuple[tuple[int, int], ...]]:
+    """Of each vector instruction that walks a window: the first and the last byte of each operand in UB."""
+    number = [m.name for m in made.machine.memories].index("UB")
+    instructions = (i for stream in made.program.streams for i in stream if i.row.kind == "vector")
+    return [
+        tuple((at.low, at.high - 1) for at in footprint(i) if at.memory == number)
+        for i in instructions
+        if any(operand.window for operand in i.row.operands)
+    ]
+
+
+@pytest.mark.parametrize(("banks", "apart"), [(8, True), (2, False)])
+def test_operands_of_windows_lie_in_banks_of_their_own_where_there_are_so_many(banks: int, *, apart: bool) -> None:
+    machine = staged_kinds(TINY, 8192)["vectors"]
+    memories = tuple(replace(m, banks=banks) if m.name == "UB" else m for m in machine.memories)
+    made = compiled("tiny-cnn", replace(machine, memories=memories))
+    bank = 8192 // banks
+    held = [[set(range(low // bank, high // bank + 1)) for low, high in operands] for operands in windows(made)]
+    assert held and all(len(operands) == 2 for operands in held)
+    assert all(not (one & other) for one, other in held) == apart
+    made.run(check="exact")
