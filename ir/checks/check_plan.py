@@ -145,7 +145,9 @@ def _check_tile(facts: Facts, op: Op, tile: Tile) -> None:
 
 def _check_types(facts: Facts, op: Op, contraction: int, tile: Tile) -> None:
     """The engine of a tile computes in the types of its contraction."""
-    dtypes = {tensor.name: tensor.dtype for tensor in (*facts.graph.tensors, *op.buffers)}
+    names = {access.tensor for access in (*op.stages[contraction].factors, op.stages[contraction].write)}
+    dtypes = {buffer.name: buffer.dtype for buffer in op.buffers}
+    dtypes |= {name: facts.graph.tensor[name].dtype for name in names - set(dtypes)}
     stage, engine = op.stages[contraction], facts.machine.engine_for(tile.engine)
     if tile.engine == "matrix":
         missing = [dtypes[access.tensor] for access in stage.factors if not engine.rate_of(dtypes[access.tensor])]

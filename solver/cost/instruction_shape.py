@@ -46,6 +46,11 @@ class ShapedOperand:
         return pack(item, [w.extent(sizes, first=first) for w in self.walks], [w.stride * item for w in self.walks])
 
     @property
+    def walked(self) -> bool:
+        """Whether a window is walked over it."""
+        return any(len(walk.steps) > 1 for walk in self.walks)
+
+    @property
     def extents(self) -> tuple[str, ...]:
         """The extents that it gets smaller with."""
         return tuple(name for walk in self.walks for name, _ in walk.steps)
@@ -74,7 +79,7 @@ class InstructionShape:
     @property
     def windows(self) -> bool:
         """Whether an operand is walked by a window."""
-        return any(len(walk.steps) > 1 for operand in self.operands for walk in operand.walks)
+        return any(operand.walked for operand in self.operands)
 
 
 Operands = Sequence[tuple[str, Sequence[int]]]

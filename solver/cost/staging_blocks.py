@@ -152,9 +152,12 @@ def _full(operands: Sequence[StagedOperand], sizes: Mapping[str, int], share: in
 def _rooms(
     operands: Sequence[StagedOperand], sizes: Mapping[str, int], *, first: bool, apart: bool
 ) -> dict[str, RoomLayout]:
-    """The rooms of a block, somewhere within or the ``first``: at a border that may be smaller."""
+    """The rooms of a block, somewhere within or the ``first``: at a border that may be smaller.
+
+    As in an instruction, the result comes first, and what a window is walked over before its factor.
+    """
     inside: dict[str, list[StagedOperand]] = {}
-    for o in operands:
+    for o in sorted(operands, key=lambda o: (not o.writes, not o.operand.walked)):
         inside.setdefault(o.staging.memory.name, []).append(o)
     return {
         name: layout([o.bytes(sizes, first=first) for o in own], own[0].staging.memory, apart=apart)

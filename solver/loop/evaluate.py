@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.plan import Segment, Solved
+from ...ir.semantics.contraction_engines import contraction_engine
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.tiling_alternatives import TiledSegment, TilingCuts
@@ -34,7 +35,12 @@ def evaluate_segments(
             return Evaluation(tiled, cuts)
         before = incumbent.best
         answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
-        if incumbent.best is not before and not incumbent.is_final:
+        graph, machine = subproblem.graph, subproblem.machine
+        elsewhere = any(
+            tile.engine == "vector" and contraction_engine(graph.op[tile.op], graph, machine) == "matrix"
+            for t in tiled for tile in t.segment.tiles
+        )  # fmt: skip
+        if elsewhere and incumbent.best is not before and not incumbent.is_final:
             # The cores may take less time, and all of it more: weights that are streamed come while others are used.
             usual = subproblem.tiles(segments, cuts, iteration, engines=False)
             if not isinstance(usual, Infeasibility) and usual != tiled:

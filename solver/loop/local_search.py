@@ -86,6 +86,8 @@ def retile(incumbent: Incumbent, around: Neighbourhood) -> None:
     best = _best(incumbent)
     before = best.plan.segments
     tiled = around.subproblem.joint_tiles(before, around.cuts, around.iteration, lambda: incumbent.is_over)
+    if incumbent.is_over:
+        return
     if [[tile.cut for tile in t.segment.tiles] for t in tiled] != [[tile.cut for tile in s.tiles] for s in before]:
         evaluate_tiled(around.subproblem, incumbent, tiled, around.iteration, *best.answers("segmentation"))
 

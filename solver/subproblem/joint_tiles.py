@@ -76,15 +76,18 @@ class JointTiles:
         return None if found is None else _renamed(found, segment)
 
     def refined(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]) -> Refined:
-        """The segment with tiles that are predicted to take no longer than those it has; those so far if it
-        ``is_over`` before."""
+        """The segment with tiles that are predicted to take no longer than those with which it was asked for first.
+
+        If it ``is_over`` before they are found, with those so far, which are not remembered.
+        """
         key = self._key(segment, caps)
         if key not in self._known:
             named = segment.bare, segment.aliased, key[1:]
-            if named not in self._shared:
-                self._shared[named] = self._descend(tiler, segment, caps, is_over)
-            choices = self._shared[named]
-            self._known[key] = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)
+            choices = self._shared.get(named) or self._descend(tiler, segment, caps, is_over)
+            found = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)
+            if is_over():
+                return found
+            self._shared[named], self._known[key] = choices, found
         return _renamed(self._known[key], segment)
 
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
@@ -101,6 +104,8 @@ class JointTiles:
         for _ in range(PASSES):
             looked, changed = sorted(changed), {}
             for i in looked:
+                if is_over():
+                    break
                 window, instances = _predicted(segment, i)
                 best = self._cycles(segment, instances, window)
                 for choice in candidates[i][1]:

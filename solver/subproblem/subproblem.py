@@ -67,7 +67,7 @@ class Subproblem:
     def joint_tiles(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
     ) -> list[TiledSegment]:
-        """Tiled segments with the tiles of their operators chosen for each other, until ``is_over``."""
+        """Tiled segments with the tiles of their operators chosen for each other; fewer if it ``is_over`` before."""
         return self._alternatives.joint(segments, cuts, iteration, is_over)
 
     @property

@@ -123,13 +123,15 @@ class TilingAlternatives:
     def joint(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
     ) -> list[TiledSegment]:
-        """Tiled segments with the tiles of their operators chosen for each other, until ``is_over``."""
+        """Tiled segments with the tiles of their operators chosen for each other; fewer if it ``is_over`` before."""
         tiler = self._tiler(iteration)
         found: list[TiledSegment] = []
         for segment in segments:
             if not segment.tiles:
                 found.append(TiledSegment(segment, ()))
                 continue
+            if is_over():
+                break
             refined = self._joint.refined(tiler, segment, cuts.cap, is_over)
             found.append(TiledSegment(refined.segment, refined.choices))
         return found

@@ -1,7 +1,8 @@
 """Tiles that an operator of a finished plan could have had, at the costs of the tiling model.
 
 A plan does not say which of the tiling alternatives of its segment (:mod:`..subproblem.tiling_alternatives`) it has:
-waits for vector operators may have counted or not. They did where without them other tiles would have been better.
+waits for vector operators may have counted or not. They did where without them other tiles would have been better, or
+where tiles were chosen for each other (:mod:`..subproblem.joint_tiles`), of which some are dearer by themselves.
 """
 
 from __future__ import annotations
@@ -141,9 +142,10 @@ class TileAlternatives:
             if problem is None:
                 continue
             other = _Question(op, question.cells, problem, replace(question.tile, engine=engine))
-            a, b, fits = other.candidates[0] if other.candidates else (0, 0, False)
-            if not fits:
+            best = next(((a, b) for a, b, fits in other.candidates if fits), None)
+            if best is None:
                 continue
+            a, b = best
             shape, mode = problem.shapes[a], problem.modes[b]
             cycles = int(problem.cycles[a, b])
             more = cycles - int(question.problem.cycles[own[:2]]) if own is not None else 0

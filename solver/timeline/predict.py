@@ -33,6 +33,7 @@ from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.in_place import replaceable
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
 from ..cost.copy_time import bytes_served, slow_memories
@@ -332,10 +333,9 @@ class _Simulation:
         return times
 
     def _element_by_element(self, op: Op, name: str) -> bool:
-        """Whether an operator and the one that makes its input ``name`` have the same loops."""
-        tensors, producer = self.graph.tensor, self.graph.producer[name]
-        stages = (*op.stages, *producer.stages)
-        return tensors[name].shape == tensors[op.output].shape and all(stage.combine is None for stage in stages)
+        """Whether each element of the result needs the same one of the input ``name``, and that was made like this."""
+        producer = self.graph.producer[name]
+        return name in replaceable(op, self.graph.tensor) and all(stage.combine is None for stage in producer.stages)
 
     def _staged(
         self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks

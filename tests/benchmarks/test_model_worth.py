@@ -22,8 +22,10 @@ def test_there_are_eighteen_networks_on_four_machines() -> None:
 
 
 def test_every_switch_of_a_model_belongs_to_one() -> None:
-    assert set(disabled(ALL)) == {name for name in SWITCHES if name.endswith("-model")}
-    assert all(disabled(model) in ([], [f"{model}-model"]) for model in MODELS) and not disabled(None)
+    assert set(disabled(ALL)) == {"joint-tiles", *(name for name in SWITCHES if name.endswith("-model"))}
+    others = [model for model in MODELS if model != "tiling"]
+    assert all(disabled(model) in ([], [f"{model}-model"]) for model in others) and not disabled(None)
+    assert set(disabled("tiling")) == {"tiling-model", "joint-tiles"}
 
 
 @pytest.mark.parametrize("without", [None, ALL])

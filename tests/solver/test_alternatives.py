@@ -16,18 +16,21 @@ from girih.solver.model_alternatives import ModelAlternative, ModelAlternatives
 from girih.solver.options import Options, Planned, Strategy
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.segment_alternatives import SegmentAlternatives
+from girih.solver.switches import checked
 from girih.solver.tiling.solve import Tiler
 from girih.solver.tiling.tile_alternatives import TileAlternative, TileAlternatives
 from tests.support.cpsat import unhurried
 
 MACHINE = load_machine("tiny")
+ALONE = checked(["joint-tiles"])
+"""Each tile is the best by the tiling model, and not one that was chosen for others."""
 
 
 @lru_cache(maxsize=2)
 def planned(network: str, strategy: Strategy = "solver") -> tuple[Graph, Planned]:
     graph = import_onnx(build(network).SerializeToString(deterministic=True), batch=1)
     with unhurried():
-        return graph, plan(graph, MACHINE, Options(timeout=6.0, strategy=strategy))
+        return graph, plan(graph, MACHINE, Options(timeout=6.0, strategy=strategy, disabled=ALONE))
 
 
 def tiles(network: str, strategy: Strategy = "solver") -> dict[str, tuple[TileAlternative, ...]]:
@@ -59,6 +62,21 @@ def test_another_tile_is_dearer_or_has_no_room() -> None:
             if other.cycles is not None and other.cycles < own and other.tile.engine == chosen.tile.engine:
                 assert "bytes" in other.why_not or "cells" in other.why_not
     assert any(len(listed) > 3 for listed in tiles("tiny-transformer").values())
+
+
+def test_what_is_cheaper_by_itself_than_a_tile_that_was_chosen_for_others_is_told() -> None:
+    graph = import_onnx(build("tiny-cnn").SerializeToString(deterministic=True), batch=1)
+    with unhurried():
+        answer = plan(graph, MACHINE, Options(timeout=6.0))
+    alternatives = TileAlternatives(Tiler(graph, MACHINE), Cells(graph), answer.plan)
+    cheaper = 0
+    for listed in (alternatives.of(op.name) for op in graph.ops if op.host is None):
+        (chosen,) = (t for t in listed if t.chosen)
+        assert all(bool(t.why_not) != t.chosen for t in listed)
+        cheaper += any(
+            t.why_not.startswith("no plan with it") for t in listed if (t.cycles or 0) < (chosen.cycles or 0)
+        )
+    assert cheaper
 
 
 def test_of_another_engine_the_best_tile_is_listed() -> None:

@@ -124,8 +124,8 @@ def test_alternative_tiles_that_are_not_chosen(monkeypatch: Patch) -> None:
     """Without the clock they might have been better."""
     tiled = TilingAlternatives._tiled  # pyright: ignore[reportPrivateUsage]
 
-    def others_time_out(self: TilingAlternatives, *args: Any, stalls: bool) -> Any:
-        way = tiled(self, *args, stalls=stalls)
+    def others_time_out(self: TilingAlternatives, *args: Any, stalls: bool, engines: bool = False) -> Any:
+        way = tiled(self, *args, stalls=stalls, engines=engines)
         if not stalls or not isinstance(way, list):
             return way
         return [

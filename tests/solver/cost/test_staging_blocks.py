@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -45,13 +46,22 @@ def emitted(graph: Graph, plan: Plan, machine: Machine) -> Counter[str]:
     return +copies
 
 
+def with_banks(machine: Machine, banks: int) -> Machine:
+    """With so many banks of each memory to which operands are staged; from 8 on, windows have their own."""
+    staging = machine.staging_memories
+    return replace(
+        machine, memories=tuple(replace(m, banks=banks) if m.name in staging else m for m in machine.memories)
+    )
+
+
+@pytest.mark.parametrize("banks", [2, 8])
 @pytest.mark.parametrize("capacity", [4096, 512])
 @pytest.mark.parametrize("kind", ["activations", "weights", "vectors", "vectors and sums"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_copies_are_those_of_the_program(capacity: int, kind: str, name: str) -> None:
+def test_copies_are_those_of_the_program(capacity: int, kind: str, name: str, banks: int) -> None:
     if capacity == 512 and name == "residual":
         pytest.skip("a window that is wider than the memory, or that meets borders differently from block to block")
-    graph, machine = GRAPHS[name](dtype="float32"), staged_kinds(TINY, capacity)[kind]
+    graph, machine = GRAPHS[name](dtype="float32"), with_banks(staged_kinds(TINY, capacity)[kind], banks)
     plan = plain_plan(graph, machine, depth=2)
     made = counted(graph, plan, machine)
     assert made and made == emitted(graph, plan, machine)

@@ -13,11 +13,12 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
+from girih.ir.semantics.cell import Cells
 from girih.models import build
 from girih.solver.cost.local_buffers import all_cells, targets
 from girih.solver.options import Options
 from girih.solver.subproblem import joint_tiles
-from girih.solver.subproblem.joint_tiles import JointTiles, Refined
+from girih.solver.subproblem.joint_tiles import JointTiles, KnownJointTiles, Refined
 from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
@@ -131,7 +132,19 @@ def test_what_is_over_leaves_the_tiles_as_they_are(block: tuple[Case, Segment]) 
     found, segment = block
     joint = found.joint()
     left = joint.refined(found.tiler, segment, {}, lambda: True)
-    assert left.segment == segment
+    assert left.segment == segment and joint.predicted == 0
+    # It is no answer for another time.
+    assert joint.known(segment, {}) is None
+    assert refined(found, joint, segment).segment != segment
+
+
+def test_other_searches_know_what_was_found(block: tuple[Case, Segment]) -> None:
+    found, segment = block
+    shared: KnownJointTiles = {}
+    judge = found.subproblem.builder.on_cores_alone
+    first, second = (JointTiles(found.graph, Cells(found.graph), judge, shared) for _ in range(2))
+    assert refined(found, first, segment) == refined(found, second, segment)
+    assert first.predicted > 0 and second.predicted == 0
 
 
 def test_what_was_found_once_is_an_alternative_of_equal_segments(block: tuple[Case, Segment]) -> None:

@@ -91,7 +91,7 @@ def test_what_the_matrix_engine_cannot_multiply_has_no_choice() -> None:
     assert contraction_engines(graph.ops[0], graph, machine) == ("vector",)
 
 
-def test_weights_that_take_long_to_load_are_streamed() -> None:
+def test_the_vector_engine_waits_for_all_weights() -> None:
     """The vector engine would have to wait for all of them, at the pace of a slow link."""
     graph = graphs.matmul(m=1, k=64, n=64)
     slow = replace(MACHINE, links=tuple(replace(link, bytes_per_cycle=0.25) for link in MACHINE.links))
