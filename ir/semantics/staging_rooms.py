@@ -37,7 +37,8 @@ def ways_to_stage(*, windows: bool) -> tuple[tuple[bool, int], ...]:
 def layout(sizes: Sequence[int], memory: Memory, *, apart: bool) -> RoomLayout:
     """The room of operands of these bytes in a staging memory, one behind the other.
 
-    ``apart``: no two of them in one bank, if the memory has banks of consecutive bytes, two for each of them.
+    ``apart``: no two of them in one bank, if the memory has banks of consecutive bytes, two for each of
+    them, that begin at multiples of its alignment.
     """
     alignment = memory.alignment
     if apart and 2 * len(sizes) <= memory.banks and len(sizes) > 1 and not memory.interleave:

@@ -72,8 +72,8 @@ class JointTiles:
 
     def known(self, segment: Segment, caps: Mapping[str, Caps]) -> Refined | None:
         """What was found for a segment with the same operators, splits and engines, whatever its tiles."""
-        found = self._known.get(self._key(segment, caps))
-        return None if found is None else _renamed(found, segment)
+        answer = self._known.get(self._key(segment, caps))
+        return None if answer is None else _renamed(answer, segment)
 
     def refined(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]) -> Refined:
         """The segment with tiles that are predicted to take no longer than those with which it was asked for first.
@@ -84,10 +84,10 @@ class JointTiles:
         if key not in self._known:
             named = segment.bare, segment.aliased, key[1:]
             choices = self._shared.get(named) or self._descend(tiler, segment, caps, is_over)
-            found = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)
+            answer = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)
             if is_over():
-                return found
-            self._shared[named], self._known[key] = choices, found
+                return answer
+            self._shared[named], self._known[key] = choices, answer
         return _renamed(self._known[key], segment)
 
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:

@@ -92,10 +92,10 @@ def test_copies_beside_an_engine_are_work_of_the_core() -> None:
     assert machine.staging_copies == {("TO-UB", "L1", "UB"), ("FROM-UB", "UB", "L1")}
 
 
-def windows(made: girih.Compiled) -> list[tuple[tuple[int, int], ...]]:
+def windows(compilation: girih.Compiled) -> list[tuple[tuple[int, int], ...]]:
     """Of each vector instruction that walks a window: the first and the last byte of each operand in UB."""
-    number = [m.name for m in made.machine.memories].index("UB")
-    instructions = (i for stream in made.program.streams for i in stream if i.row.kind == "vector")
+    number = [m.name for m in compilation.machine.memories].index("UB")
+    instructions = (i for stream in compilation.program.streams for i in stream if i.row.kind == "vector")
     return [
         tuple((at.low, at.high - 1) for at in footprint(i) if at.memory == number)
         for i in instructions
@@ -107,9 +107,9 @@ def windows(made: girih.Compiled) -> list[tuple[tuple[int, int], ...]]:
 def test_operands_of_windows_lie_in_banks_of_their_own_where_there_are_so_many(banks: int, *, apart: bool) -> None:
     machine = staged_kinds(TINY, 8192)["vectors"]
     memories = tuple(replace(m, banks=banks) if m.name == "UB" else m for m in machine.memories)
-    made = compiled("tiny-cnn", replace(machine, memories=memories))
+    compilation = compiled("tiny-cnn", replace(machine, memories=memories))
     bank = 8192 // banks
-    held = [[set(range(low // bank, high // bank + 1)) for low, high in operands] for operands in windows(made)]
+    held = [[set(range(low // bank, high // bank + 1)) for low, high in operands] for operands in windows(compilation)]
     assert held and all(len(operands) == 2 for operands in held)
     assert all(not (one & other) for one, other in held) == apart
-    made.run(check="exact")
+    compilation.run(check="exact")

@@ -47,9 +47,9 @@ class Case:
         return answer[0]
 
     def cycles(self, segment: Segment) -> int:
-        found = self.subproblem.builder.on_cores_alone(segment, 1, range(len(segment.ops)))
-        assert found is not None
-        return found
+        cycles = self.subproblem.builder.on_cores_alone(segment, 1, range(len(segment.ops)))
+        assert cycles is not None
+        return cycles
 
     def joint(self) -> JointTiles:
         return JointTiles(self.graph, self.subproblem.cells, self.subproblem.builder.on_cores_alone)
@@ -66,8 +66,8 @@ def block() -> tuple[Case, Segment]:
     graph = fitted(imported, MACHINE, divides=True)
     ops = tuple(op.name for op in graph.ops if op.name.startswith("features.4."))
     root = graph.tensor[graph.op[ops[-1]].output]
-    found = case(graph)
-    return found, found.tiled(Segment(ops, (), (Split(1, 2),) if root.shape[1] > 1 else (), ()))
+    setup = case(graph)
+    return setup, setup.tiled(Segment(ops, (), (Split(1, 2),) if root.shape[1] > 1 else (), ()))
 
 
 def refined(case: Case, joint: JointTiles, segment: Segment, cuts: TilingCuts = NO_CUTS) -> Refined:
@@ -75,81 +75,81 @@ def refined(case: Case, joint: JointTiles, segment: Segment, cuts: TilingCuts = 
 
 
 def test_what_is_chosen_together_is_better_than_what_is_chosen_alone(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    better = refined(found, found.joint(), segment)
-    assert found.cycles(better.segment) < 0.99 * found.cycles(segment)
+    setup, segment = block
+    better = refined(setup, setup.joint(), segment)
+    assert setup.cycles(better.segment) < 0.99 * setup.cycles(segment)
     assert tuple(choice.tile for choice in better.choices) == better.segment.tiles
     # Alone, some of them would take longer than the best.
     assert any(choice.cycles > choice.bound for choice in better.choices)
 
 
 def test_it_is_as_good_as_all_combinations(block: tuple[Case, Segment], monkeypatch: pytest.MonkeyPatch) -> None:
-    found, segment = block
+    setup, segment = block
     monkeypatch.setattr(joint_tiles, "MOST_TILES", 4)
-    candidates = joint_tiles._candidates(found.graph, found.subproblem.cells, found.tiler, segment, {})
+    candidates = joint_tiles._candidates(setup.graph, setup.subproblem.cells, setup.tiler, segment, {})
     ways = product(*([own.tile, *(choice.tile for choice in others)] for own, others in candidates))
-    judged = (found.subproblem.builder.on_cores_alone(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)
+    judged = (setup.subproblem.builder.on_cores_alone(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)
     best = min(cycles for cycles in judged if cycles is not None)
-    assert found.cycles(refined(found, found.joint(), segment).segment) <= 1.01 * best
+    assert setup.cycles(refined(setup, setup.joint(), segment).segment) <= 1.01 * best
 
 
 def test_equal_segments_share_the_answer() -> None:
     graph = graphs.chain(3, batch=2, size=16, channels=32, kernel=1)
-    found = case(graph)
-    first, second = (found.tiled(Segment((op.name,), (), (Split(0, 2),), ())) for op in graph.ops[:2])
-    joint = found.joint()
-    one = refined(found, joint, first)
-    asked = joint.predicted
-    assert asked > 0
-    two = refined(found, joint, second)
-    assert joint.predicted == asked
+    setup = case(graph)
+    first, second = (setup.tiled(Segment((op.name,), (), (Split(0, 2),), ())) for op in graph.ops[:2])
+    joint = setup.joint()
+    one = refined(setup, joint, first)
+    predicted = joint.predicted
+    assert predicted > 0
+    two = refined(setup, joint, second)
+    assert joint.predicted == predicted
     assert two.segment.ops == second.ops and [t.op for t in two.segment.tiles] == list(second.ops)
     assert [t.cut for t in one.segment.tiles] == [t.cut for t in two.segment.tiles]
     assert joint.known(second, {}) == two
 
 
 def test_nothing_is_known_of_other_splits(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    joint = found.joint()
-    refined(found, joint, segment)
+    setup, segment = block
+    joint = setup.joint()
+    refined(setup, joint, segment)
     assert joint.known(segment, {}) is not None
     assert joint.known(replace(segment, cores=()), {}) is None
     assert joint.known(segment, {segment.ops[0]: Caps(sums=4096)}) is None
 
 
 def test_caps_bind(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    op = found.graph.op[segment.ops[0]]
-    boxes = targets(all_cells(found.subproblem.cells, segment), op)
-    free = found.tiler.scratch(op, segment.tiles[0], boxes)
+    setup, segment = block
+    op = setup.graph.op[segment.ops[0]]
+    boxes = targets(all_cells(setup.subproblem.cells, segment), op)
+    free = setup.tiler.scratch(op, segment.tiles[0], boxes)
     cuts = TilingCuts().capped({op.name: Caps(sums=free // 4)})
-    tight = found.tiled(segment.bare, cuts)
-    better = refined(found, found.joint(), tight, cuts)
-    assert found.tiler.scratch(op, replace(better.segment.tiles[0], depth=1), boxes) <= free // 4
+    tight = setup.tiled(segment.bare, cuts)
+    better = refined(setup, setup.joint(), tight, cuts)
+    assert setup.tiler.scratch(op, replace(better.segment.tiles[0], depth=1), boxes) <= free // 4
 
 
 def test_what_is_over_leaves_the_tiles_as_they_are(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    joint = found.joint()
-    left = joint.refined(found.tiler, segment, {}, lambda: True)
+    setup, segment = block
+    joint = setup.joint()
+    left = joint.refined(setup.tiler, segment, {}, lambda: True)
     assert left.segment == segment and joint.predicted == 0
     # It is no answer for another time.
     assert joint.known(segment, {}) is None
-    assert refined(found, joint, segment).segment != segment
+    assert refined(setup, joint, segment).segment != segment
 
 
 def test_other_searches_know_what_was_found(block: tuple[Case, Segment]) -> None:
-    found, segment = block
+    setup, segment = block
     shared: KnownJointTiles = {}
-    judge = found.subproblem.builder.on_cores_alone
-    first, second = (JointTiles(found.graph, Cells(found.graph), judge, shared) for _ in range(2))
-    assert refined(found, first, segment) == refined(found, second, segment)
+    judge = setup.subproblem.builder.on_cores_alone
+    first, second = (JointTiles(setup.graph, Cells(setup.graph), judge, shared) for _ in range(2))
+    assert refined(setup, first, segment) == refined(setup, second, segment)
     assert first.predicted > 0 and second.predicted == 0
 
 
 def test_what_was_found_once_is_an_alternative_of_equal_segments(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    subproblem = found.subproblem
+    setup, segment = block
+    subproblem = setup.subproblem
     before = subproblem.tiles((segment.bare,), TilingCuts(), ITERATION)
     assert not isinstance(before, Infeasibility)
     joint = subproblem.joint_tiles((before[0].segment,), TilingCuts(), ITERATION, lambda: False)
@@ -161,23 +161,23 @@ def test_what_was_found_once_is_an_alternative_of_equal_segments(block: tuple[Ca
 
 def test_long_segments_are_predicted_around_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graphs.chain(10, batch=1, size=16, channels=32, kernel=1)
-    found = case(graph)
-    segment = found.tiled(Segment(tuple(op.name for op in graph.ops), (), (Split(1, 2),), ()))
+    setup = case(graph)
+    segment = setup.tiled(Segment(tuple(op.name for op in graph.ops), (), (Split(1, 2),), ()))
     windows: list[tuple[int, range]] = []
 
     def judge(segment: Segment, instances: int, window: range) -> int | None:
         windows.append((instances, window))
-        return found.subproblem.builder.on_cores_alone(segment, instances, window)
+        return setup.subproblem.builder.on_cores_alone(segment, instances, window)
 
-    refined(found, JointTiles(graph, found.subproblem.cells, judge), segment)
+    refined(setup, JointTiles(graph, setup.subproblem.cells, judge), segment)
     assert len(segment.ops) > joint_tiles.LONG
     assert {instances for instances, _ in windows} == {1}
     assert max(len(window) for _, window in windows) == 2 * joint_tiles.NEIGHBOURS + 1
 
 
 def test_a_window_is_a_part_of_the_whole(block: tuple[Case, Segment]) -> None:
-    found, segment = block
-    judge = found.subproblem.builder.on_cores_alone
+    setup, segment = block
+    judge = setup.subproblem.builder.on_cores_alone
     whole = judge(segment, 1, range(3))
     parts = [judge(segment, 1, range(i, i + 1)) for i in range(3)]
     assert whole is not None
