@@ -1,8 +1,9 @@
 """What each instruction must come after, by the bytes that it touches.
 
 Instructions are emitted in an order that is right if they ran one after the other. An instruction depends on every
-earlier one that it conflicts with: both touch a byte, and one of the two writes it. Accesses of one queue to one
-lifetime of a buffer keep their order, so that of each queue the last that conflicts stands for all.
+earlier one that it conflicts with: both touch a byte, and one of the two writes it. Accesses of one queue to a byte
+keep their order, also where both read it, so that of each queue the last one that touches a byte stands for all. What
+follows from the other dependences of an instruction is left out.
 """
 
 from __future__ import annotations
@@ -25,15 +26,12 @@ class _Record:
     width: int
     write: bool
     queue: int
-    task: int
+    tasks: tuple[int, ...]
 
 
 @dataclass
 class LiveBuffer:
-    """A buffer during one lifetime; ``earlier`` are the accesses to its bytes in earlier lifetimes.
-
-    ``last``: by queue, the last of its instructions that touched it in this lifetime.
-    """
+    """A buffer during one lifetime; ``earlier`` are the accesses to its bytes in earlier lifetimes."""
 
     memory: int
     core: int
@@ -41,7 +39,6 @@ class LiveBuffer:
     bytes: int
     earlier: list[_Record] = field(default_factory=list[_Record])
     records: list[_Record] = field(default_factory=list[_Record])
-    last: dict[int, int] = field(default_factory=dict[int, int])
     end: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +119,7 @@ class Dependences:
     ) -> None:
         """Add an instruction that reads and writes whole areas."""
         touched = [
-            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, len(self.tasks)))
+            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, (len(self.tasks),)))
             for write, areas in ((False, reads), (True, writes))
             for area in areas
         ]
@@ -135,7 +132,7 @@ class Dependences:
             column = (low - area.address) % pitch
             if column + width > pitch:
                 pitch = column = width = 0
-        return _Record(low, high, pitch, column, width, covered.writes, queue, len(self.tasks))
+        return _Record(low, high, pitch, column, width, covered.writes, queue, (len(self.tasks),))
 
     def _append(
         self, queue: int, instruction: Instruction, pattern: Relocatable | None,
@@ -144,12 +141,13 @@ class Dependences:
         after = set(self._barrier[queue])
         for area, record in touched:
             after |= _conflicts(area, record)
+        # What one of them comes after need not be named again.
+        after -= {earlier for task in after for earlier in self.tasks[task].after}
         number = len(self.tasks)
         self.tasks.append(Task(queue, instruction, tuple(sorted(after)), pattern, self.slot))
         self._last[queue] = number
         self._barrier[queue] = ()
         for area, record in touched:
-            area.last[queue] = number
             if record.write and not record.pitch:
                 # What comes after this comes after these too.
                 area.records = [r for r in area.records if not (record.low <= r.low and r.high <= record.high)]
@@ -161,34 +159,44 @@ class Dependences:
 
 
 def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
-    """What an access to an area conflicts with: of this lifetime, the last task of each queue."""
-    last: dict[int, int] = {}
-    own = area.last.get(record.queue)
-    if own is not None:
-        last[record.queue] = own
+    """What an access to an area conflicts with, and what of its own queue touched the same bytes."""
+    found: set[int] = set()
     for old in area.records:
-        if (old.write or record.write) and old.task > last.get(old.queue, -1) and _meet(old, record):
-            last[old.queue] = old.task
-    # Those of earlier lifetimes may have any order.
-    earlier = (old.task for old in area.earlier if old.low < record.high and record.low < old.high)
-    return {*last.values(), *earlier}
+        if old.low < record.high and record.low < old.high:
+            own = old.queue == record.queue
+            if own or ((old.write or record.write) and _meet(old, record)):
+                found.update(old.tasks)
+    for old in area.earlier:
+        if old.low < record.high and record.low < old.high:
+            found.update(old.tasks)
+    return found
 
 
 def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:
-    """For each queue, the last access to each byte of ``low..high``, as disjoint records."""
-    by_queue: dict[int, dict[tuple[int, int], int]] = {}
+    """For each queue, the last accesses to each byte of ``low..high``.
+
+    One instruction stands for those before it where it touches the same bytes; merged ones stand for themselves alone,
+    as each of them may have touched other bytes.
+    """
+    by_queue: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {}
     for record in records:
         if record.low < high and low < record.high:
             last = by_queue.setdefault(record.queue, {})
             touched = max(low, record.low), min(high, record.high)
-            last[touched] = max(last.get(touched, -1), record.task)
+            known = last.get(touched, ())
+            if len(known) < 2 and len(record.tasks) < 2:
+                last[touched] = max(known, record.tasks)
+            else:
+                last[touched] = tuple(sorted({*known, *record.tasks}))
     latest: list[_Record] = []
     for queue, last in by_queue.items():
         covered: list[tuple[int, int]] = []
         pieces: list[_Record] = []
-        for (begin, end), index in sorted(last.items(), key=lambda item: -item[1]):
-            gaps, covered = _cover(covered, begin, end)
-            pieces += [_Record(start, stop, 0, 0, 0, True, queue, index) for start, stop in gaps]
+        for (begin, end), tasks in sorted(last.items(), key=lambda item: -item[1][-1]):
+            gaps, behind = _cover(covered, begin, end)
+            pieces += [_Record(start, stop, 0, 0, 0, True, queue, tasks) for start, stop in gaps]
+            if len(tasks) == 1:
+                covered = behind
             if covered == [(low, high)]:
                 break
         latest += pieces
@@ -211,12 +219,20 @@ def _cover(covered: list[tuple[int, int]], low: int, high: int) -> tuple[list[tu
 
 
 def _merged(records: list[_Record]) -> list[_Record]:
-    """One record for each queue and kind of access: bounds that cover all of them, and the last index."""
-    merged: dict[tuple[int, bool], _Record] = {}
+    """One record for each queue and kind of access: bounds that cover all of them, and all their instructions."""
+    groups: dict[tuple[int, bool], list[_Record]] = {}
     for r in records:
-        old = merged.get((r.queue, r.write))
-        if old is None:
-            merged[(r.queue, r.write)] = _Record(r.low, r.high, 0, 0, 0, r.write, r.queue, r.task)
-        else:
-            old.low, old.high, old.task = min(old.low, r.low), max(old.high, r.high), max(old.task, r.task)
-    return list(merged.values())
+        groups.setdefault((r.queue, r.write), []).append(r)
+    return [
+        _Record(
+            min(r.low for r in group),
+            max(r.high for r in group),
+            0,
+            0,
+            0,
+            write,
+            queue,
+            tuple(sorted({task for r in group for task in r.tasks})),
+        )
+        for (queue, write), group in groups.items()
+    ]
