@@ -80,6 +80,11 @@ class Candidates:
         """Columns that were priced so far."""
         return sum(len(columns) for _, columns in self._known_columns.values())
 
+    @property
+    def priced_roots(self) -> int:
+        """Roots that were priced so far."""
+        return len(self._known_columns)
+
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
         if self.graph.ops[last].host is not None:
