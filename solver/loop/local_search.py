@@ -75,14 +75,18 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
     answered = around.best.answers("segmentation")
     kept = [subproblem.kept_tiles(segment, cuts, iteration) for segment in plan.segments]
     chosen, predicted = list(kept), subproblem.predicted
-    longest = longest_first(plan)
-    for i in longest:
+    left = longest_first(plan)
+    while left:
         if around.incumbent.is_over or not around.paid():
             # What was chosen since the last plan is lost: a longer search would not stop here to build one.
             return plan
+        i = left.pop(0)
         chosen[i] = subproblem.joint_tiles(kept[i].segment, cuts, iteration, lambda: around.incumbent.is_over)
+        equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(kept[j], cuts)) is not None}
+        left = [j for j in left if j not in equal]
+        chosen = [equal.get(j, tiled) for j, tiled in enumerate(chosen)]
         enough = subproblem.predicted - predicted >= PREDICTED_BETWEEN_PLANS * len(subproblem.graph.ops)
-        if not (enough or i == longest[-1]) or not _differ(chosen, kept):
+        if (left and not enough) or not _differ(chosen, kept):
             continue
         answer = evaluate_tiled(subproblem, around.incumbent, chosen, iteration, *answered)
         if isinstance(answer, EvaluatedPlan) and answer.plan.cycles_predicted < plan.cycles_predicted:

@@ -74,6 +74,10 @@ class Subproblem:
         """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
         return self._alternatives.joint(segment, cuts, iteration, is_over)
 
+    def known_joint_tiles(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
+        """The segment with tiles that were chosen for each other before, on the same engines."""
+        return self._alternatives.known_joint(tiled, cuts)
+
     @property
     def predicted(self) -> int:
         """How many operators were predicted to choose tiles for each other so far."""

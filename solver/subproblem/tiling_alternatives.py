@@ -135,6 +135,11 @@ class TilingAlternatives:
         refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over)
         return TiledSegment(refined.segment, refined.choices)
 
+    def known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
+        """The segment with tiles that were chosen for each other before, on the same engines."""
+        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
+        return None if refined is None else TiledSegment(refined.segment, refined.choices)
+
     @property
     def predicted(self) -> int:
         """How many operators were predicted to choose tiles for each other so far."""
@@ -210,15 +215,10 @@ class TilingAlternatives:
                 tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
                 if isinstance(tiled, Infeasibility):
                     continue
-                for way in (tiled, [self._known_joint(t, cuts) or t for t in tiled]):
+                for way in (tiled, [self.known_joint(t, cuts) or t for t in tiled]):
                     if way not in known:
                         known.append(way)
                         yield way
-
-    def _known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
-        """The segment with tiles that were chosen for each other before, on the same engines."""
-        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
-        return None if refined is None else TiledSegment(refined.segment, refined.choices)
 
     def _on_cores(
         self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration
