@@ -5,7 +5,9 @@ Prediction and emission share this, so that what is emitted is what was counted 
 A dimension of the left operand that an output loop and a reduced loop walk together is a *window* (the rows or columns
 of a convolution); the instruction itself knows stride, dilation and the operand's bounds there. Without windows, a
 contraction whose loops merge into one of each role is a matrix product. Loops that do not fit into an instruction
-repeat it.
+repeat it. Where windows see padding, positions of a kernel can have instructions of their own, for the results that
+they find something for: of 14 rows of 14, a row of a 3 x 3 kernel beside the middle finds something for 13, which are
+three blocks of an array of 64 rows instead of four.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from ..box import Affine
+from ..box import Affine, Span
 from ..errors import UnsupportedError
 from ..machine import Engine
-from .loop_bounds import Dimension, merge_loops
+from .loop_bounds import Dimension, in_bounds, merge_loops
 from .timing import divided, matrix_body
 
 FIELDS = {"mmatmul": ("m", "n", "k"), "mconv": ("oh", "ow", "n", "kh", "kw", "ci")}
@@ -99,6 +101,22 @@ class MatrixForm:
         if self.row is None or self.column is None:
             return (self.m, self.n, self.k)
         return (self.row.out, self.column.out, self.n, self.row.kernel, self.column.kernel, self.k)
+
+
+@dataclass(frozen=True)
+class MatrixPart:
+    """Some points of a contraction, ``spans`` of its loops, and the instructions for them."""
+
+    spans: tuple[Span, ...]
+    form: MatrixForm
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        return tuple(span.lo for span in self.spans)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(span.size for span in self.spans)
 
 
 @dataclass(frozen=True)
@@ -195,6 +213,90 @@ def matrix_form(
     row, column = sorted(inner, key=lambda w: -abs(w.pitch))
     form = MatrixForm(merged, kept, row, column, None, columns, depth, repeated, *cost({*held, *chosen}))
     return _as_wished(form, wishes)
+
+
+def matrix_parts(
+    engine: Engine,
+    dtype: str,
+    extents: tuple[int, ...],
+    strides: tuple[tuple[int, ...], ...],
+    dimensions: Sequence[Dimension],
+    guarded: Collection[int],
+    family: str = "",
+    fields: Sequence[str] = (),
+    *,
+    started: bool = False,
+    staged: bool = False,
+) -> tuple[MatrixPart, ...]:
+    """The cheapest way to do all products of a contraction that matter, with the arguments of :func:`matrix_form`.
+
+    At once, or in parts, one for the positions of a kernel that find something for the same results. What is left out
+    are products with padding. The first part reaches every result, unless the sums were ``started`` before. All of it
+    is one part where loops have wishes, where operands are ``staged``, which each part would do again, and where
+    several engines share the work: they would write the same results.
+    """
+    everything = tuple(Span(0, e) for e in extents)
+    whole = matrix_form(engine, dtype, extents, strides, dimensions, guarded, family, fields)
+    best, below = (MatrixPart(everything, whole),), whole.busy
+    if engine.count > 1 or staged or family or any(fields):
+        return best
+    bounded = [d for d in dimensions if guarded and any(a in guarded for a in d.loops)]
+    for dimension in bounded:
+        parts: list[MatrixPart] = []
+        seen = _seen(dimension, everything, strides[0], started=started)
+        if sum(_least_cycles(engine, dtype, spans, strides) for spans in seen) >= below:
+            continue
+        left = below
+        for spans in seen:
+            moved = [d.moved(spans) for d in dimensions]
+            sizes = tuple(span.size for span in spans)
+            inside = tuple(Span(0, e) for e in sizes)
+            leaving = [m for m, d in zip(moved, dimensions, strict=True) if d in bounded and m.may_leave(inside)]
+            form = matrix_form(engine, dtype, sizes, strides, moved, {a for d in leaving for a in d.loops})
+            parts.append(MatrixPart(spans, form))
+            left -= form.busy
+            if left <= 0:
+                break
+        if parts and left > 0:
+            best, below = tuple(parts), below - left
+    return best
+
+
+def _least_cycles(engine: Engine, dtype: str, spans: tuple[Span, ...], strides: tuple[tuple[int, ...], ...]) -> int:
+    """Cycles that no form takes less than for these points: as if all loops of a role were one."""
+    roles = _roles(*strides[:3])
+    m, n, k = (prod(spans[a].size for a in group) for group in (roles.m, roles.n, roles.k))
+    rest = prod(span.size for span in spans) // max(1, m * n * k)
+    return rest * (engine.issue + matrix_body(engine, m, n, k, dtype))
+
+
+def _seen(
+    dimension: Dimension, points: tuple[Span, ...], target: Sequence[int], *, started: bool
+) -> list[tuple[Span, ...]]:
+    """The points that find something in a dimension, by runs of a reduced loop that find it for the same results.
+
+    What reaches all results comes first; nothing, if no run does and the sums were not ``started``.
+    """
+    used = [a for a in dimension.loops if points[a].size > 1]
+    outs, kernels = [a for a in used if target[a]], [a for a in used if not target[a]]
+    if len(outs) != 1 or len(kernels) > 1:
+        return []
+    (out,) = outs
+    runs: list[tuple[Span, ...]] = []
+    for value in range(points[kernels[0]].size if kernels else 1):
+        at = list(points)
+        for kernel in kernels:
+            at[kernel] = Span(value, value + 1)
+        fixed = dimension.moved(at)
+        (span,) = in_bounds([points[out].size], [False], [Dimension((fixed.coeffs[out],), fixed.const, fixed.bound, 0)])
+        if not span.size:
+            continue
+        at[out] = span
+        if kernels and runs and runs[-1][out] == span and runs[-1][kernels[0]].hi == value:
+            at[kernels[0]] = Span(runs.pop()[kernels[0]].lo, value + 1)
+        runs.append(tuple(at))
+    runs.sort(key=lambda spans: spans[out] != points[out])
+    return runs if runs and (started or runs[0][out] == points[out]) else []
 
 
 def _as_wished(form: MatrixForm, wishes: Mapping[int, str]) -> MatrixForm:

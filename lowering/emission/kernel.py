@@ -61,8 +61,9 @@ def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
                 started.add(nest.buffer)
         else:
             if _reads(nest, staged):
+                matrix, staging = machine.shared_engine("matrix"), bool(machine.staging_memories)
                 emitted, overwrites = contraction(
-                    nest, buffers, machine.shared_engine("matrix"), nest.buffer in started, starts.get(nest.buffer)
+                    nest, buffers, matrix, nest.buffer in started, starts.get(nest.buffer), staged=staging
                 )
             else:
                 emitted, overwrites = reduction(nest, buffers, vector, nest.buffer in started)

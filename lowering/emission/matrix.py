@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.errors import GirihError, UnsupportedError
-from ...ir.isa.matrix_selection import MatrixForm, matrix_form
+from ...ir.isa.matrix_selection import MatrixForm, MatrixPart, matrix_parts
 from ...ir.machine import Engine
 from ..loops.axes import ByteAccess, ByteNest, Piece, over, pieces, tighten
 from ..loops.perfect_nest import Load, PerfectNest
@@ -13,12 +13,19 @@ from .vector import Buffers, Emitted, OperandRef, byte_nest, dimensions
 
 
 def contraction(
-    nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool, start: PerfectNest | None = None
+    nest: PerfectNest,
+    buffers: Buffers,
+    engine: Engine,
+    started: bool,
+    start: PerfectNest | None = None,
+    *,
+    staged: bool = False,
 ) -> tuple[list[Emitted], bool]:
     """The matrix instructions of a contraction; also whether they overwrite, so that no initial fill is needed.
 
     ``started``: the destination already holds a part of the sum. ``start``: the copy of what the sum starts from, which
-    the first instruction at each place can add by itself if only its columns tell biases apart.
+    the first instruction at each place can add by itself if only its columns tell biases apart. ``staged``: the machine
+    has staging memories.
     """
     load = nest.operands[0]
     assert isinstance(load, Load)
@@ -34,7 +41,7 @@ def contraction(
     tight = tighten(ByteNest(raw.extents, raw.accesses, nest.conditions))
     if tight is None or tight.conditions or tight.accesses != raw.accesses:
         raise GirihError("a contraction is bounded by more than the ends of its loops")
-    form = matrix_form(
+    parts = matrix_parts(
         engine,
         buffers[load.buffer].dtype,
         tight.extents,
@@ -43,23 +50,48 @@ def contraction(
         {a for c in load.conditions for a, k in enumerate(c.coeffs) if k},
         nest.instruction,
         nest.axes,
+        started=started,
+        staged=staged,
     )
-    flat = over(tight, form.extents, form.kept)
+    overwrites = False
+    out: list[Emitted] = []
+    for number, part in enumerate(parts):
+        covers = not started and not number
+        emitted, overwritten = _part(_restricted(tight, part), part.form, nest.extents, covers=covers)
+        overwrites |= overwritten
+        out += emitted
+    return out, overwrites
+
+
+def _restricted(nest: ByteNest, part: MatrixPart) -> ByteNest:
+    """The points of a part, each loop from its first one."""
+    accesses = tuple(
+        replace(w, base=w.base + sum(s * at for s, at in zip(w.strides, part.origin, strict=True)))
+        for w in nest.accesses
+    )
+    return replace(nest, extents=part.extents, accesses=accesses)
+
+
+def _part(nest: ByteNest, form: MatrixForm, extents: tuple[int, ...], *, covers: bool) -> tuple[list[Emitted], bool]:
+    """The instructions of one part, and whether they overwrite, which they do not unless they are to ``cover`` all.
+
+    ``extents``: those of the loops before anything was cut off.
+    """
+    flat = over(nest, form.extents, form.kept)
     axes = [a for a in form.axes if a is not None]
     outside = [a for a in range(len(flat.extents)) if a not in axes]
     parts = [(p, dict(zip(outside, p.outer, strict=True))) for p in pieces(flat, axes, len(axes))]
     inside = [(p, values) for p, values in parts if all(0 <= w.start(values) < w.bound for w in form.repeated)]
-    covered = all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.accesses[0].strides, strict=True) if s)
-    covered &= {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in parts}
-    covered &= all(not w.strides[a] for w in flat.accesses[3:] for a in axes if a != form.n)
-    overwrites = covered and not started
+    covers &= all(t == e for t, e, s in zip(nest.extents, extents, nest.accesses[0].strides, strict=True) if s)
+    covers &= {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in parts}
+    covers &= all(not w.strides[a] for w in flat.accesses[3:] for a in axes if a != form.n)
     seen: set[int] = set()
     out: list[Emitted] = []
     for piece, values in inside:
-        acc = int(not overwrites or piece.bases[0] in seen)
+        acc = int(not covers or piece.bases[0] in seen)
         seen.add(piece.bases[0])
         out.append(_emitted(flat, form, piece, values, acc))
-    return out, overwrites
+    return out, covers
 
 
 def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, int], acc: int) -> Emitted:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import NamedTuple
 
-from ...ir.box import Box, full, is_empty, shape_of
+from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
 from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
-from ...ir.isa.matrix_selection import matrix_form
+from ...ir.isa.matrix_selection import matrix_parts
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import bank_cycles, matrix_fill, matrix_traffic
 from ...ir.isa.vector_selection import VectorForm, elementwise_form, reduction_form
@@ -49,6 +49,22 @@ class EngineTime:
     unlimited: int = 0
     shapes: tuple[InstructionShape, ...] = ()
     staged: tuple[StagedRun, ...] = ()
+
+    def then(self, other: EngineTime) -> EngineTime:
+        """These instructions and others of the same operands, before anything is staged."""
+        served = dict(self.traffic)
+        for tensor, of_other in other.traffic:
+            served[tensor] = served.get(tensor, 0.0) + of_other
+        return EngineTime(
+            self.instructions + other.instructions,
+            self.busy + other.busy,
+            self.latency,
+            self.fill + other.fill,
+            self.sums + other.sums,
+            tuple(served.items()),
+            self.unlimited + other.unlimited,
+            self.shapes + other.shapes,
+        )
 
 
 def element_strides(box: Box) -> tuple[int, ...]:
@@ -248,7 +264,7 @@ def matrix_run(
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
 
     ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
-    ``shaped``: with the shapes of the instructions.
+    ``shaped``: with the shapes of the instructions, as they are on machines with staging memories.
     """
     if is_empty(points):
         return EngineTime(0, 0, 0)
@@ -262,31 +278,37 @@ def matrix_run(
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
-    form = matrix_form(engine, dtype, extents, strides, dimensions, guarded)
-    sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
-    served = [(stage.write, sums * (2 if accumulates else 1)), (left, of_left), (stage.factors[1], of_right)]
-    if stage.start is not None:
-        served.append((stage.start, of_start))
-    demands = [
-        _demand(access, points, layout, elements * form.instructions)
-        for access, elements in served
-        if access.tensor in layout
-    ]
-    issue = form.issued * engine.issue
-    busy = issue + max(form.busy - issue, ceil(_bank_cycles(demands)))
     operands = [(a.tensor, w) for a, w in zip((stage.write, *stage.factors), strides, strict=True)]
     if stage.start is not None:
         operands.append((stage.start.tensor, access_strides(stage.start, layout[stage.start.tensor][0], loops)))
-    return EngineTime(
-        form.issued,
-        busy,
-        engine.latency,
-        form.instructions * matrix_fill(engine, *form.shape) // engine.count,
-        ceil(_bank_cycles([_demand(stage.write, points, layout, sums * form.instructions)])),
-        _traffic(demands),
-        form.busy,
-        (contraction_shape(form, busy, engine, operands, adds=accumulates),) if shaped else (),
-    )
+    total = EngineTime(0, 0, engine.latency)
+    parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=shaped)
+    for part in parts:
+        form, adds = part.form, accumulates or bool(total.instructions)
+        inside = tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, part.spans, strict=True))
+        sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
+        served = [(stage.write, sums * (2 if adds else 1)), (left, of_left), (stage.factors[1], of_right)]
+        if stage.start is not None and not total.instructions:
+            served.append((stage.start, of_start))
+        demands = [
+            _demand(access, inside, layout, elements * form.instructions)
+            for access, elements in served
+            if access.tensor in layout
+        ]
+        issue = form.issued * engine.issue
+        busy = issue + max(form.busy - issue, ceil(_bank_cycles(demands)))
+        run = EngineTime(
+            form.issued,
+            busy,
+            engine.latency,
+            form.instructions * matrix_fill(engine, *form.shape) // engine.count,
+            ceil(_bank_cycles([_demand(stage.write, inside, layout, sums * form.instructions)])),
+            _traffic(demands),
+            form.busy,
+            (contraction_shape(form, busy, engine, operands, adds=adds),) if shaped else (),
+        )
+        total = run if not total.instructions else total.then(run)
+    return total
 
 
 class _Demand(NamedTuple):

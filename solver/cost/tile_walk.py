@@ -274,9 +274,10 @@ class TileWalks:
         axes = [a for a, axis in enumerate(stage.axes) if axis.reduce]
         extents = tuple(points[a] for a in axes)
         runs: list[EngineTime] = []
-        known: dict[tuple[bool, tuple[int, ...]], EngineTime] = {}
+        known: dict[tuple[bool, Box | tuple[int, ...]], EngineTime] = {}
         for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
-            kind = bool(runs), shape_of(cut)
+            # What a position of the kernel finds beside the padding depends on where it is.
+            kind = bool(runs), shape_of(cut) if stage.factors[0].fill is None else cut
             if kind not in known:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):

@@ -38,9 +38,12 @@ def brought(lowered: Program) -> list[int]:
 
 
 def multiplied(lowered: Program) -> list[int]:
-    """The weight addresses that the first core's products read, each run of equal ones once."""
+    """The weight addresses of the tiles that the first core's products read, each run of equal ones once."""
     queue = next(s for q, s in zip(lowered.queues, lowered.streams, strict=True) if q.engine == "MME")
-    return [address for address, _ in groupby(int(field(i, "b.base")) for i in queue if i.mnemonic == "mconv")]
+    tiles = sorted({*brought(lowered)})
+    # A product may take some positions of the kernel alone, and read its weights from the middle of a tile.
+    read = [int(field(i, "b.base")) for i in queue if i.mnemonic == "mconv"]
+    return [address for address, _ in groupby(max(t for t in tiles if t <= base) for base in read)]
 
 
 def test_they_take_turns() -> None:

@@ -1,0 +1,129 @@
+"""Products with padding are left out where that saves cycles: as predicted, each other product once, and right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from girih.ir.isa.loop_bounds import Dimension
+from girih.ir.isa.matrix_selection import MatrixPart, matrix_parts
+from girih.ir.isa.timing import instruction_cost
+from girih.ir.load_machine import load_machine
+from girih.ir.machine import Engine
+from girih.ir.plan import Plan, Step
+from girih.ir.semantics.cell import Cells
+from girih.lowering import lower
+from girih.solver.cost.tile_walk import TileWalks
+from tests.support import graphs
+from tests.support.numpy_check import check, inputs_of
+from tests.support.plans.rough_plans import rough_plan, rough_segment
+
+STCP = load_machine("stcp920")
+ARRAY = STCP.engine_for("matrix")
+
+
+def parts(
+    engine: Engine,
+    images: int,
+    size: int,
+    channels: int,
+    kernel: int,
+    stride: int,
+    *,
+    started: bool = False,
+    staged: bool = False,
+) -> tuple[tuple[MatrixPart, ...], tuple[Dimension, ...], tuple[int, ...]]:
+    """Of a convolution of square images with half padding: also the dimensions of what it reads, and all extents."""
+    pad = kernel // 2
+    inner = (size + 2 * pad - kernel) // stride + 1
+    extents = (images, inner, inner, 32, kernel, kernel, channels)
+    row, image, kernels = size * channels, size * size * channels, channels * 32
+    target = (inner * inner * 32, inner * 32, 32, 1, 0, 0, 0)
+    left = (image, stride * row, stride * channels, 0, row, channels, 1)
+    right = (0, 0, 0, 1, kernel * kernels, kernels, 32)
+    dimensions = (
+        Dimension((1, 0, 0, 0, 0, 0, 0), 0, images, image),
+        Dimension((0, stride, 0, 0, 1, 0, 0), -pad, size, row),
+        Dimension((0, 0, stride, 0, 0, 1, 0), -pad, size, channels),
+        Dimension((0, 0, 0, 0, 0, 0, 1), 0, channels, 1),
+    )
+    guarded = {1, 2, 4, 5} if pad else set[int]()
+    strides = (target, left, right)
+    found = matrix_parts(engine, "float16", extents, strides, dimensions, guarded, started=started, staged=staged)
+    return found, dimensions, extents
+
+
+def test_rows_that_see_padding_are_left_out_where_blocks_become_fewer() -> None:
+    """Of 14 x 14 results, 196 fill four blocks of 64 rows, and 13 x 14 fill three."""
+    found, _, _ = parts(ARRAY, 1, 14, 256, 3, 1)
+    blocks = 4 + 3 + 3
+    assert [p.form.busy for p in found] == [ARRAY.issue + b * (3 * 256 + ARRAY.fill) for b in (4, 3, 3)]
+    assert sum(p.form.busy for p in found) == 3 * ARRAY.issue + blocks * (768 + ARRAY.fill)
+    assert found[0].spans[4] == (1, 2), "the middle row of the kernel comes first, as it reaches everything"
+    for size in (7, 56):  # one block with and without a row of 7, and 49 of 50 with and without one of 56
+        assert len(parts(ARRAY, 1, size, 256, 3, 1)[0]) == 1
+
+
+def test_engines_that_share_the_work_or_stage_do_all_at_once() -> None:
+    assert len(parts(replace(ARRAY, count=2), 1, 14, 256, 3, 1)[0]) == 1
+    assert len(parts(ARRAY, 1, 14, 256, 3, 1, staged=True)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size", "images"), [*product((1, 3, 5, 7), (1, 2, 3), (3, 6, 9, 14), (1, 3))]
+)
+@pytest.mark.parametrize("started", [False, True])
+def test_every_product_that_counts_is_in_one_part(
+    kernel: int, stride: int, size: int, images: int, *, started: bool
+) -> None:
+    """On an array so small that parts pay nearly everywhere."""
+    small = replace(ARRAY, rows=4, columns=32, fill=0, issue=1)
+    found, dimensions, extents = parts(small, images, size, 8, kernel, stride, started=started)
+    times = np.zeros(extents, dtype=np.int64)
+    for part in found:
+        times[tuple(slice(s.lo, s.hi) for s in part.spans)] += 1
+    points = np.indices(extents, sparse=True)
+    inside = np.ones(extents, dtype=np.bool_)
+    for d in dimensions:
+        at = d.const + sum(c * p for c, p in zip(d.coeffs, points, strict=True))
+        inside &= (at >= 0) & (at < d.bound)
+    assert (times[inside] == 1).all()
+    assert times.max() == 1
+    if not started:
+        assert found[0].extents[:4] == extents[:4], "what is first reaches everything"
+    (whole,), _, _ = parts(small, images, size, 8, kernel, stride, staged=True)
+    assert sum(p.form.busy for p in found) <= whole.form.busy
+    assert len(found) == 1 or sum(p.form.busy for p in found) < whole.form.busy
+
+
+def planned(
+    size: int, stride: int, batch: int, sizes: tuple[int, ...], reduce: tuple[int, ...]
+) -> tuple[Plan, TileWalks, int]:
+    """A convolution of 3 x 3 on one core; its plan, and the cycles of the matrix engine that are predicted."""
+    graph = graphs.conv(batch=batch, size=size, channels=64, out=64, kernel=3, stride=stride)
+    op = graph.ops[0]
+    segment = rough_segment(graph, STCP, (op.name,))
+    tile = replace(segment.tiles[0], sizes=sizes, reduce=reduce)
+    segment = replace(segment, cores=(), tiles=(tile,))
+    walks = TileWalks(graph, STCP)
+    cycles = walks.walk(op, tile, Cells(graph).cell(segment, 0, 0)).matrix_cycles
+    return rough_plan(graph, STCP, (segment,), (Step(0, 0),)), walks, cycles
+
+
+@pytest.mark.parametrize("reduce", [(3, 3, 64), (3, 3, 32), (1, 3, 64), (2, 3, 64), (1, 1, 64)])
+@pytest.mark.parametrize(("size", "stride", "sizes"), [
+    (14, 1, (1, 14, 14, 32)), (14, 1, (2, 14, 14, 32)), (28, 2, (1, 14, 14, 32)), (14, 1, (1, 7, 14, 32)),
+    (13, 1, (1, 13, 13, 32)), (9, 1, (2, 9, 9, 32)), (15, 2, (2, 8, 8, 32)),
+])  # fmt: skip
+def test_programs_are_right_and_take_what_is_predicted(
+    size: int, stride: int, sizes: tuple[int, ...], reduce: tuple[int, ...]
+) -> None:
+    plan, walks, cycles = planned(size, stride, 2, sizes, reduce)
+    graph = walks.graph
+    program = lower(graph, plan, STCP)
+    emitted = [i for stream in program.streams for i in stream if i.row.kind == "matrix"]
+    assert sum(instruction_cost(STCP, ARRAY, i).busy for i in emitted) == cycles
+    check(graph, STCP, plan, inputs_of(graph), 2e-3)
