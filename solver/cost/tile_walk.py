@@ -8,7 +8,7 @@ its inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,7 +81,7 @@ class TileTiming:
     products: tuple[Work, ...]
     stages: tuple[Work, ...]
     parts: tuple[int, int]
-    shares: TeamShares | None = None
+    shares: TeamShares | None = field(default=None, compare=False)
 
     @property
     def vector(self) -> int:

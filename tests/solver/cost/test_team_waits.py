@@ -134,3 +134,15 @@ def test_a_team_is_predicted(name: str, depth: int, engines: int) -> None:
     predicted = predict(graph, Cells(graph), machine, plan, TileWalks(graph, machine)).cycles
     simulated = simulate(lower(graph, plan, machine), machine, graph.data, {}, data=False).summary.cycles
     assert abs(predicted / simulated - 1.0) <= 0.03, predicted / simulated - 1.0
+
+
+def test_timings_of_a_team_can_be_keys() -> None:
+    """The pipeline remembers what it has found for equal timings, whatever the shares of the engines."""
+    machine = as_planned(with_count(load_machine("tiny"), {"vector": 2}))
+    graph = graphs.matmul(dtype="float32")
+    walks, plan = TileWalks(graph, machine), plain_plan(graph, machine, depth=1, barrier=False)
+    (segment,) = plan.segments[:1]
+    (name, *_) = segment.ops
+    cell = Cells(graph).busiest(segment, 0)
+    timings = walks.walk(graph.op[name], segment.tile[name], cell).timings
+    assert len({*timings}) <= len(timings) and all(timing.shares is not None for timing in timings)
