@@ -95,9 +95,14 @@ class WeightBuffer:
 
     def prefetch(self) -> None:
         """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
-        for part in range(min(self._stream.prefetch, len(self._walk.weights[0]))):
-            for lane in range(self.lanes):
-                self.claim(lane, 0, part)
+        brought: set[int] = set()
+        for index, row in enumerate(self._walk.weights):
+            for part, key in enumerate(row):
+                if len(brought) == self._stream.prefetch:
+                    return
+                brought.add(key)
+                for lane in range(self.lanes):
+                    self.claim(lane, index, part)
 
     def claim(self, lane: int, index: int, part: int) -> float:
         """When the weights of a reduce tile are there; they are copied in if no version of the lane holds them."""
