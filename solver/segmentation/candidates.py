@@ -251,7 +251,10 @@ class Candidates:
         key = shape, most, most_in_two, columns
         if key not in self._known_splits:
             thirds = "thirds" not in self.disabled
-            splits = segment_splits(shape, self.machine.cores, most, most_in_two, thirds=thirds, columns=columns)
+            fewer = "fewer-cores" not in self.disabled
+            splits = segment_splits(
+                shape, self.machine.cores, most, most_in_two, thirds=thirds, columns=columns, fewer_cores=fewer
+            )
             representatives = [representative_cells(split, shape) for split in splits]
             self._known_splits[key] = splits, batched_cells(splits, representatives)
         return self._known_splits[key]

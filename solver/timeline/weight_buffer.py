@@ -98,11 +98,21 @@ class WeightBuffer:
         """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
         if self._local is not None:
             staging.take(self._movement.queues)
-        for part in range(min(self._stream.prefetch, len(self._walk.weights[0]))):
+        for index, part in self._first_tiles():
             for lane in range(self.lanes):
-                self.claim(lane, 0, part, staging)
+                self.claim(lane, index, part, staging)
         if self._local is not None:
             staging.give(self._movement.queues)
+
+    def _first_tiles(self) -> list[tuple[int, int]]:
+        """Where the walk first uses each of the weight tiles that are prefetched."""
+        first: dict[int, tuple[int, int]] = {}
+        for index, row in enumerate(self._walk.weights):
+            for part, key in enumerate(row):
+                if len(first) == self._stream.prefetch:
+                    return list(first.values())
+                first.setdefault(key, (index, part))
+        return list(first.values())
 
     def claim(self, lane: int, index: int, part: int, staging: StagingQueues) -> float:
         """When the weights of a reduce tile are there; they are copied in if no version of the lane holds them.
