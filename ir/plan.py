@@ -174,8 +174,8 @@ class WeightStream:
 
     ``versions``: the versions of the buffer that successive tiles are brought to, in turn, from the first one in each
     slot; a tile that a version still holds is not brought again. A constant comes from the shared memory: ``prefetch``
-    tiles, of those that the first tile of the result needs, before the data that the slot loads, and each broadcast
-    issued as by :class:`Transfer`. What is no constant comes from the core's own local memory (0, and no issuers).
+    tiles, the first of them, are brought before the data that the slot loads, and each broadcast is issued as by
+    :class:`Transfer`. What is no constant comes from the core's own local memory (0, and no issuers).
     """
 
     segment: int

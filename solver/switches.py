@@ -21,6 +21,7 @@ Switch = Literal[
     "engine-overlap",
     "excluded-segments",
     "extended-lifetimes",
+    "fewer-cores",
     "fewer-instances",
     "greedy-variants",
     "heads-in-rows",
@@ -73,6 +74,7 @@ SWITCHES: Mapping[Switch, str] = {
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",
     "thirds": "Few images, heads or rows may also be taken in three, six or twelve equal parts, one after the other.",
+    "fewer-cores": "Small results may be shared by a half, a quarter … of the cores.",
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
     # The subproblem.
     "step-orders": "Besides segment by segment, instances also run depth first.",

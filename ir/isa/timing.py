@@ -8,7 +8,7 @@ conflicts) is the simulator's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -131,6 +131,20 @@ def divisions(extents: Sequence[int], engines: int) -> Iterator[tuple[int, ...]]
             if tuple(counts) not in known:
                 known.add(tuple(counts))
                 yield tuple(counts)
+
+
+def write_apart(extents: Sequence[int], strides: Sequence[int], inside: Collection[int]) -> bool:
+    """Whether instructions over the loops ``inside`` write apart, from the first element of each to the last.
+
+    ``strides``: by how much each loop moves what is written. Where rows of several instructions take turns in memory,
+    these are not told apart.
+    """
+    reach = sum((extents[a] - 1) * abs(strides[a]) for a in inside)
+    for stride, extent in sorted((abs(strides[a]), e) for a, e in enumerate(extents) if a not in inside and e > 1):
+        if stride <= reach:
+            return False
+        reach += (extent - 1) * stride
+    return True
 
 
 def divided(

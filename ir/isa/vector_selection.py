@@ -15,7 +15,7 @@ from math import prod
 
 from ..errors import UnsupportedError
 from ..machine import Engine
-from .timing import divided, vector_body
+from .timing import divided, vector_body, write_apart
 
 RANK = 3
 """The most loops of a vector instruction."""
@@ -40,16 +40,18 @@ def elementwise_form(
     extents: Sequence[int],
     dtype: str,
     *,
+    target: Sequence[int],
     special: bool = False,
     tied: Sequence[Collection[int]] = (),
     fields: Sequence[str] = (),
 ) -> VectorForm:
     """The cheapest instructions that visit every point; of equals the fewest, then the first.
 
-    ``dtype`` is that of the destination. Of each group in ``tied``, an instruction takes one loop at the most: they
-    are bounded together. ``fields`` may say of each loop which field it has to be (n0, n1, n2 or outer; empty: any).
+    ``dtype`` is that of the destination, in which each loop moves by its stride in ``target``. Of each group in
+    ``tied``, an instruction takes one loop at the most: they are bounded together. ``fields`` may say of each loop
+    which field it has to be (n0, n1, n2 or outer; empty: any).
     """
-    forms = [*_forms(engine, extents, range(len(extents)), None, dtype, special, tied, fields)]
+    forms = [*_forms(engine, extents, range(len(extents)), None, dtype, target, special, tied, fields)]
     return min(_some(forms, extents, fields), key=lambda form: (form.busy, form.instructions))
 
 
@@ -59,19 +61,20 @@ def reduction_form(
     reduced: Sequence[int],
     lanes: Sequence[int],
     dtypes: tuple[str, str],
+    target: Sequence[int],
     tied: Sequence[Collection[int]] = (),
     fields: Sequence[str] = (),
     folds: bool | None = None,
 ) -> VectorForm:
     """The cheapest instructions that combine over the ``reduced`` loops, of which ``lanes`` may be folded.
 
-    ``dtypes`` are those of the destination and of the source; ``tied`` and ``fields`` as in :func:`elementwise_form`.
+    ``dtypes`` are those of the destination and of the source; the rest is as in :func:`elementwise_form`.
     ``folds``: only forms that fold a loop, or only others (``None``: all).
     """
     spatial = [a for a in range(len(extents)) if a not in reduced]
-    forms = [] if folds is True else [*_forms(engine, extents, spatial, None, dtypes[0], False, tied, fields)]
+    forms = [] if folds is True else [*_forms(engine, extents, spatial, None, dtypes[0], target, False, tied, fields)]
     for lane in () if folds is False else lanes:
-        forms += _forms(engine, extents, spatial, lane, dtypes[1], False, tied, fields)
+        forms += _forms(engine, extents, spatial, lane, dtypes[1], target, False, tied, fields)
     return min(_some(forms, extents, fields), key=lambda form: (form.busy, form.instructions, form.folds, form.loops))
 
 
@@ -89,12 +92,13 @@ def _forms(
     free: Sequence[int],
     lane: int | None,
     dtype: str,
+    target: Sequence[int],
     special: bool,
     tied: Sequence[Collection[int]],
     fields: Sequence[str],
 ) -> Iterator[VectorForm]:
     """Every choice among the ``free`` loops, all behind one another or in front of the ``lane`` that is folded."""
-    points, spatial = prod(extents), set(free)
+    points = prod(extents)
     free = [a for a in free if not fields or fields[a] != "outer"]
     rank = RANK if lane is None else RANK - 1
     # Where loops are tied, fewer of them than an instruction could take may be all that it can take.
@@ -109,7 +113,7 @@ def _forms(
         loops = placed
         shape = [extents[a] for a in loops] or [1]
         folded = () if lane is None else (extents[lane],)
-        apart = all(a in loops or a in spatial or e == 1 for a, e in enumerate(extents))
+        apart = write_apart(extents, target, loops)
         instructions, busy = divided(
             engine, points // prod(shape), shape[: len(shape) - len(folded)],
             lambda part, folded=folded: vector_body(engine, (*part, *folded), dtype, special), apart=apart,

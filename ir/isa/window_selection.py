@@ -20,7 +20,7 @@ import numpy as np
 from ..box import Span
 from ..machine import Engine
 from .loop_bounds import Dimension
-from .timing import divided, vector_body
+from .timing import divided, vector_body, write_apart
 
 MOST_STEP = (1 << 16) - 1
 """The largest stride or dilation that an instruction holds."""
@@ -209,11 +209,11 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
         instructions = points // along // _size(nest, (row, column))
         kernel = prod(nest.extents[s.kernel] for s in (row, column) if s.kernel is not None)
         outs = [nest.extents[s.out] for s in (row, column) if s.out is not None]
-        inside = {*row.loops, *column.loops, lane}
+        inside = {*row.loops, *column.loops, *(() if lane is None else (lane,))}
         times, busy = divided(
             engine, instructions, (*outs, along),
             lambda part, kernel=kernel: vector_body(engine, (kernel, *part), dtype),
-            apart=all(s or a in inside for a, s in enumerate(nest.target)),
+            apart=write_apart(nest.extents, nest.target, inside),
         )  # fmt: skip
         if busy < below:
             below = busy

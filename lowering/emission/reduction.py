@@ -114,8 +114,9 @@ def _form(combination: _Combination, engine: Engine, dtype: str, source: str, fo
     lanes = [a for a in combination.reduced if a not in conditioned] if "s" not in combination.form else []
     dtypes = dtype, source
     return reduction_form(
-        engine, nest.extents, combination.reduced, lanes, dtypes, tied(nest), fields=nest.fields, folds=folds
-    )
+        engine, nest.extents, combination.reduced, lanes, dtypes, nest.accesses[0].strides, tied(nest),
+        fields=nest.fields, folds=folds,
+    )  # fmt: skip
 
 
 def _along_lanes(combination: _Combination, axes: tuple[int, ...], started: bool) -> tuple[list[Emitted], bool]:

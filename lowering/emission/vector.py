@@ -133,7 +133,10 @@ def _plain(nest: PerfectNest, buffers: Buffers, engine: Engine) -> list[Emitted]
         names = ("dst", *(n for n, f in zip("abc", form, strict=False) if f == "v"))
     require_family(nest, mnemonic)
     dtype = buffers[nest.buffer].dtype
-    form = elementwise_form(engine, flat.extents, dtype, special=special, tied=tied(flat), fields=flat.fields)
+    form = elementwise_form(
+        engine, flat.extents, dtype, target=flat.accesses[0].strides, special=special, tied=tied(flat),
+        fields=flat.fields,
+    )  # fmt: skip
     return [
         Emitted(mnemonic, (*lanes(piece), *immediates), refs(names, flat, piece, (3,) * len(names)))
         for piece in pieces(flat, form.loops, 3)

@@ -96,18 +96,25 @@ class OpWalk:
             self._running.append(_Running(core, cell, tiles, ring))
 
     def prefetch(self) -> None:
-        """Bring the weight tiles of the first tile that are prefetched, before anything else is awaited."""
+        """Bring the weight tiles that are prefetched, in the order of :meth:`run`, before anything else is awaited."""
         if self._stream is None or not self._stream.prefetch:
             return
-        for r in self._running:
-            self._begin(r, 0)
-        for _ in range(self._stream.prefetch):
-            for r in self._running:
-                while r.steps and not isinstance(r.steps[0], Fetch):
-                    r.steps.popleft()
-            waiting = [r for r in self._running if r.steps]
-            if waiting:
+        for index in range(max((len(r.tiles) for r in self._running), default=0)):
+            waiting = [r for r in self._running if index < len(r.tiles)]
+            for r in waiting:
+                self._begin(r, index)
+            while waiting := self._short(waiting, self._stream.prefetch):
                 self._fetch(waiting)
+            if all(r.ring is None or r.ring.next >= self._stream.prefetch for r in self._running):
+                return
+
+    @staticmethod
+    def _short(running: Sequence[_Running], most: int) -> list[_Running]:
+        """Those that have brought fewer than ``most`` weight tiles and need another one for their current tile."""
+        for r in running:
+            while r.steps and not isinstance(r.steps[0], Fetch):
+                r.steps.popleft()
+        return [r for r in running if r.steps and r.ring is not None and r.ring.next < most]
 
     def run(self) -> None:
         """Emit all tiles."""

@@ -19,11 +19,29 @@ from .instructions import element_strides
 
 
 @dataclass(frozen=True)
+class Stopover:
+    """The first half of a copy that goes by a staging ``memory``: ``parts`` of so many ``bytes``, to rooms of it.
+
+    An ``engine`` copies each in so many ``cycles``, visible ``latency`` after that. ``delay``: by how much a copy whose
+    engines are idle is later.
+    """
+
+    memory: str
+    engine: str
+    parts: int
+    bytes: int
+    cycles: float
+    latency: int
+    delay: int
+
+
+@dataclass(frozen=True)
 class CopyTime:
     """A copy when it has every link to itself.
 
     ``issue`` cycles in all, then ``payload`` bytes at ``rate`` a cycle, that of the engine or of banks; ``links``:
     (name, bytes that cross it); ``memories``: the same of memories whose banks copies share (:func:`slow_memories`).
+    ``stopover``: where there is one, of which the ``delay`` is in the latency.
     """
 
     instructions: int
@@ -33,6 +51,7 @@ class CopyTime:
     links: tuple[tuple[str, int], ...]
     latency: int
     memories: tuple[tuple[str, int], ...] = ()
+    stopover: Stopover | None = None
 
     def busy(self, machine: Machine, shares: Mapping[str, float] | None = None) -> int:
         """Cycles of the engine if each link gives only the share (0 to 1) of its bandwidth that ``shares`` says."""
@@ -119,10 +138,16 @@ class Transfers:
             rate = min(rate, payload / bank_cycles([(memory, payload, covered * item)]))
             if memory.name in self._slow:
                 shared.append((memory.name, payload))
+        passed: Stopover | None = None
         stop = self.machine.stopover(*(level.name for level in way))
         if stop is not None:
             # Part after part: the first is on its way to the staging memory before anything leaves it.
             first = self.machine.mover("copy", way[0], stop.name)
             rate = min(rate, float(first.bytes_per_cycle))
-            latency += first.issue + first.latency + ceil(min(payload, stop.capacity // 2) / first.bytes_per_cycle)
-        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared))
+            size = min(payload, stop.capacity // 2)
+            parts = ceil(payload / max(1, size))
+            delay = first.issue + first.latency + ceil(size / first.bytes_per_cycle)
+            cycles = times * first.issue + size / first.bytes_per_cycle
+            passed = Stopover(stop.name, first.name, parts, size, cycles, first.latency, delay)
+            latency += delay
+        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared), passed)

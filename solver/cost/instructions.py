@@ -166,7 +166,7 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
         return [*(of_fill if filled else ()), *mine]
 
     if stage.combine is None:
-        form = elementwise_form(engine, nest.extents, dtype, special=special)
+        form = elementwise_form(engine, nest.extents, dtype, target=nest.strides[0], special=special)
         operands = enumerate((stage.write, *reads))
         demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
         made = shapes(form, walks, filled=nest.partial)
@@ -174,7 +174,7 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     started = stage.start is not None
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
-        first = elementwise_form(engine, nest.extents, "float32", special=special)
+        first = elementwise_form(engine, nest.extents, "float32", target=nest.strides[0], special=special)
         form = _reduction(engine, nest, dtype, "float32")
         sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, fill if nest.partial else None)
@@ -238,7 +238,8 @@ def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> _F
     accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
     walks = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
     extents, kept = merge_loops([points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
-    form = elementwise_form(engine, extents, layout[stage.write.tensor][1])
+    target = [walks[0][axes[k]] for k in kept]
+    form = elementwise_form(engine, extents, layout[stage.write.tensor][1], target=target)
     operands = [(a.tensor, [w[axes[k]] for k in kept]) for a, w in zip(accesses, walks, strict=True)]
     return _Filling(form, extents, operands)
 
@@ -246,7 +247,7 @@ def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> _F
 def _reduction(engine: Engine, nest: _Nest, dtype: str, source: str) -> VectorForm:
     reduced = [a for a, stride in enumerate(nest.strides[0]) if not stride]
     lanes = [a for a in reduced if a not in nest.guarded]
-    return reduction_form(engine, nest.extents, reduced, lanes, (dtype, source))
+    return reduction_form(engine, nest.extents, reduced, lanes, (dtype, source), nest.strides[0])
 
 
 def _window(engine: Engine, stage: Stage, nest: _Nest, reads: Sequence[str], below: int) -> tuple[WindowPart, ...]:

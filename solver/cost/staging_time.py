@@ -19,14 +19,16 @@ from .staging_blocks import StagedOperand, in_blocks
 
 
 def vector_time(
-    machine: Machine, engine: Engine, stage: Stage, points: Box, layout: StageBuffers, product: str = ""
-) -> EngineTime:
+    machine: Machine, engine: Engine, stage: Stage, points: Box, layout: StageBuffers, product: str = "", *,
+    shaped: bool = False,
+) -> EngineTime:  # fmt: skip
     """The vector instructions for ``points`` of a stage, with the copies of what is staged.
 
     ``layout``: where operands lie before they are staged; ``product``: the tensor that the matrix engine makes, if any.
+    ``shaped``: with the shapes of the instructions.
     """
     if not machine.staging_memories:
-        return vector_run(engine, stage, points, layout)
+        return vector_run(engine, stage, points, layout, shaped=shaped)
     run = vector_run(engine, stage, points, _staged_layout(machine, engine, stage, layout), shaped=True)
     return _with_staging(machine, engine, layout, run, product)
 

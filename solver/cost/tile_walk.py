@@ -8,14 +8,14 @@ its inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from ...ir.box import Box, Span, full, is_empty, shape_of
+from ...ir.box import Box, Span, full, is_empty, shape_of, volume
 from ...ir.equivalence import EquivalenceClasses, tensor_names
-from ...ir.graph import Graph, Op
+from ...ir.graph import DTYPES, Graph, Op
 from ...ir.machine import Machine, Memory
 from ...ir.plan import Tile
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
@@ -23,8 +23,10 @@ from ...ir.semantics.cell import Cell, tile_boxes
 from .copy_time import CopyTime, Transfers
 from .instructions import EngineTime, StageBuffers
 from .operator import refused_by_name
+from .scratch import tile_rooms
 from .staged_run import Operand, StagedRun
 from .staging_time import matrix_time, vector_time
+from .team.waits import TeamShares, TeamWaits
 from .transfers import Copies
 
 
@@ -68,7 +70,8 @@ class TileTiming:
 
     Those after it fall into ``drain``, up to the last that reads the contraction's result, and ``finish``. Without a
     matrix engine all is ``finish``. ``products`` and ``stages`` are what the engines do for it; of the stages, those
-    up to ``parts[0]`` are before the contraction, and those up to ``parts[1]`` drain it.
+    up to ``parts[0]`` are before the contraction, and those up to ``parts[1]`` drain it. ``shares``: of the engines
+    that share vector instructions, where there are several; what they wait for each other is in the busy cycles.
     """
 
     before: int
@@ -78,6 +81,7 @@ class TileTiming:
     products: tuple[Work, ...]
     stages: tuple[Work, ...]
     parts: tuple[int, int]
+    shares: TeamShares | None = field(default=None, compare=False)
 
     @property
     def vector(self) -> int:
@@ -241,6 +245,7 @@ class TileWalks:
         result = op.stages[op.contraction].write.tensor if tile is not None and op.contraction is not None else ""
         matrix: list[EngineTime] = []
         stages: list[Work] = []
+        waits = self._team_waits(op, tile, layout) if vector.count > 1 else None
         for position, stage in enumerate(op.stages):
             stage_points = points[position].box(index)
             if is_empty(stage_points):
@@ -248,7 +253,9 @@ class TileWalks:
             if tile is not None and position == op.contraction:
                 matrix = self._matrix(op, tile, stage_points, layout, parts)
                 continue
-            run = vector_time(self.machine, vector, stage, stage_points, layout, result)
+            run = vector_time(self.machine, vector, stage, stage_points, layout, result, shaped=waits is not None)
+            if waits is not None:
+                run = replace(run, busy=waits.run(run.shapes, run.busy), shapes=())
             stages.append(Work.of(run, op))
             if tile is not None and not matrix:
                 before += run.busy
@@ -260,7 +267,19 @@ class TileWalks:
                 drained = len(stages)
         products = tuple(Work.of(run, op) for run in matrix)
         busy = tuple(r.busy for r in matrix)
-        return TileTiming(before, busy, drain, finish, products, tuple(stages), (first, drained))
+        shares = waits.shares(op) if waits is not None else None
+        return TileTiming(before, busy, drain, finish, products, tuple(stages), (first, drained), shares)
+
+    def _team_waits(self, op: Op, tile: Tile | None, layout: StageBuffers) -> TeamWaits:
+        """Follows the instructions of one tile on engines that share them."""
+        vector = self.machine.shared_engine("vector")
+        lanes = {name: (vector.lanes or {}).get(dtype, 1) for name, (_, dtype, _) in layout.items()}
+        items = {name: DTYPES[dtype] for name, (_, dtype, _) in layout.items()}
+        largest = {b.name: volume(layout[b.name][0]) * items[b.name] for b in op.buffers if b.name in layout}
+        alignment = self.machine.levels.sums.memory.alignment
+        groups = tile_rooms(op, "vector" if tile is None else "matrix", largest, alignment).shared
+        rooms = {name: number for number, group in enumerate(groups) for name in group if name in layout}
+        return TeamWaits(vector, lanes, items, rooms)
 
     def _matrix(self, op: Op, tile: Tile, points: Box, layout: StageBuffers, parts: dict[str, Box]) -> list[EngineTime]:
         """One run of the matrix engine for each reduce tile; the stationary operand lies dense in weight memory."""

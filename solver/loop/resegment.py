@@ -45,6 +45,14 @@ def aligned(graph: Graph, cells: Cells, candidates: Candidates, plan: Plan) -> t
     return tuple(segments)
 
 
+def longest_first(plan: Plan) -> list[int]:
+    """The indices of a plan's segments, that with the most predicted cycles first."""
+    cycles = [0] * len(plan.segments)
+    for p in plan.predictions:
+        cycles[plan.steps[p.step].segment] += p.stop - p.start
+    return sorted(range(len(cycles)), key=lambda s: (-cycles[s], s))
+
+
 def bare(graph: Graph, segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """The segments without tiles, with their operators in the order of the graph."""
     place = {op.name: number for number, op in enumerate(graph.ops)}

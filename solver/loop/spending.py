@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 from ..cpsat.log import Record
 
-COUNTED_COLUMN = 0.0025
-"""Seconds for each column of segmentation: networks of 8 to 57 operators with 120 to 5,600 columns on `stcp920` and
-`tiny` took 0.0012 to 0.0036."""
+COUNTED_ROOT = 0.03
+"""Seconds for each operator with which segments end that was priced, however many columns it has, beside
+:data:`COUNTED_COLUMN`: 0.002 to 0.075 fit MobileNet-V2, ResNet-50, DenseNet-121, ViT and Conformer on six machines."""
+COUNTED_COLUMN = 0.0006
+"""Seconds for each column of segmentation: these networks took 0.0004 to 0.0007 beside :data:`COUNTED_ROOT`, and from
+half to one and a half times the sum of both."""
 COUNTED_PLAN = 0.02
 """Seconds for each operator of each plan: what networks of 4 to 23 operators took on `tiny` with 32 to 256 KiB, 0.5 to
 6 s in all, up to a factor of about 2."""
@@ -28,10 +31,11 @@ ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031, and on `as
 
 @dataclass(frozen=True)
 class Rates:
-    """What is counted: ``ops`` are the operators of the network, ``columns`` tells how many segmentation has priced,
-    and ``predicted`` how many operators were predicted to choose their tiles."""
+    """What is counted: ``ops`` are the operators of the network, ``roots`` and ``columns`` tell how many segmentation
+    has priced, and ``predicted`` how many operators were predicted to choose their tiles."""
 
     ops: int
+    roots: Callable[[], int]
     columns: Callable[[], int]
     predicted: Callable[[], int]
 
@@ -39,8 +43,9 @@ class Rates:
         """About what it took to come to a record, without its parts."""
         plans = sum(run.model == "plan" for run in record.own_runs)
         searched = sum(run.deterministic_seconds for run in record.own_runs)
-        tiled = COUNTED_COLUMN * self.columns() + COUNTED_PREDICTION * self.predicted()
-        return tiled + COUNTED_PLAN * plans * self.ops + COUNTED_SEARCH * searched
+        columns = COUNTED_ROOT * self.roots() + COUNTED_COLUMN * self.columns()
+        predicted = COUNTED_PREDICTION * self.predicted()
+        return columns + predicted + COUNTED_PLAN * plans * self.ops + COUNTED_SEARCH * searched
 
 
 class Spending:
@@ -68,6 +73,12 @@ class Spending:
         """Whether the timeout pays for another step of a kind; after a refusal it pays for nothing more."""
         expected = self._most.get(kind, max(self._most.values(), default=0.0))
         if not self.refused and self.spent + expected >= self._timeout:
+            self.refused[kind] = None
+        return not self.refused
+
+    def goes_on(self, kind: str) -> bool:
+        """Whether the timeout is not used up; for steps of a kind that end by themselves once it is."""
+        if not self.refused and self.spent >= self._timeout:
             self.refused[kind] = None
         return not self.refused
 

@@ -80,6 +80,11 @@ class Candidates:
         """Columns that were priced so far."""
         return sum(len(columns) for _, columns in self._known_columns.values())
 
+    @property
+    def priced_roots(self) -> int:
+        """Roots that were priced so far."""
+        return len(self._known_columns)
+
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
         if self.graph.ops[last].host is not None:
@@ -246,7 +251,10 @@ class Candidates:
         key = shape, most, most_in_two, columns
         if key not in self._known_splits:
             thirds = "thirds" not in self.disabled
-            splits = segment_splits(shape, self.machine.cores, most, most_in_two, thirds=thirds, columns=columns)
+            fewer = "fewer-cores" not in self.disabled
+            splits = segment_splits(
+                shape, self.machine.cores, most, most_in_two, thirds=thirds, columns=columns, fewer_cores=fewer
+            )
             representatives = [representative_cells(split, shape) for split in splits]
             self._known_splits[key] = splits, batched_cells(splits, representatives)
         return self._known_splits[key]

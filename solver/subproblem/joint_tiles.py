@@ -51,6 +51,9 @@ class Refined:
     choices: tuple[Choice, ...]
 
 
+Candidates: TypeAlias = "list[tuple[Choice, tuple[Choice, ...]]]"
+"""For each operator of a segment the choice that it has, and those to try."""
+
 KnownJointTiles: TypeAlias = "dict[tuple[Hashable, ...], tuple[Choice, ...]]"
 """The choices for a segment, by all that its operators, splits and caps are by name."""
 
@@ -69,6 +72,7 @@ class JointTiles:
         self._judge = judge
         self._shared: KnownJointTiles = {} if shared is None else shared
         self._known: dict[tuple[Hashable, ...], Refined] = {}
+        self._tried: dict[tuple[Hashable, ...], Candidates] = {}
 
     def known(self, segment: Segment, caps: Mapping[str, Caps]) -> Refined | None:
         """What was found for a segment with the same operators, splits and engines, whatever its tiles."""
@@ -90,6 +94,11 @@ class JointTiles:
             self._shared[named], self._known[key] = choices, answer
         return _renamed(self._known[key], segment)
 
+    def kept(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Refined:
+        """The segment with the tiles that it has."""
+        candidates = self._candidates(tiler, segment, caps)
+        return _renamed(Refined(segment, tuple(own for own, _ in candidates)), segment)
+
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
         engines = tuple(tile.engine for tile in segment.tiles)
         bare = structural_class(self.cells, replace(segment, tiles=()))
@@ -98,7 +107,7 @@ class JointTiles:
     def _descend(
         self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]
     ) -> tuple[Choice, ...]:
-        candidates = _candidates(self.graph, self.cells, tiler, segment, caps)
+        candidates = self._candidates(tiler, segment, caps)
         choices = [own for own, _ in candidates]
         changed = dict.fromkeys(range(len(choices)))
         for _ in range(PASSES):
@@ -108,7 +117,8 @@ class JointTiles:
                     break
                 window, instances = _predicted(segment, i)
                 best = self._cycles(segment, instances, window)
-                for choice in candidates[i][1]:
+                for candidate in candidates[i][1]:
+                    choice = replace(candidate, tile=replace(candidate.tile, op=segment.ops[i]))
                     if best is None or choice.tile.cut == choices[i].tile.cut or is_over():
                         continue
                     other = replace(segment, tiles=(*segment.tiles[:i], choice.tile, *segment.tiles[i + 1 :]))
@@ -117,6 +127,13 @@ class JointTiles:
                         best, segment, choices[i] = cycles, other, choice
                         changed |= dict.fromkeys(j for j in (i - 1, i, i + 1) if 0 <= j < len(choices))
         return tuple(choices)
+
+    def _candidates(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Candidates:
+        """For each operator the choice that it has and those to try, of this segment or an equal one."""
+        key = structural_class(self.cells, segment), tuple(caps.get(name) for name in segment.ops)
+        if key not in self._tried:
+            self._tried[key] = _candidates(self.graph, self.cells, tiler, segment, caps)
+        return self._tried[key]
 
     def _cycles(self, segment: Segment, instances: int, window: range) -> int | None:
         self.predicted += instances * len(window)
@@ -130,13 +147,10 @@ def _predicted(segment: Segment, position: int) -> tuple[range, int]:
     return range(max(0, position - NEIGHBOURS), min(len(segment.ops), position + NEIGHBOURS + 1)), 1
 
 
-def _candidates(
-    graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]
-) -> list[tuple[Choice, tuple[Choice, ...]]]:
-    """For each operator the choice that it has, and those to try."""
+def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Candidates:
     instances = instance_cells(segment, cells)
     all_cells = [cell for row in instances for cell in row]
-    found: list[tuple[Choice, tuple[Choice, ...]]] = []
+    found: Candidates = []
     for name, tile in zip(segment.ops, segment.tiles, strict=True):
         op = graph.op[name]
         boxes = targets(all_cells, op)

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
+from math import prod
+
+import numpy as np
 
 from ...ir.box import Box, hull, shape_of, volume
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Machine
-from ...ir.machines.shared_banks import bytes_for_all_banks
+from ...ir.machines.shared_banks import ReachedBanks, bytes_for_all_banks
 from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
 from ...ir.semantics.cell import Cell, Cells, count, leaving
+from ...ir.semantics.portions import portions
+from ..cost.copy_time import route
 
 MOST_PORTIONS = 8
 """Of a box; chosen: with each doubling, what has to be waited for halves, and less is gained."""
+TOLERATED_MEETINGS = 1.1
+"""By how much longer copies may take for the banks on which they meet, so that there are more portions. Chosen."""
 LEAST_PORTION_BYTES = 1 << 13
 """Of a portion, about; chosen: the latency of a copy must not outweigh what is gained."""
 
@@ -57,6 +64,49 @@ def portion_extents(box: Box, itemsize: int, most: int = MOST_PORTIONS) -> tuple
         left //= -(-extent // sizes[-1]) or 1
         left = max(1, left)
     return tuple(sizes)
+
+
+@lru_cache(maxsize=1 << 14)
+def portions_apart(
+    boxes: tuple[Box, ...], shape: tuple[int, ...], itemsize: int, most: int, banks: ReachedBanks, into: float
+) -> tuple[int, ...]:
+    """The most portions, ``most`` at most, with which cores meet on banks hardly more than with others.
+
+    Each core copies one of the ``boxes`` of a tensor of that ``shape``, ``into`` bytes a cycle at most. Boxes that
+    begin a whole round of all banks apart have their first portions in the same few of them.
+    """
+    largest = max(boxes, key=volume)
+    cycles: dict[tuple[int, ...], float] = {}
+    for number in (1 << n for n in range(max(1, most).bit_length())):
+        extents = portion_extents(largest, itemsize, number)
+        if extents not in cycles:
+            cycles[extents] = _turns(boxes, extents, shape, itemsize, banks, into)
+    least = min(cycles.values())
+    return next(extents for extents in reversed(cycles) if cycles[extents] <= TOLERATED_MEETINGS * least)
+
+
+def _turns(
+    boxes: Sequence[Box], extents: tuple[int, ...], shape: tuple[int, ...], itemsize: int, banks: ReachedBanks,
+    into: float,
+) -> float:  # fmt: skip
+    """Cycles in which cores copy portions of these extents turn by turn, each spread evenly from its first to its last
+    byte; the first block of the tensor is at the beginning of a bank."""
+    strides = [prod(shape[d + 1 :]) * itemsize for d in range(len(shape))]
+    copied = [portions(box, extents) for box in boxes]
+    total = 0.0
+    for turn in range(max(map(len, copied))):
+        load = np.zeros(banks.banks)
+        largest = 0
+        for portion in (p[turn] for p in copied if turn < len(p)):
+            size = volume(portion) * itemsize
+            first = sum(span.lo * stride for span, stride in zip(portion, strides, strict=True))
+            last = sum((span.hi - 1) * stride for span, stride in zip(portion, strides, strict=True)) + itemsize
+            edges = np.arange(first // banks.block, -(-last // banks.block) + 1) * banks.block
+            held = np.diff(np.clip(edges, first, last)) * (size / (last - first))
+            np.add.at(load, edges[:-1] // banks.block % banks.banks, held)
+            largest = max(largest, size)
+        total += max(float(load.max()) / banks.served, largest / into)
+    return total
 
 
 def _rotations(cores: int) -> Iterator[tuple[int, ...]]:
@@ -121,7 +171,11 @@ def _portion(graph: Graph, machine: Machine, name: str, boxes: Iterable[Box | No
         return tensor.shape
     itemsize = DTYPES[tensor.dtype]
     source = machine.levels.source_of(constant=name in graph.constant_names)
+    largest = max(moved, key=volume)
     together = bytes_for_all_banks(machine, source, machine.levels.activations)
+    if together is None:
+        return portion_extents(largest, itemsize)
     # What all cores move in a turn is to be in all banks.
-    most = MOST_PORTIONS if together is None else min(MOST_PORTIONS, volume(whole) * itemsize // together)
-    return portion_extents(max(moved, key=volume), itemsize, most)
+    most = min(MOST_PORTIONS, volume(whole) * itemsize // together)
+    into = route(machine, source, machine.levels.activations).bytes_per_cycle
+    return portions_apart(tuple(moved), tensor.shape, itemsize, most, ReachedBanks.of(source.memory), into)

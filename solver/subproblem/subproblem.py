@@ -64,11 +64,19 @@ class Subproblem:
         """
         return self._alternatives.best(segments, cuts, iteration, instead, engines=engines)
 
+    def kept_tiles(self, segment: Segment, cuts: TilingCuts, iteration: Iteration) -> TiledSegment:
+        """A segment with the tiles that it has."""
+        return self._alternatives.kept(segment, cuts, iteration)
+
     def joint_tiles(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
-    ) -> list[TiledSegment]:
-        """Tiled segments with the tiles of their operators chosen for each other; fewer if it ``is_over`` before."""
-        return self._alternatives.joint(segments, cuts, iteration, is_over)
+        self, segment: Segment, cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
+    ) -> TiledSegment:
+        """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
+        return self._alternatives.joint(segment, cuts, iteration, is_over)
+
+    def known_joint_tiles(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
+        """The segment with tiles that were chosen for each other before, on the same engines."""
+        return self._alternatives.known_joint(tiled, cuts)
 
     @property
     def predicted(self) -> int:

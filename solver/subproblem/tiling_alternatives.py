@@ -120,21 +120,25 @@ class TilingAlternatives:
         self.builder.discard("tiling", (c.effort for c in choices if c.effort.timed_out and c not in used))
         return chosen
 
+    def kept(self, segment: Segment, cuts: TilingCuts, iteration: Iteration) -> TiledSegment:
+        """A segment with the tiles that it has."""
+        if not segment.tiles:
+            return TiledSegment(segment, ())
+        return TiledSegment(segment, self._joint.kept(self._tiler(iteration), segment, cuts.cap).choices)
+
     def joint(
-        self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
-    ) -> list[TiledSegment]:
-        """Tiled segments with the tiles of their operators chosen for each other; fewer if it ``is_over`` before."""
-        tiler = self._tiler(iteration)
-        found: list[TiledSegment] = []
-        for segment in segments:
-            if not segment.tiles:
-                found.append(TiledSegment(segment, ()))
-                continue
-            if is_over():
-                break
-            refined = self._joint.refined(tiler, segment, cuts.cap, is_over)
-            found.append(TiledSegment(refined.segment, refined.choices))
-        return found
+        self, segment: Segment, cuts: TilingCuts, iteration: Iteration, is_over: Callable[[], bool]
+    ) -> TiledSegment:
+        """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
+        if not segment.tiles:
+            return TiledSegment(segment, ())
+        refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over)
+        return TiledSegment(refined.segment, refined.choices)
+
+    def known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
+        """The segment with tiles that were chosen for each other before, on the same engines."""
+        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
+        return None if refined is None else TiledSegment(refined.segment, refined.choices)
 
     @property
     def predicted(self) -> int:
@@ -211,15 +215,10 @@ class TilingAlternatives:
                 tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
                 if isinstance(tiled, Infeasibility):
                     continue
-                for way in (tiled, [self._known_joint(t, cuts) or t for t in tiled]):
+                for way in (tiled, [self.known_joint(t, cuts) or t for t in tiled]):
                     if way not in known:
                         known.append(way)
                         yield way
-
-    def _known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
-        """The segment with tiles that were chosen for each other before, on the same engines."""
-        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
-        return None if refined is None else TiledSegment(refined.segment, refined.choices)
 
     def _on_cores(
         self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration

@@ -23,6 +23,7 @@ from .bank_conflicts import bank_parts
 from .fair_sharing import RecordedRun
 from .link_sharing import Area, Horizon, Links, Queue, Reached, Space
 from .shared_buffers import Shared, Written, by_buffer, seen
+from .staging_queues import StagingQueues
 
 MOST_DELAYED = 64
 """Fetches ahead of the cores that can be delayed by them at most; chosen, not measured."""
@@ -319,11 +320,12 @@ class Movement:
 
     def store(
         self, segment: int, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area,
-        together: int,
+        together: int, staging: StagingQueues,
     ) -> None:  # fmt: skip
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
         ``ready``: when a portion of a cell's share is there; ``together``: how many cores are that far at one time.
+        ``staging``: the queues of a core, by which copies go that stop over in a staging memory.
         """
         owners = [(core, cell) for core, cell in enumerate(cells) if name in cell.owned]
         if not owners or name not in self._live:
@@ -341,7 +343,7 @@ class Movement:
             targets = [held for _, _, part in stored for held in self.holding(name, part)]
             begin = max(ready(writer, portion), *(shared.area.floor.seen_by(alone) for shared, _ in targets))
             from_cores = [core for core, _, _ in stored]
-            stop = self._write(name, writer.allocated(name), portion, begin, from_cores, together, area)
+            stop = self._write(name, writer.allocated(name), portion, begin, from_cores, together, area, staging)
             area.use(stop, engine.name)
             for shared, box in by_buffer(targets):
                 shared.write(box, stop, alone)
@@ -353,8 +355,9 @@ class Movement:
                 self._stored.setdefault(name, []).append((shared.buffer.box, stop, alone))
 
     def _write(
-        self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int, place: Area
-    ) -> float:
+        self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int, place: Area,
+        staging: StagingQueues,
+    ) -> float:  # fmt: skip
         """Copy a portion out of ``room`` in local memory, as all these cores do at once; when it has arrived."""
         stop = begin
         engine = self.engine("copy", self.levels.activations, self.levels.exchange)
@@ -363,14 +366,22 @@ class Movement:
             boxes = (room, shared.buffer.box)
             way = self.levels.activations, self.levels.exchange
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
+            passed = move.stopover
+            ready = last = begin
+            if passed is not None:
+                ready, last = staging.enter_all(passed, self.queues[passed.engine], begin)
             # The last one to begin stands for all.
-            start = max(begin, *(queue[core] for core in cores))
+            start = max(ready, *(queue[core] for core in cores))
             done = self._carry(
-                engine, cores, begin, move, shared.buffer, way[0], place, len(cores), min(len(cores), together)
+                engine, cores, ready, move, shared.buffer, way[0], place, len(cores), min(len(cores), together)
             )
+            if passed is not None:
+                done = max(done, last + (done - start) / passed.parts)
             for core in cores:
-                queue[core] = max(queue[core], begin) + done - start
-            stop = self.over(done + move.latency, engine)
+                queue[core] = max(queue[core], ready) + done - start
+            stop = self.over(done + move.latency - (passed.delay if passed is not None else 0), engine)
+            if passed is not None:
+                staging.rooms[passed.memory].use(stop)
         return stop
 
     def _carry(

@@ -16,8 +16,9 @@ One core stands for all: that with the most work in each step. The copy-in queue
 they issue broadcasts in turn; cores that come to a weight tile earlier have a broadcast of their own. An instruction
 goes at the pace of the banks that hold its operands, and so do the matrix and the vector engine that meet on them
 (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that it reads weights from. Operands that are
-staged are copied on queues of their own (:mod:`.staged_tiles`), and cores meet on banks of the shared memory
-(:mod:`.link_sharing`). Other conflicts of engines with copies are predicted in a replay alone.
+staged are copied on queues of their own (:mod:`.staged_tiles`), which copies that stop over there hold, too; vector
+engines that share instructions wait for each other (:mod:`..cost.team.waits`), and cores meet on banks of the shared
+memory (:mod:`.link_sharing`). Other conflicts of engines with copies are predicted in a replay alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...ir.box import Box, Span
+from ...ir.box import Box, Span, shape_of
 from ...ir.equivalence import tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
@@ -175,7 +176,7 @@ class _Simulation:
                 self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of
             )
             step.together = min(step.together, weights.together)
-            weights.prefetch()
+            weights.prefetch(self.engines.staging)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
         loaded = {b.name: step.local[b.name] for b in opening if b.use == data and b.name not in results}
         step.arrived |= self.movement.load(step.segment, step.cells, loaded)
@@ -185,7 +186,7 @@ class _Simulation:
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
-            self.movement.store(step.segment, step.cells, op.output, ready, area, step.together)
+            self.movement.store(step.segment, step.cells, op.output, ready, area, step.together, self.engines.staging)
         return start, stop
 
     def _open(self, step: RunningStep, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
@@ -278,7 +279,7 @@ class _Simulation:
                     lane.ready = max(lane.result, arrived, lane.free[version])
                 for part, busy in enumerate(kind.matrix):
                     for turn, lane in enumerate(lanes):
-                        ready = weights.claim(turn, index, part)
+                        ready = weights.claim(turn, index, part, lane.engines.staging)
                         cycles = busy * (1.0 + matrix_slower) + weights.slowed(turn)
                         begun, ended = lane.multiply(ready, cycles, banks.matrix[own])
                         weights.release(turn, begun, ended, ended + matrix_latency)
@@ -327,10 +328,20 @@ class _Simulation:
         made, unless each reads what it wrote itself.
         """
         times = step.arrivals(self.walks, self.plan, walk, (name,))
-        if self._vector_engines > 1 and name in step.computed and not self._element_by_element(op, name):
+        if self._vector_engines > 1 and name in step.computed and self._made_by_others(step, walk, op, name):
             for reach, made in step.producers(self.walks, walk, (name,)):
                 times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
         return times
+
+    def _made_by_others(self, step: RunningStep, walk: TileWalk, op: Op, name: str) -> bool:
+        """Whether an engine reads of an input what another one has made of it in this step."""
+        producer, _ = step.computed[name]
+        first, last = walk.timings[walk.timing[0]], producer.timings[producer.timing[0]]
+        if first.shares is not None and last.shares is not None and _tile_by_tile(walk, producer, name):
+            waits = first.shares.waits_for(tensor_names(op).index(name), last.shares)
+            if waits is not None:
+                return waits
+        return not self._element_by_element(op, name)
 
     def _element_by_element(self, op: Op, name: str) -> bool:
         """Whether each element of the result needs the same one of the input ``name``, and that was made like this."""
@@ -368,6 +379,18 @@ class _Simulation:
                 places.append(data or self._places.get((step.segment, op.name, name), ()))
             self._banks[key] = self.conflicts.operator(walk, places)
         return self._banks[key]
+
+
+def _tile_by_tile(walk: TileWalk, producer: TileWalk, name: str) -> bool:
+    """Whether each tile reads of an input what one tile of its producer has made, all of it."""
+    if (
+        name not in walk.reads
+        or len(walk) != len(producer)
+        or shape_of(walk.reads[name].box(0))
+        != tuple(min(size, span.size) for size, span in zip(producer.tile.sizes, producer.box, strict=True))
+    ):
+        return False
+    return len(walk) == 1 or (walk.tile.sizes, walk.tile.order) == (producer.tile.sizes, producer.tile.order)
 
 
 def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -79,7 +79,7 @@ class StagedTiles:
         lane.ready = max(lane.result, lane.free[version])
         demand = self._banks.matrix[index % len(self._banks.matrix)]
         for part, work in enumerate(kind.products):
-            arrived[self._stationary] = self._weights.claim(position, index, part)
+            arrived[self._stationary] = self._weights.claim(position, index, part, lane.engines.staging)
             begun, ended = lane.multiply_staged(
                 work, arrived, self._matrix_latency, slower, self._weights.slowed(position), demand
             )

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...ir.machine import Machine
+from ...ir.machine import Engine, Machine
 from ...ir.semantics.staging_rooms import StagingRooms
+from ..cost.copy_time import CopyTime, Stopover
 from ..cost.staged_run import Operand, StagedCopy, StagedRun
 
 FOLLOWED = 16
@@ -96,6 +97,35 @@ class StagingQueues:
         """Tell the queues of all cores until when engines stage operands."""
         for name, time in self.queues.items():
             queues[name][:] = [max(time, other) for other in queues[name]]
+
+    def passed(self, move: CopyTime, engine: Engine, ready: float, free: float) -> float:
+        """A copy by a staging memory, of which this engine makes the second half; when it is there.
+
+        ``ready``: when its source is; ``free``: when its target is.
+        """
+        stop = move.stopover
+        assert stop is not None
+        cycles = engine.issue + move.payload / stop.parts / engine.bytes_per_cycle
+        for _ in range(stop.parts):
+            first = self.enter(stop, ready)
+            over = self.queues[engine.name] = max(self.queues[engine.name], first, free) + cycles
+            self.rooms[stop.memory].use(over + engine.latency)
+        return self.queues[engine.name] + engine.latency
+
+    def enter_all(self, stop: Stopover, queue: list[float], ready: float) -> tuple[float, float]:
+        """Copy all parts to rooms, as all cores do in their ``queue``; when the first and the last are there."""
+        self.queues[stop.engine] = max(self.queues[stop.engine], *queue)
+        first = last = self.enter(stop, ready)
+        for _ in range(1, stop.parts):
+            last = self.enter(stop, ready)
+        queue[:] = [self.queues[stop.engine]] * len(queue)
+        return first, last
+
+    def enter(self, stop: Stopover, ready: float) -> float:
+        """Copy a part to its room in the staging memory; when it is there."""
+        opened = self.rooms[stop.memory].open(stop.bytes)
+        over = self.queues[stop.engine] = max(self.queues[stop.engine], opened, ready) + stop.cycles
+        return over + stop.latency
 
     def run(
         self, parts: Sequence[StagedRun], free: float, ready: float, arrived: Mapping[Operand, float], target: float,

@@ -18,6 +18,7 @@ from ..cost.transfers import Cores, fetches, together
 from .core_engines import MOST_MEETINGS
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
+from .staging_queues import StagingQueues
 
 
 @dataclass
@@ -93,14 +94,31 @@ class WeightBuffer:
         sizes = [len(cores) for cores, _, _ in self._groups]
         return max(sizes, default=1) if self._local is None else sum(sizes)
 
-    def prefetch(self) -> None:
+    def prefetch(self, staging: StagingQueues) -> None:
         """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
-        for part in range(min(self._stream.prefetch, len(self._walk.weights[0]))):
+        if self._local is not None:
+            staging.take(self._movement.queues)
+        for index, part in self._first_tiles():
             for lane in range(self.lanes):
-                self.claim(lane, 0, part)
+                self.claim(lane, index, part, staging)
+        if self._local is not None:
+            staging.give(self._movement.queues)
 
-    def claim(self, lane: int, index: int, part: int) -> float:
-        """When the weights of a reduce tile are there; they are copied in if no version of the lane holds them."""
+    def _first_tiles(self) -> list[tuple[int, int]]:
+        """Where the walk first uses each of the weight tiles that are prefetched."""
+        first: dict[int, tuple[int, int]] = {}
+        for index, row in enumerate(self._walk.weights):
+            for part, key in enumerate(row):
+                if len(first) == self._stream.prefetch:
+                    return list(first.values())
+                first.setdefault(key, (index, part))
+        return list(first.values())
+
+    def claim(self, lane: int, index: int, part: int, staging: StagingQueues) -> float:
+        """When the weights of a reduce tile are there; they are copied in if no version of the lane holds them.
+
+        ``staging``: the queues of the lane by which what a core copies within its memory goes, if by a staging memory.
+        """
         key, own = self._walk.weights[index][part], self._lanes[lane]
         if key in own.held:
             own.claimed = own.areas[own.held.index(key)]
@@ -110,7 +128,10 @@ class WeightBuffer:
         own.held[version] = key
         area = own.claimed = own.areas[version]
         move = self._walk.loads[key]
-        ready = self._broadcast(lane, key, area, move) if self._local is None else self._move(self._local, area, move)
+        if self._local is None:
+            ready = self._broadcast(lane, key, area, move)
+        else:
+            ready = self._move(self._local, area, move, staging)
         if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
             stop, body = ready - move.latency, move.payload / move.rate
             met = sum(max(0.0, min(stop, ended) - max(stop - body, begun)) for begun, ended in own.products)
@@ -174,10 +195,15 @@ class WeightBuffer:
         lane = together(fetches(self._walk.weights, versions), others)
         return [(tuple(sorted((*by_shape[own], *joined))), apart) for joined, apart in lane]
 
-    def _move(self, local: Area, area: Area, move: CopyTime) -> float:
+    def _move(self, local: Area, area: Area, move: CopyTime, staging: StagingQueues) -> float:
         engine = self._movement.engine("copy", self._movement.levels.activations, self._movement.levels.weights)
         queue = self._movement.queues[engine.name]
         computed = self._arrivals[1][-1] if self._arrivals else 0.0
+        if move.stopover is not None:
+            ready = max(local.ready.seen_by(move.stopover.engine), computed)
+            arrived = self._movement.over(staging.passed(move, engine, ready, area.free(engine.name)), engine)
+            local.use(arrived, engine.name)
+            return _arrive(area, [(arrived, engine.name)])
         ready = max(area.free(engine.name), local.ready.seen_by(engine.name), computed)
         start = max(ready, *(queue[c] for cores, _, _ in self._groups for c in cores))
         stop = start + move.busy(self._movement.machine)

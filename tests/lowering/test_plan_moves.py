@@ -132,6 +132,25 @@ def test_weights_are_prefetched_as_the_plan_says() -> None:
     differ_in_order_alone(lowered(with_stream(plan, prefetch=0)), lowered(with_stream(plan, prefetch=1)))
 
 
+def test_weights_of_later_tiles_are_prefetched_too() -> None:
+    """As many as there are versions, each once: a tile of the result that wants the same weights adds none."""
+    weights = [m.name for m in MACHINE.memories].index(MACHINE.levels.weights.name)
+    plan = plain(depth=3)
+    segment = plan.segments[0]
+
+    def ahead(order: tuple[int, ...], prefetch: int) -> int:
+        """How many copies to weight memory come before the first other one."""
+        tile = replace(segment.tiles[0], sizes=(1, 2, 8, 2), order=order)
+        tiled = replace(plan, segments=(replace(segment, tiles=(tile,)),))
+        program = lowered(with_stream(tiled, versions=(0, 1, 2), prefetch=prefetch, issuers=(0,)))
+        differ_in_order_alone(program, lowered(with_stream(tiled, versions=(2, 0, 1), prefetch=0, issuers=(0,))))
+        return next(n for n, i in enumerate(queue(program, "MTI", 0)) if field(i, "dst.mem") != weights)
+
+    # Channels innermost: the second tile wants other weights. Rows innermost: it wants the same.
+    for order in ((0, 1, 2, 3), (0, 3, 1, 2)):
+        assert [ahead(order, prefetch) for prefetch in (0, 1, 2, 3)] == [0, 1, 2, 3]
+
+
 def test_versions_are_used_in_the_order_of_the_plan() -> None:
     plan = plain(depth=2)
     segment = plan.segments[0]

@@ -14,8 +14,9 @@ from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan
 from girih.solver.cpsat.log import Record
-from girih.solver.loop import local_search, referee
+from girih.solver.loop import readdress, referee
 from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
 from tests.support.graphs import residual
 from tests.support.plans.plain_plans import plain_plan
@@ -158,12 +159,18 @@ def test_a_change_of_a_simulated_plan_has_a_simulation_of_its_own(monkeypatch: p
     def timed(plan: Plan) -> Plan:
         return replace(plan, cycles_predicted=9_000)
 
-    monkeypatch.setattr(local_search, "reflected", without_buffers)
+    monkeypatch.setattr(readdress, "CHANGES", (("address-reflection", without_buffers),))
     best = incumbent({0: 11_000, 1: 10_500})
     best.offer(0, predicted(10_000, 0))
     subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, builder=SimpleNamespace(timed=timed))
-    around: Any = SimpleNamespace(subproblem=subproblem, iteration=SimpleNamespace(number=1))
-    local_search.mirror(best, around)
+    around: Any = SimpleNamespace(
+        tries=lambda _: True,
+        offer=lambda plan: Neighbourhood.offer(around, plan),
+        incumbent=best,
+        subproblem=subproblem,
+        iteration=SimpleNamespace(number=1),
+    )
+    readdress.readdress(around, best.planned("exhausted", ()).plan)
     plan = best.planned("exhausted", ()).plan
     assert (plan.seed, plan.cycles_predicted, plan.cycles_simulated) == (1, 10_000, 10_500)
 

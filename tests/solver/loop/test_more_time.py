@@ -9,7 +9,10 @@ import pytest
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
 from girih.solver.loop import benders
+from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned
+from girih.solver.segmentation.candidates import MOST_OPERATORS
+from girih.solver.segmentation.solve import Segmentation
 from girih.solver.subproblem.time_budget import Iteration
 from girih.solver.switches import checked
 from tests.support import graphs
@@ -62,3 +65,31 @@ def test_a_longer_search_begins_with_the_whole_of_a_shorter_one() -> None:
     assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(plans))
     assert len(plans[0]) < len(plans[-1])
     assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
+
+
+def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphs.residual(dtype="float32")
+    monkeypatch.setattr(benders, "MANY_KINDS", 1)
+    monkeypatch.setattr(benders, "SHORT_RUN", 2)
+    lengths: list[tuple[int, int]] = []
+    segmentation = benders._Search._segmentation  # pyright: ignore[reportPrivateUsage]
+
+    def watched(self: benders._Search, iteration: Iteration) -> Segmentation:  # pyright: ignore[reportPrivateUsage]
+        answer = segmentation(self, iteration)
+        lengths.append((self.master.candidates.longest, max(len(s.ops) for s in answer.segments)))
+        return answer
+
+    monkeypatch.setattr(benders._Search, "_segmentation", watched)  # pyright: ignore[reportPrivateUsage]
+    alone = Options(20.0, disabled=checked(["smaller-memories"]))
+    with unhurried():
+        long = plan(graph, TINY, alone)
+    assert lengths[0] == (2, 2)
+    assert all(longest == MOST_OPERATORS for longest, _ in lengths[1:])
+    assert max(ops for _, ops in lengths) > 2
+    # What does not pay for the others ends with the first.
+    lengths.clear()
+    monkeypatch.setattr(Spending, "pays", lambda self, kind: False)  # pyright: ignore[reportUnknownLambdaType]
+    with unhurried():
+        short = plan(graph, TINY, alone)
+    assert [longest for longest, _ in lengths] == [2]
+    assert long.plan.cycles <= short.plan.cycles

@@ -14,7 +14,8 @@ from girih.solver.cpsat.log import Record
 from girih.solver.loop import local_search
 from girih.solver.loop.evaluate import Evaluation, evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
-from girih.solver.loop.local_search import Neighbourhood, align, coarsen
+from girih.solver.loop.local_search import align, coarsen
+from girih.solver.loop.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.referee import Referee
 from girih.solver.loop.resegment import aligned, bare, coarser
 from girih.solver.options import Options
@@ -92,40 +93,37 @@ def test_operators_are_in_the_order_of_the_graph_again() -> None:
     assert segment.ops == (A, B)
 
 
-def planned(machine: Machine, *segments: Segment) -> tuple[Incumbent, Neighbourhood]:
+def planned(machine: Machine, *segments: Segment) -> Neighbourhood:
     """These segments as the best plan so far, and what local search needs besides."""
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
-    around = Neighbourhood(subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[0].iteration(1))
+    around = Neighbourhood(
+        incumbent, subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[0].iteration(1), lambda: True
+    )
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
-    return incumbent, around
-
-
-def best(incumbent: Incumbent) -> Plan:
-    assert incumbent.best is not None
-    return incumbent.best.plan
+    return around
 
 
 def test_the_loop_tries_it() -> None:
     """A shared memory that holds a result by halves alone: of what comes out, nothing is stored in main memory."""
     size = GRAPH.tensor[MADE].bytes * 5 // 4
     memories = tuple(replace(m, capacity=size) if MACHINE.use_of(m.name) == "shared" else m for m in MACHINE.memories)
-    incumbent, around = planned(
+    around = planned(
         replace(MACHINE, memories=memories), *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments
     )
-    spilled = best(incumbent)
-    assert align(incumbent, around) == around
-    assert best(incumbent).cycles_predicted < spilled.cycles_predicted
-    assert not any(b.store for b in best(incumbent).shared if b.tensor == MADE)
+    spilled = around.best.plan
+    assert align(around) == around
+    assert around.best.plan.cycles_predicted < spilled.cycles_predicted
+    assert not any(b.store for b in around.best.plan.shared if b.tensor == MADE)
 
 
 def test_what_it_learns_of_tiles_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    incumbent, around = planned(MACHINE, *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments)
-    learned = TilingCuts().without_aliasing(best(incumbent).segments[0])
+    around = planned(MACHINE, *plan_of((Split(2, 4),), (Split(1, 2),), spilled=True).segments)
+    learned = TilingCuts().without_aliasing(around.best.plan.segments[0])
     refused = Evaluation(Infeasibility(0, A, MACHINE.levels.activations, 2, 1, ""), learned)
     monkeypatch.setattr(local_search, "aligned", lambda *_: ())
     monkeypatch.setattr(local_search, "evaluate_segments", lambda *_: refused)
-    assert align(incumbent, around) == replace(around, cuts=learned) != around
+    assert align(around) == replace(around, cuts=learned) != around
 
 
 def test_fewer_instances_if_they_fit() -> None:
@@ -151,8 +149,8 @@ def test_fewer_instances_if_they_fit() -> None:
 
 def test_the_loop_tries_fewer_instances() -> None:
     """A chain in as many instances as there are rows: each takes its issue and its latency, and has little to do."""
-    incumbent, around = planned(MACHINE, Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()))
-    before = best(incumbent)
-    coarsen(incumbent, around)
-    assert best(incumbent).cycles_predicted < before.cycles_predicted
-    assert count(best(incumbent).segments[0].instances) < 32
+    around = planned(MACHINE, Segment((A, B), (Split(1, 32),), (Split(0, 2),), ()))
+    before = around.best.plan
+    coarsen(around)
+    assert around.best.plan.cycles_predicted < before.cycles_predicted
+    assert count(around.best.plan.segments[0].instances) < 32

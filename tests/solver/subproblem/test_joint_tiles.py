@@ -152,11 +152,11 @@ def test_what_was_found_once_is_an_alternative_of_equal_segments(block: tuple[Ca
     subproblem = setup.subproblem
     before = subproblem.tiles((segment.bare,), TilingCuts(), ITERATION)
     assert not isinstance(before, Infeasibility)
-    joint = subproblem.joint_tiles((before[0].segment,), TilingCuts(), ITERATION, lambda: False)
-    assert [t.cut for t in joint[0].segment.tiles] != [t.cut for t in before[0].segment.tiles]
+    joint = subproblem.joint_tiles(before[0].segment, TilingCuts(), ITERATION, lambda: False)
+    assert [t.cut for t in joint.segment.tiles] != [t.cut for t in before[0].segment.tiles]
     after = subproblem.tiles((segment.bare,), TilingCuts(), ITERATION)
     assert not isinstance(after, Infeasibility)
-    assert [t.cut for t in after[0].segment.tiles] == [t.cut for t in joint[0].segment.tiles]
+    assert [t.cut for t in after[0].segment.tiles] == [t.cut for t in joint.segment.tiles]
 
 
 def test_long_segments_are_predicted_around_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from girih.ir.box import Span, full, volume
 from girih.ir.load_machine import load_machine
 from girih.ir.machines.as_planned import as_planned
+from girih.ir.machines.shared_banks import ReachedBanks
 from girih.ir.semantics.portions import portions
 from girih.solver.subproblem.operand_movement import (
     LEAST_PORTION_BYTES,
     MOST_PORTIONS,
     _portion,  # pyright: ignore[reportPrivateUsage]
     portion_extents,
+    portions_apart,
 )
 from tests.support import graphs
 
@@ -67,3 +69,38 @@ def test_cores_that_meet_on_banks_move_as_much_in_a_turn_as_all_banks_hold() -> 
         alone, meeting = (_portion(graph, m, "x", boxes) for m in (TINY, machine))
         assert alone == (max(4, half // MOST_PORTIONS), 512)
         assert meeting == (half // portions_of_all, 512)
+
+
+def test_portions_that_meet_on_few_banks_are_not_made() -> None:
+    """32 rows of 2 KiB are in 16 of 32 banks, so that first halves of all groups of cores would meet in 16."""
+    machine = as_planned(load_machine("ascend910"))
+    net = graphs.Net("rows", "float16")
+    graph = net.graph(net.elementwise("y", "exp", net.input("x", 320, 1024)))
+    groups = [(Span(32 * g, 32 * g + 32), Span(0, 1024)) for g in range(8)]
+    assert _portion(graph, machine, "x", [box for box in groups for _ in range(4)]) == (32, 1024)
+    # 20 banks further, the first quarters of eight groups reach all banks.
+    apart = [(Span(40 * g, 40 * g + 32), Span(0, 1024)) for g in range(8)]
+    assert _portion(graph, machine, "x", [box for box in apart for _ in range(4)]) == (8, 1024)
+
+
+@given(st.integers(1, 64), st.integers(1, 32), st.sampled_from([512, 1024, 1 << 12]), st.integers(1, MOST_PORTIONS))
+def test_portions_never_cost_much_more_than_none(rows: int, cores: int, width: int, most: int) -> None:
+    """By a count of its own: byte after byte, in which bank it is."""
+    banks, into = ReachedBanks(32, 4096, 128.0), 128.0
+    boxes = tuple((Span(rows * c, rows * c + rows), Span(0, width)) for c in range(cores))
+
+    def cycles(extents: tuple[int, ...]) -> float:
+        total = 0.0
+        copied = [portions(box, extents) for box in boxes]
+        for turn in range(max(map(len, copied))):
+            moved = [p[turn] for p in copied if turn < len(p)]
+            load = [0] * 32
+            for portion in moved:
+                for row in range(portion[0].lo, portion[0].hi):
+                    for start in range(0, 2 * width, 512):
+                        load[(2 * width * row + start) // 4096 % 32] += 512
+            total += max(max(load) / 128, max(map(volume, moved)) * 2 / 128)
+        return total
+
+    chosen = portions_apart(boxes, (rows * cores, width), 2, most, banks, into)
+    assert cycles(chosen) <= 1.1 * cycles((rows, width)) + 1e-6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from girih.ir.graph import Graph
@@ -11,6 +13,7 @@ from girih.ir.semantics.cell import Cells
 from girih.ir.semantics.staging_rooms import StagingRooms
 from girih.lowering import lower
 from girih.simulator import simulate
+from girih.solver.cost.copy_time import CopyTime, Stopover
 from girih.solver.cost.staged_run import StagedCopy, StagedRun
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.timeline.predict import predict
@@ -93,6 +96,48 @@ def test_what_the_block_before_has_staged_is_not_copied_again() -> None:
     kept = StagedRun(8, 80.0, (StagedCopy(0, "L0B", "IN", 2, 100.0, 0, back=False),), (("L0B", 50, 1),))
     # Four blocks of 10 cycles for each copy of 50: the second copy begins with the first block.
     assert queues().run([kept], 0.0, 0.0, {}, 0.0, 0, 0.0).ended == 50 + 50 + 40
+
+
+def stopover(parts: int = 1) -> CopyTime:
+    """80 bytes in so many parts, of which IN takes 10 cycles each, visible after 2, and OUT 20 bytes a cycle."""
+    passed = Stopover("UB", "IN", parts, 80 // parts, 10.0, 2, 12)
+    return CopyTime(1, 1, 80, 20.0, (), 3 + 12, stopover=passed)
+
+
+OUT = replace(TINY.engine_for("copy"), name="OUT", issue=1, latency=3, bytes_per_cycle=20)
+
+
+def test_a_copy_by_a_staging_memory_takes_both_engines() -> None:
+    free = queues()
+    assert free.passed(stopover(), OUT, 100.0, 0.0) == 100 + 10 + 2 + 1 + 4 + 3
+    assert free.queues == {"IN": 110.0, "OUT": 117.0}
+    # The place that it goes to is awaited by the second one alone.
+    late = queues()
+    assert late.passed(stopover(), OUT, 0.0, 500.0) == 500 + 1 + 4 + 3 and late.queues["IN"] == 10.0
+
+
+def test_a_copy_by_a_staging_memory_comes_after_what_these_engines_have_staged() -> None:
+    """The operator before copies back until 39: the second half of what is copied meanwhile waits for that."""
+    after = queues()
+    after.run([run_of(1, into=10, work=20, back=5, room=40)], 0.0, 0.0, {}, 0.0, 2, 0.0)
+    assert after.queues == {"IN": 10.0, "OUT": 39.0}
+    assert after.passed(stopover(), OUT, 0.0, 0.0) == pytest.approx(42 + 10 + 2 + 1 + 4 + 3)  # for its room, until 42
+    other = queues()
+    other.queues["OUT"] = 39.0
+    assert other.passed(stopover(), OUT, 0.0, 0.0) == 39 + 1 + 4 + 3
+
+
+def test_parts_of_a_copy_by_a_staging_memory_overlap() -> None:
+    # 40 bytes each: the second is copied in while the first leaves.
+    assert queues().passed(stopover(2), OUT, 0.0, 0.0) == 2 * 10 + 2 + 1 + 2 + 3
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_keys_of_several_heads_that_go_by_a_staging_memory_are_predicted(heads: int) -> None:
+    """What is copied back of one head's scores keeps the next head's keys waiting, on the engine of both."""
+    machine = load_machine("ascend310")
+    graph = graphs.attention(dtype="float16", heads=heads)
+    assert abs(error(graph, machine, 2)) <= 0.03
 
 
 def test_copies_of_other_operators_hold_a_queue() -> None:

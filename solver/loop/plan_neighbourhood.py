@@ -1,0 +1,47 @@
+"""What changes of a plan need besides the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ...ir.plan import Plan
+from ..segmentation.candidates import Candidates
+from ..subproblem.subproblem import Subproblem
+from ..subproblem.tiling_alternatives import TilingCuts
+from ..subproblem.time_budget import Iteration
+from ..switches import Switch
+from .incumbent import Best, Incumbent
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The best plan so far, the models below segmentation, columns, cuts on tiles, and budgets.
+
+    ``paid``: whether the timeout pays for another change.
+    """
+
+    incumbent: Incumbent
+    subproblem: Subproblem
+    candidates: Candidates
+    cuts: TilingCuts
+    iteration: Iteration
+    paid: Callable[[], bool]
+
+    @property
+    def best(self) -> Best:
+        """The best plan so far; there is one."""
+        assert self.incumbent.best is not None
+        return self.incumbent.best
+
+    def tries(self, switch: Switch) -> bool:
+        """Whether changes of a kind are to be tried, may give a better plan, and are paid."""
+        return switch not in self.subproblem.options.disabled and not self.incumbent.is_final and self.paid()
+
+    def offer(self, plan: Plan) -> Plan:
+        """A changed plan is offered as the best; returns it with its prediction."""
+        # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
+        unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
+        timed = self.subproblem.builder.timed(unbounded)
+        self.incumbent.offer(self.iteration.number, timed)
+        return timed

@@ -1,0 +1,58 @@
+"""Other addresses for a plan: local memories upside down (:mod:`..banks.address_reflection`), weights apart from each
+other (:mod:`..banks.weight_separation`), and more versions of them (:mod:`..banks.weight_depth`).
+
+Each is kept if the prediction says that it is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.plan import Plan
+from ..banks.address_reflection import reflected
+from ..banks.weight_depth import with_deeper_weights
+from ..banks.weight_separation import with_separated_weights
+from ..switches import Switch
+from .plan_neighbourhood import Neighbourhood
+
+
+def readdress(around: Neighbourhood, plan: Plan) -> Plan:
+    """The plan with all changes of addresses that make it better."""
+    for switch, change in CHANGES:
+        if around.tries(switch):
+            changed = change(around, plan)
+            if changed.local != plan.local:
+                timed = around.offer(changed)
+                plan = timed if timed.cycles_predicted < plan.cycles_predicted else plan
+    return plan
+
+
+def _mirrored(around: Neighbourhood, plan: Plan) -> Plan:
+    """With the local memory of some segments upside down."""
+    return reflected(around.subproblem.graph, around.subproblem.machine, plan)
+
+
+def _separated(around: Neighbourhood, plan: Plan) -> Plan:
+    """With other addresses in weight memory."""
+    subproblem, budget = around.subproblem, around.iteration.budget("banks", around.iteration.banks)
+    answer = with_separated_weights(subproblem.graph, subproblem.machine, plan, budget, subproblem.options.seed)
+    if answer is None:
+        return plan
+    around.incumbent.note(answer[1])
+    return answer[0]
+
+
+def _deepened(around: Neighbourhood, plan: Plan) -> Plan:
+    """With more versions of weights."""
+    subproblem = around.subproblem
+    deeper = with_deeper_weights(subproblem.graph, subproblem.cells, subproblem.machine, subproblem.builder.walks, plan)
+    if deeper.local == plan.local or "weight-separation" in subproblem.options.disabled:
+        return deeper
+    return _separated(around, deeper)
+
+
+CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan], Plan]], ...] = (
+    ("address-reflection", _mirrored),
+    ("weight-separation", _separated),
+    ("deep-weights", _deepened),
+)
