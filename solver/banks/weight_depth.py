@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import LocalBuffer, Plan
+from ...ir.plan import LocalBuffer, Plan, WeightStream
 from ...ir.semantics.cell import Cells
 from ..cost.tile_walk import TileWalks
 from ..tiling.problem import WEIGHT_DEPTHS
@@ -72,10 +72,13 @@ def _with_depths(plan: Plan, machine: Machine, depths: Mapping[tuple[int, str], 
         local.append(
             replace(b, address=min(b.address, end - size) if depth > b.depth else b.address, bytes=size, depth=depth)
         )
-    streams = tuple(
-        replace(s, versions=tuple(range(depths[s.segment, s.op])))
-        if depths.get((s.segment, s.op), 0) > len(s.versions)
-        else s
-        for s in plan.weight_streams
-    )
+    streams = tuple(_deeper(s, depths.get((s.segment, s.op), 0)) for s in plan.weight_streams)
     return replace(plan, segments=segments, local=tuple(local), weight_streams=streams)
+
+
+def _deeper(stream: WeightStream, depth: int) -> WeightStream:
+    """With so many versions, if these are more; where tiles for all versions are prefetched, for the new ones, too."""
+    if depth <= len(stream.versions):
+        return stream
+    prefetch = depth if stream.prefetch == len(stream.versions) else stream.prefetch
+    return replace(stream, versions=tuple(range(depth)), prefetch=prefetch)

@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ...ir.bounds.lower_bound import lower_bound
-from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Level, Machine
@@ -46,7 +45,6 @@ from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
 from ..options import Ending, Judge, Listener, Options, Planned
 from ..parallel.workers import Workers
-from ..segmentation.candidates import MOST_OPERATORS, Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
@@ -68,6 +66,7 @@ from ..subproblem.time_budget import (
     cost,
     rounds,
 )
+from .column_stages import TIMES_LONGER, ColumnStages
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
 from .local_search import improve
@@ -85,14 +84,8 @@ MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 LESS_MEMORY_SECONDS = 5.0
 """What a search for less memory may take, counted; chosen, so that many of them fit into a minute."""
-MANY_KINDS = 100
-"""Kinds of operators from which segmentation begins with the columns of short runs. Chosen: the columns of a network
-with fewer take some seconds."""
-SHORT_RUN = 8
-"""Operators in a short run at most. Measured with 4, 8 and 12 on DenseNet-121 on four machines: with 8, columns take
-from a third to half of the time of all of them, and what segmentation expects is 0 to 12 % above that with all."""
-ITERATIONS, CHANGES, LESS_MEMORY = "iterations", "changes of the best plan", "plans for less memory"
-LONGER_SEGMENTS = "columns of longer segments"
+ITERATIONS, LONGER_SEGMENTS = "iterations", "columns of longer segments"
+LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
 STEP_OF_ROOM = 16
 """Where single operators do not fit, they may use one part in so many less of a memory; chosen, not measured."""
@@ -185,14 +178,12 @@ class _Search:
         self.subproblem = Subproblem(
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
-        self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
-        lengths = (MOST_OPERATORS,) if self._kinds <= MANY_KINDS else (SHORT_RUN, MOST_OPERATORS)
-        self._columns = [Candidates(graph, machine, longest=n, disabled=options.disabled) for n in lengths]
-        self.master = Master(graph, machine, self._columns[0], options.seed, live, workers)
+        self.columns = ColumnStages(graph, machine, options.disabled, workers)
+        self.master = Master(graph, machine, self.columns.current, options.seed, live, workers)
         rates = Rates(
             len(graph.ops),
-            lambda: sum(candidates.priced_roots for candidates in self._columns),
-            lambda: sum(candidates.priced_count for candidates in self._columns),
+            lambda: self.columns.priced_roots,
+            lambda: self.columns.priced_count,
             lambda: self.subproblem.predicted,
         )
         self.spending = Spending(self.record, rates, options.timeout)
@@ -248,9 +239,9 @@ class _Search:
         """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")
-        enumeration = ENUMERATION_SECONDS if len(self._columns) == 1 else SHORT_ENUMERATION_SECONDS
+        enumeration = SHORT_ENUMERATION_SECONDS if self.columns.are_two else ENUMERATION_SECONDS
         if self.incumbent.best is not None and not self._affords(enumeration):
-            seconds = cost(enumeration, len(self.graph.ops), self._kinds)
+            seconds = cost(enumeration, len(self.graph.ops), self.columns.kinds)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             if self.incumbent.is_loose and self._affords(SINGLE_SECONDS):
                 with suppress(InfeasibleError):
@@ -260,9 +251,14 @@ class _Search:
             self._round = round_
             before, best = len(self.record.runs), self.incumbent.best
             self._tried.clear()
-            self._iterate()
-            if self.master.candidates is not self._columns[-1] and self._next(LONGER_SEGMENTS):
-                self.master.candidates = self._columns[-1]
+            if not self.columns.is_last:
+                self._price_columns()
+                self._iterate()
+                if not self.incumbent.is_final and self.spending.pays(LONGER_SEGMENTS, TIMES_LONGER):
+                    self.columns.go_on()
+                    self._price_columns()
+                    self._iterate()
+            else:
                 self._iterate()
             if self.incumbent.best is None:
                 # What segments of several operators do not allow, operators by themselves may.
@@ -330,7 +326,7 @@ class _Search:
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
-        return affords(self.options.timeout, seconds, len(self.graph.ops), self._kinds)
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self.columns.kinds)
 
     def _next(self, kind: str) -> bool:
         """Whether there is something to be won by another step of the kind, and the timeout pays for it."""
@@ -345,14 +341,20 @@ class _Search:
             yield
         if self.incumbent.best is not before and self.options.timeout >= SHORT:
             budgets = self._round.iteration(self._iterations)
-            paid = partial(self.spending.goes_on, CHANGES)
+            paid = partial(self.spending.goes_on, LOCAL_CHANGES)
             improve(
                 Neighbourhood(self.incumbent, self.subproblem, self.master.candidates, self.cuts.tiling, budgets, paid)
             )
 
+    def _price_columns(self) -> None:
+        """A step of its own, which later iterations are not expected to cost again."""
+        self.master.candidates = self.columns.current
+        with self.spending.step(LONGER_SEGMENTS):
+            self.columns.price()
+
     def _iterate(self) -> None:
         """Iterations, until nothing new comes, or no more segmentations are feasible; one of them for short runs."""
-        short = self.options.timeout < SHORT or self.master.candidates is not self._columns[-1]
+        short = self.options.timeout < SHORT or not self.columns.is_last
         for count in range(1 if short else MOST_ITERATIONS):
             # The first is begun at any timeout.
             if self.incumbent.is_final or ((count or self._round != self._rounds[0]) and not self._next(ITERATIONS)):

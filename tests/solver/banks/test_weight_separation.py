@@ -144,6 +144,12 @@ def test_a_plan_with_more_versions_is_valid() -> None:
     lower(graph, found, TINY)
     changed = [new for old, new in zip(single.local, found.local, strict=True) if new != old]
     assert changed and all(b.use == "weights" and b.depth > 1 for b in changed)
+    # What is prefetched grows where it filled all versions, and nowhere else.
+    filled = replace(single, weight_streams=tuple(replace(s, prefetch=1) for s in streams))
+    more = with_deeper_weights(graph, Cells(graph), TINY, TileWalks(graph, TINY), filled)
+    assert [s.prefetch for s in found.weight_streams] == [0] * len(streams)
+    assert [s.prefetch for s in more.weight_streams] == [len(s.versions) for s in more.weight_streams]
+    assert max(s.prefetch for s in more.weight_streams) > 1
 
 
 def single_buffered(segment: Segment) -> Segment:

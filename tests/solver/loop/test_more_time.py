@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
-from girih.solver.loop import benders
+from girih.solver.loop import benders, column_stages, spending
 from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned
 from girih.solver.segmentation.candidates import MOST_OPERATORS
@@ -69,8 +72,8 @@ def test_a_longer_search_begins_with_the_whole_of_a_shorter_one() -> None:
 
 def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graphs.residual(dtype="float32")
-    monkeypatch.setattr(benders, "MANY_KINDS", 1)
-    monkeypatch.setattr(benders, "SHORT_RUN", 2)
+    monkeypatch.setattr(column_stages, "MANY_KINDS", 1)
+    monkeypatch.setattr(column_stages, "SHORT_RUN", 2)
     lengths: list[tuple[int, int]] = []
     segmentation = benders._Search._segmentation  # pyright: ignore[reportPrivateUsage]
 
@@ -80,15 +83,29 @@ def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest
         return answer
 
     monkeypatch.setattr(benders._Search, "_segmentation", watched)  # pyright: ignore[reportPrivateUsage]
-    alone = Options(20.0, disabled=checked(["smaller-memories"]))
+    spent: Counter[str] = Counter()
+    step = Spending.step
+
+    @contextmanager
+    def counted(self: Spending, kind: str) -> Generator[None]:
+        before = self.spent
+        with step(self, kind):
+            yield
+        spent[kind] = max(spent[kind], self.spent - before)
+
+    monkeypatch.setattr(Spending, "step", counted)
+    monkeypatch.setattr(spending, "COUNTED_ROOT", 10.0)
+    alone = Options(400.0, disabled=checked(["smaller-memories"]))
     with unhurried():
         long = plan(graph, TINY, alone)
     assert lengths[0] == (2, 2)
     assert all(longest == MOST_OPERATORS for longest, _ in lengths[1:])
     assert max(ops for _, ops in lengths) > 2
+    # Columns are a step of their own: the first iteration with them is not expected to cost them again.
+    assert spent["columns of longer segments"] > spent["iterations"]
     # What does not pay for the others ends with the first.
     lengths.clear()
-    monkeypatch.setattr(Spending, "pays", lambda self, kind: False)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(Spending, "pays", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType]
     with unhurried():
         short = plan(graph, TINY, alone)
     assert [longest for longest, _ in lengths] == [2]
