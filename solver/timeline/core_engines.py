@@ -128,10 +128,19 @@ class Lane:
         return max(visible, engines.vector + latency)
 
     def multiply_staged(
-        self, work: Work, arrived: Mapping[Operand, float], latency: int, slower: float, more: float, demand: BankDemand
-    ) -> tuple[float, float]:
-        """The same as :meth:`multiply` for products that stage operands, with so many cycles ``more``."""
+        self, work: Work, arrived: Mapping[Operand, float], latency: int, slower: float, more: float,
+        weights: Operand, demand: BankDemand,
+    ) -> tuple[float, float]:  # fmt: skip
+        """The same as :meth:`multiply` for products that stage operands.
+
+        ``more``: cycles that are lost on the banks of the ``weights``, by the engine that takes them from there.
+        """
         engines = self.engines
+        copied = (copy for part in work.staged for copy in part.copies)
+        staged_by = next((copy.engine for copy in copied if copy.operand == weights and not copy.back), None)
+        if staged_by is not None:
+            engines.staging.queues[staged_by] += more
+            more = 0.0
         ready = max((arrived.get(operand, 0.0) for operand in work.direct), default=0.0)
         if not work.staged:
             return self.multiply(ready, work.busy * (1.0 + slower) + more, demand)

@@ -81,7 +81,7 @@ class StagedTiles:
         for part, work in enumerate(kind.products):
             arrived[self._stationary] = self._weights.claim(position, index, part, lane.engines.staging)
             begun, ended = lane.multiply_staged(
-                work, arrived, self._matrix_latency, slower, self._weights.slowed(position), demand
+                work, arrived, self._matrix_latency, slower, self._weights.slowed(position), self._stationary, demand
             )
             over = lane.left.get(self._stationary, (ended + self._matrix_latency, ""))[0]
             self._weights.release(position, begun, ended, over)
