@@ -8,7 +8,7 @@ not named again.
 
 A buffer with many accesses keeps fewer records: those of neighbours in address become one, whose range covers theirs
 and for which their last instruction stands. The accesses to that buffer so far then keep their order in each queue, so
-that the last comes after the others; what overlaps the range comes after it.
+that the last comes after the others; what conflicts with the range comes after it.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _cover(covered: list[tuple[int, int]], low: int, high: int) -> tuple[list[tu
 
 
 def _merged(records: list[_Record]) -> list[_Record]:
-    """At most half as many as are allowed, if queues and kinds are fewer: neighbours that lie closest become one."""
+    """Close neighbours become one, until half of ``_CROWDED`` are left, or one of each queue and kind of access."""
     groups: dict[tuple[int, bool], list[_Record]] = {}
     for r in sorted(records, key=lambda r: (r.low, r.high)):
         groups.setdefault((r.queue, r.write), []).append(r)
