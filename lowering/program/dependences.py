@@ -1,15 +1,20 @@
 """What each instruction must come after, by the bytes that it touches.
 
 Instructions are emitted in an order that is right if they ran one after the other. An instruction depends on every
-earlier one that it conflicts with: both touch a byte, and one of the two writes it. Accesses of one queue to a byte
-keep their order, also where both read it, so that of each queue the last one that touches a byte stands for all. What
-follows from the other dependences of an instruction is left out.
+earlier one that it conflicts with: both touch a byte, and one of the two writes it. Accesses of one queue whose ranges
+of bytes (from the first that they touch to the last) overlap keep their order, also where both read, so that of each
+queue the last one that touches a byte stands for all. What a direct dependence of an instruction depends on directly is
+not named again.
+
+A buffer with many accesses keeps fewer records: those of neighbours in address become one, whose range covers theirs
+and for which their last instruction stands. The accesses to that buffer so far then keep their order in each queue, so
+that the last comes after the others; what conflicts with the range comes after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...ir.isa.table import Instruction
 from .stamp import OperandFootprint, Relocatable
@@ -26,12 +31,15 @@ class _Record:
     width: int
     write: bool
     queue: int
-    tasks: tuple[int, ...]
+    task: int
 
 
 @dataclass
 class LiveBuffer:
-    """A buffer during one lifetime; ``earlier`` are the accesses to its bytes in earlier lifetimes."""
+    """A buffer during one lifetime; ``earlier`` are the accesses to its bytes in earlier lifetimes.
+
+    ``ordered``: by queue, the task up to which those that touched it depend on one another, each on the one before it.
+    """
 
     memory: int
     core: int
@@ -39,6 +47,7 @@ class LiveBuffer:
     bytes: int
     earlier: list[_Record] = field(default_factory=list[_Record])
     records: list[_Record] = field(default_factory=list[_Record])
+    ordered: dict[int, int] = field(default_factory=dict[int, int])
     end: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +69,7 @@ class Task:
 
 
 _CROWDED = 96
-"""Records of an area beyond which those of one queue and kind are merged."""
+"""Records of an area beyond which neighbours of one queue and kind are merged."""
 
 
 def _meet(a: _Record, b: _Record) -> bool:
@@ -119,7 +128,7 @@ class Dependences:
     ) -> None:
         """Add an instruction that reads and writes whole areas."""
         touched = [
-            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, (len(self.tasks),)))
+            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, len(self.tasks)))
             for write, areas in ((False, reads), (True, writes))
             for area in areas
         ]
@@ -132,7 +141,7 @@ class Dependences:
             column = (low - area.address) % pitch
             if column + width > pitch:
                 pitch = column = width = 0
-        return _Record(low, high, pitch, column, width, covered.writes, queue, (len(self.tasks),))
+        return _Record(low, high, pitch, column, width, covered.writes, queue, len(self.tasks))
 
     def _append(
         self, queue: int, instruction: Instruction, pattern: Relocatable | None,
@@ -155,7 +164,25 @@ class Dependences:
                     area.earlier = [r for r in area.earlier if not (record.low <= r.low and r.high <= record.high)]
             area.records.append(record)
             if len(area.records) > _CROWDED:
+                self._order(area)
                 area.records = _merged(area.records)
+
+    def _order(self, area: LiveBuffer) -> None:
+        """Make the accesses to an area keep their order in each queue."""
+        queues: dict[int, set[int]] = {}
+        for record in area.records:
+            queues.setdefault(record.queue, set()).add(record.task)
+        for queue, tasks in queues.items():
+            if queue not in area.ordered:
+                tasks.update(old.task for old in area.earlier if old.queue == queue)
+            last = area.ordered.get(queue, -1)
+            for number in sorted(tasks):
+                if number > last:
+                    task = self.tasks[number]
+                    if last >= 0 and last not in task.after:
+                        self.tasks[number] = replace(task, after=tuple(sorted((*task.after, last))))
+                    last = number
+            area.ordered[queue] = last
 
 
 def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
@@ -165,41 +192,29 @@ def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
         if old.low < record.high and record.low < old.high:
             own = old.queue == record.queue
             if own or ((old.write or record.write) and _meet(old, record)):
-                found.update(old.tasks)
+                found.add(old.task)
     for old in area.earlier:
         if old.low < record.high and record.low < old.high:
-            found.update(old.tasks)
+            found.add(old.task)
     return found
 
 
 def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:
-    """For each queue, the last accesses to each byte of ``low..high``.
-
-    One instruction stands for those before it where it touches the same bytes; merged ones stand for themselves alone,
-    as each of them may have touched other bytes.
-    """
-    by_queue: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {}
+    """For each queue, the last access to each byte of ``low..high``, as disjoint records."""
+    by_queue: dict[int, dict[tuple[int, int], int]] = {}
     for record in records:
         if record.low < high and low < record.high:
             last = by_queue.setdefault(record.queue, {})
             touched = max(low, record.low), min(high, record.high)
-            known = last.get(touched, ())
-            if len(known) < 2 and len(record.tasks) < 2:
-                last[touched] = max(known, record.tasks)
-            else:
-                last[touched] = tuple(sorted({*known, *record.tasks}))
+            last[touched] = max(last.get(touched, -1), record.task)
     latest: list[_Record] = []
     for queue, last in by_queue.items():
         covered: list[tuple[int, int]] = []
-        pieces: list[_Record] = []
-        for (begin, end), tasks in sorted(last.items(), key=lambda item: -item[1][-1]):
-            gaps, behind = _cover(covered, begin, end)
-            pieces += [_Record(start, stop, 0, 0, 0, True, queue, tasks) for start, stop in gaps]
-            if len(tasks) == 1:
-                covered = behind
+        for (begin, end), task in sorted(last.items(), key=lambda item: -item[1]):
+            gaps, covered = _cover(covered, begin, end)
+            latest += [_Record(start, stop, 0, 0, 0, True, queue, task) for start, stop in gaps]
             if covered == [(low, high)]:
                 break
-        latest += pieces
     return latest
 
 
@@ -219,20 +234,30 @@ def _cover(covered: list[tuple[int, int]], low: int, high: int) -> tuple[list[tu
 
 
 def _merged(records: list[_Record]) -> list[_Record]:
-    """One record for each queue and kind of access: bounds that cover all of them, and all their instructions."""
+    """Close neighbours become one, until half of ``_CROWDED`` are left, or one of each queue and kind of access."""
     groups: dict[tuple[int, bool], list[_Record]] = {}
-    for r in records:
+    for r in sorted(records, key=lambda r: (r.low, r.high)):
         groups.setdefault((r.queue, r.write), []).append(r)
-    return [
-        _Record(
-            min(r.low for r in group),
-            max(r.high for r in group),
-            0,
-            0,
-            0,
-            write,
-            queue,
-            tuple(sorted({task for r in group for task in r.tasks})),
-        )
-        for (queue, write), group in groups.items()
-    ]
+    reach, whole = (
+        max(1, min(r.high - r.low for r in records)),
+        max(r.high for r in records) - min(r.low for r in records),
+    )
+    while reach < whole:
+        reach = min(2 * reach, whole)
+        merged = [r for group in groups.values() for r in _within(reach, group)]
+        if 2 * len(merged) <= _CROWDED:
+            return merged
+    return [r for group in groups.values() for r in _within(whole, group)]
+
+
+def _within(reach: int, group: list[_Record]) -> list[_Record]:
+    """The records of one queue and kind, in order of address; those that fit in so many bytes together become one."""
+    merged: list[_Record] = []
+    for r in group:
+        last = merged[-1] if merged else r
+        high = max(last.high, r.high)
+        if merged and high - last.low <= reach:
+            merged[-1] = _Record(last.low, high, 0, 0, 0, r.write, r.queue, max(last.task, r.task))
+        else:
+            merged.append(r)
+    return merged

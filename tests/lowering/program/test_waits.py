@@ -21,16 +21,21 @@ QUEUES, BYTES = 3, 64
 class Access:
     task: int
     queue: int
-    low: int
-    high: int
+    touched: frozenset[int]
     write: bool
 
 
 def emit(tasks: Dependences, queue: int, *touched: tuple[LiveBuffer, int, int, bool]) -> int:
     """Emit an instruction that accesses bytes of buffers (from, to, whether it writes); its number."""
-    operands = tuple(OperandFootprint(0, high - low, 0, 0, write) for _, low, high, write in touched)
-    pattern = Relocatable("nop", (), (), (), operands)
-    bases = [low for _, low, _, _ in touched]
+    return stamp(
+        tasks, queue, *((b, low, OperandFootprint(0, high - low, 0, 0, write)) for b, low, high, write in touched)
+    )
+
+
+def stamp(tasks: Dependences, queue: int, *touched: tuple[LiveBuffer, int, OperandFootprint]) -> int:
+    """Emit an instruction with these footprints at these addresses; its number."""
+    pattern = Relocatable("nop", (), (), (), tuple(covered for _, _, covered in touched))
+    bases = [low for _, low, _ in touched]
     number = len(tasks.tasks)
     tasks.emit(queue, Instruction("nop", 0, (number,)), pattern, bases, [(buffer,) for buffer, *_ in touched])
     return number
@@ -95,7 +100,54 @@ def test_conflicting_accesses_are_ordered(seed: int, crowded: int, monkeypatch: 
                 start = random.randrange(buffer.address, buffer.end)
                 touched.append((buffer, start, random.randint(start + 1, buffer.end), random.random() < 0.5))
             number = emit(tasks, queue, *touched)
-            accesses += [Access(number, queue, start, stop, write) for _, start, stop, write in touched]
+            accesses += [
+                Access(number, queue, frozenset(range(start, stop)), write) for _, start, stop, write in touched
+            ]
+    assert_ordered(tasks, accesses, random)
+
+
+@pytest.mark.parametrize("crowded", [96, 5, 2])
+@pytest.mark.parametrize("seed", range(60))
+def test_conflicting_accesses_of_rows_are_ordered(seed: int, crowded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above where some accesses are of rows, every so many bytes, with gaps that others may touch."""
+    monkeypatch.setattr(dependences, "_CROWDED", crowded)
+    random = Random(seed)
+    tasks = Dependences(QUEUES)
+    open_buffers: list[LiveBuffer] = []
+    accesses: list[Access] = []
+    for _ in range(8):
+        low = random.randrange(BYTES - 1)
+        low, high = random.choice([(0, BYTES), (low, random.randint(low + 1, BYTES))])
+        open_buffers = [b for b in open_buffers if high <= b.address or b.end <= low]
+        open_buffers.append(tasks.area(0, 0, low, high - low))
+        for _ in range(random.randrange(14)):
+            queue, number = random.randrange(QUEUES), len(tasks.tasks)
+            touched: list[tuple[LiveBuffer, int, OperandFootprint]] = []
+            for buffer in random.sample(open_buffers, random.randint(1, min(2, len(open_buffers)))):
+                start = random.randrange(buffer.address, buffer.end)
+                covered = rows(random, random.randint(1, buffer.end - start))
+                touched.append((buffer, start, covered))
+                accesses.append(Access(number, queue, bytes_of(start, covered), covered.writes))
+            stamp(tasks, queue, *touched)
+    assert_ordered(tasks, accesses, random)
+
+
+def rows(random: Random, size: int) -> OperandFootprint:
+    """Of at most so many bytes: rows with gaps between them, or all."""
+    write, pitch = random.random() < 0.5, random.choice([0, 0, 4, 6, 8])
+    width = random.randrange(1, pitch) if pitch else 0
+    gaps = (size - width) // pitch if pitch else 0
+    if gaps < 1:
+        return OperandFootprint(0, size, 0, 0, write)
+    return OperandFootprint(0, gaps * pitch + width, pitch, width, write)
+
+
+def bytes_of(start: int, covered: OperandFootprint) -> frozenset[int]:
+    pitch, width = covered.pitch or 1, covered.width or 1
+    return frozenset(start + i for i in range(covered.low, covered.high) if i % pitch < width)
+
+
+def assert_ordered(tasks: Dependences, accesses: list[Access], random: Random) -> None:
     for order in (range(len(tasks.tasks)), any_order(tasks, random)):
         streams, _ = arrange(tasks.tasks, order, QUEUES)
         place = {
@@ -103,8 +155,54 @@ def test_conflicting_accesses_are_ordered(seed: int, crowded: int, monkeypatch: 
         }  # fmt: skip
         when = retired(streams)
         for a, b in combinations(accesses, 2):
-            if a.task != b.task and a.low < b.high and b.low < a.high and (a.write or b.write):
+            if a.task != b.task and (a.write or b.write) and a.touched & b.touched:
                 assert when[b.task][a.queue] > place[a.task], (a, b)
+
+
+def test_rows_beside_each_other_need_no_order() -> None:
+    tasks = Dependences(QUEUES)
+    buffer = tasks.area(0, 0, 0, 64)
+    left = stamp(tasks, 0, (buffer, 0, OperandFootprint(0, 60, 8, 4, True)))
+    right = stamp(tasks, 1, (buffer, 4, OperandFootprint(0, 60, 8, 4, True)))
+    reader = stamp(tasks, 2, (buffer, 2, OperandFootprint(0, 50, 8, 2, False)))
+    assert [tasks.tasks[t].after for t in (left, right, reader)] == [(), (), (left,)]
+
+
+def test_what_a_direct_dependence_comes_after_is_not_named_again() -> None:
+    """Of writer, reader and a second writer: the last names the reader alone, which comes after the first."""
+    tasks = Dependences(QUEUES)
+    buffer = tasks.area(0, 0, 0, 64)
+    first = emit(tasks, 0, (buffer, 0, 64, True))
+    reader = emit(tasks, 1, (buffer, 0, 32, False))
+    second = emit(tasks, 2, (buffer, 0, 64, True))
+    assert [tasks.tasks[t].after for t in (first, reader, second)] == [(), (first,), (reader,)]
+
+
+def test_many_accesses_have_few_dependences() -> None:
+    """A long-lived buffer of 4 MiB: writes of other bytes each, then reads of the same."""
+    tasks = Dependences(QUEUES)
+    buffer = tasks.area(0, 0, 0, 1 << 22)
+    for queue, write in ((0, True), (1, False)):
+        for low in range(0, 2000 * 2048, 2048):
+            emit(tasks, queue, (buffer, low, low + 2048, write))
+    assert max(len(task.after) for task in tasks.tasks) <= 8
+    # Records merge neighbours in address, so that what reads the first bytes need not await what made the last.
+    assert min(tasks.tasks[2000].after) < 200
+
+
+def test_dependences_grow_linearly_with_accesses() -> None:
+    def dependences_of(count: int) -> int:
+        random, tasks = Random(0), Dependences(QUEUES)
+        buffer = tasks.area(0, 0, 0, 1 << 22)
+        for _ in range(count):
+            low = random.randrange(buffer.end - 4096)
+            emit(tasks, random.randrange(QUEUES), (buffer, low, low + 4096, random.random() < 0.5))
+        # What a new lifetime comes after stays few, too.
+        assert len(tasks.area(0, 0, 0, 1 << 22).earlier) <= 4 * 96
+        assert max(len(task.after) for task in tasks.tasks) <= 96
+        return sum(len(task.after) for task in tasks.tasks)
+
+    assert dependences_of(4000) <= 2.2 * dependences_of(2000) <= 2000 * 2.2 * 20
 
 
 def test_accesses_of_one_queue_to_other_bytes_need_no_order() -> None:
