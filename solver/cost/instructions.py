@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
-from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
+from ...ir.isa.loop_bounds import Dimension, clip, in_bounds, merge_loops
 from ...ir.isa.matrix_selection import matrix_parts
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import bank_cycles, matrix_fill, matrix_traffic
@@ -279,6 +279,8 @@ def matrix_run(
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
+    if any(not span.size for span in in_bounds(extents, [axis.reduce for axis in stage.axes], leaving)):
+        return EngineTime(0, 0, 0)  # this part of the kernel finds nothing but padding
     operands = [(a.tensor, w) for a, w in zip((stage.write, *stage.factors), strides, strict=True)]
     if stage.start is not None:
         operands.append((stage.start.tensor, access_strides(stage.start, layout[stage.start.tensor][0], loops)))
