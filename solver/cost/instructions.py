@@ -260,12 +260,12 @@ def _window(engine: Engine, stage: Stage, nest: _Nest, reads: Sequence[str], bel
 
 def matrix_run(
     engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False,
-    shaped: bool = False,
+    staged: bool = False, shaped: bool = False,
 ) -> EngineTime:  # fmt: skip
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
 
     ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
-    ``shaped``: with the shapes of the instructions, as they are on machines with staging memories.
+    ``staged``: those of a machine with staging memories; ``shaped``: with the shapes of the instructions.
     """
     if is_empty(points):
         return EngineTime(0, 0, 0)
@@ -285,7 +285,7 @@ def matrix_run(
     if stage.start is not None:
         operands.append((stage.start.tensor, access_strides(stage.start, layout[stage.start.tensor][0], loops)))
     total = EngineTime(0, 0, engine.latency)
-    parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=shaped)
+    parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=staged)
     for part in parts:
         form, adds = part.form, accumulates or bool(total.instructions)
         inside = tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, part.spans, strict=True))
