@@ -89,8 +89,8 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) 
     if cost.contraction is None:
         return [Reduction(tuple(extents), 1, prod(extents))]
     cuts = chains(extents)
-    # With two or more reduced loops, all of the others and a part of the last one, whatever it is: of a convolution, all
-    # positions of the kernel and a part of the channels.
+    # Of two or more reduced loops, a part of the last one, whatever it is, and all of the others: of a convolution, a
+    # part of the channels and all positions of the kernel.
     shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_CHANNEL_PARTS + 1)) if len(extents) > 1 else ()
     cuts = list(dict.fromkeys([*cuts, *((*extents[:-1], size) for size in shorter)]))
     if also and also not in cuts:
