@@ -232,8 +232,9 @@ def matrix_parts(
 
     At once, or in parts, one for the positions of a kernel that find something for the same results. What is left out
     are products with padding. The first part reaches every result, unless the sums were ``started`` before. All of it
-    is one part where loops have wishes, where operands are ``staged``, which each part would do again, and where
-    several engines share the work: they would write the same results.
+    is one part where loops have wishes, on machines that have any staging memory (``staged``, whether or not these
+    operands are: each part would stage them again), and where several engines share the work: they would write the
+    same results.
     """
     everything = tuple(Span(0, e) for e in extents)
     whole = matrix_form(engine, dtype, extents, strides, dimensions, guarded, family, fields)

@@ -133,6 +133,27 @@ def stationary_walk(op: Op, tensors: Mapping[str, Tensor], points: Boxes, reduce
     return _accessed(right, tile_points, shapes[right.tensor])
 
 
+def beyond_many(op: Op, points: Sequence[Boxes], bounds: Mapping[str, Boxes | Box]) -> Int:
+    """The array twin of :func:`girih.ir.semantics.region.beyond`: a row for each part, without columns of zeros alone.
+
+    ``bounds`` may have one box of a tensor for all parts.
+    """
+    columns: list[Int] = []
+    for stage, at in zip(op.stages, points, strict=True):
+        for read in stage.reads:
+            bound = bounds.get(read.tensor)
+            if read.fill is None or bound is None:
+                continue
+            spans = bound.spans if isinstance(bound, Boxes) else np.array([bound], dtype=np.int64)
+            for d, index in enumerate(read.index):
+                low, high = _over(index, at)
+                for far in (spans[:, d, 0] - low, high - spans[:, d, 1]):
+                    column = np.where(at.present, np.maximum(far, 0), 0)
+                    if column.any():
+                        columns.append(column)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(points[0]), 0), dtype=np.int64)
+
+
 def _cut(span: Span, size: int) -> Int:
     lows = np.arange(span.lo, span.hi, size, dtype=np.int64)
     cuts = np.empty((len(lows), 2), dtype=np.int64)

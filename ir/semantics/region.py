@@ -91,6 +91,23 @@ def op_boxes(op: Op, tensors: Mapping[str, Tensor], target: Box) -> OpBoxes:
     return OpBoxes(tuple(reversed(points)), boxes)
 
 
+def beyond(op: Op, points: Sequence[Box], bounds: Mapping[str, Box]) -> tuple[int, ...]:
+    """How far each read of what may be padding begins before its tensor's box in ``bounds``, and ends after it.
+
+    Two numbers for each dimension that is read, 0 where all is within. With the extents of ``points`` and ``bounds``
+    they tell all that is to be known of where the padding is.
+    """
+    found: list[int] = []
+    for stage, at in zip(op.stages, points, strict=True):
+        for read in stage.reads:
+            if read.fill is None or read.tensor not in bounds or is_empty(at):
+                continue
+            for index, (lo, hi) in zip(read.index, bounds[read.tensor], strict=True):
+                low, high = index.over(at)
+                found += (max(lo - low, 0), max(high - hi, 0))
+    return tuple(found)
+
+
 def writers_of_parts(op: Op) -> dict[str, list[Stage]]:
     """The stages that write a tensor, where several do."""
     writers: dict[str, list[Stage]] = {}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ...ir.box import Box, Span, full, is_empty, shape_of
 from ...ir.graph import DTYPES, Access, Stage
-from ...ir.isa.loop_bounds import Dimension, clip, merge_loops
+from ...ir.isa.loop_bounds import Dimension, clip, in_bounds, merge_loops
 from ...ir.isa.matrix_selection import matrix_parts
 from ...ir.isa.scalar_functions import ELEMENTS
 from ...ir.isa.timing import bank_cycles, matrix_fill, matrix_traffic
@@ -260,12 +260,12 @@ def _window(engine: Engine, stage: Stage, nest: _Nest, reads: Sequence[str], bel
 
 def matrix_run(
     engine: Engine, stage: Stage, points: Box, layout: StageBuffers, dtype: str, *, accumulates: bool = False,
-    shaped: bool = False,
+    staged: bool = False, shaped: bool = False,
 ) -> EngineTime:  # fmt: skip
     """The matrix instructions for ``points`` of a contraction whose operands have ``dtype``.
 
     ``accumulates``: they add to what is there. Where memories serve less than the array wants, it goes at their pace.
-    ``shaped``: with the shapes of the instructions, as they are on machines with staging memories.
+    ``staged``: those of a machine with staging memories; ``shaped``: with the shapes of the instructions.
     """
     if is_empty(points):
         return EngineTime(0, 0, 0)
@@ -279,11 +279,13 @@ def matrix_run(
     extents = shape_of(points)
     leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
+    if any(not span.size for span in in_bounds(extents, [axis.reduce for axis in stage.axes], leaving)):
+        return EngineTime(0, 0, 0)  # this part of the kernel finds nothing but padding
     operands = [(a.tensor, w) for a, w in zip((stage.write, *stage.factors), strides, strict=True)]
     if stage.start is not None:
         operands.append((stage.start.tensor, access_strides(stage.start, layout[stage.start.tensor][0], loops)))
     total = EngineTime(0, 0, engine.latency)
-    parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=shaped)
+    parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=staged)
     for part in parts:
         form, adds = part.form, accumulates or bool(total.instructions)
         inside = tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, part.spans, strict=True))

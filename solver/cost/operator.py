@@ -23,7 +23,7 @@ from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Machine
 from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.contraction_engines import contraction_engine
-from ...ir.semantics.region import OpBoxes
+from ...ir.semantics.region import OpBoxes, beyond
 from .copy_time import route
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
@@ -283,10 +283,12 @@ class OpCost:
     def work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:
         """The work of ``part`` run as one tile, while local memory holds the boxes ``cell`` of the graph's tensors."""
         target = part.tensors[self.op.output]
+        bounds = {**cell, **{b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}}
         key = (
             tuple(shape_of(p) for p in part.points),
             tuple(shape_of(cell[n]) for n in (*self.op.inputs, self.op.output) if n in cell),
             tuple((s.lo == 0, s.hi == e) for s, e in zip(target, self._shape, strict=True)),
+            beyond(self.op, part.points, bounds),
         )
         if key not in self._known:
             with refused_by_name(self.op):

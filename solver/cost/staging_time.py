@@ -41,7 +41,7 @@ def matrix_time(
     if not machine.staging_memories:
         return matrix_run(engine, stage, points, layout, dtype, accumulates=accumulates)
     near = _staged_layout(machine, engine, stage, layout)
-    run = matrix_run(engine, stage, points, near, dtype, accumulates=accumulates, shaped=True)
+    run = matrix_run(engine, stage, points, near, dtype, accumulates=accumulates, staged=True, shaped=True)
     return _with_staging(machine, engine, layout, run, "")
 
 

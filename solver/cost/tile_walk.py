@@ -1,8 +1,8 @@
 """The tile walk of one operator in one cell, as durations: what each engine does for each tile, in program order.
 
-Tiles of the same shape take the same time, so a walk has a few timings and, for each tile, the number of its own, the
-weight tiles that its reduce tiles want (as numbers: equal numbers are equal boxes), and how far it reads into each of
-its inputs.
+Tiles of the same shape that see the same padding take the same time, so a walk has a few timings and, for each tile,
+the number of its own, the weight tiles that its reduce tiles want (as numbers: equal numbers are equal boxes), and how
+far it reads into each of its inputs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ...ir.equivalence import EquivalenceClasses, tensor_names
 from ...ir.graph import DTYPES, Graph, Op
 from ...ir.machine import Machine, Memory
 from ...ir.plan import Tile
-from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ...ir.semantics.box_arrays import Boxes, Int, beyond_many, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, tile_boxes
+from ...ir.semantics.region import beyond
 from .copy_time import CopyTime, Transfers
 from .instructions import EngineTime, StageBuffers
 from .operator import refused_by_name
@@ -173,6 +174,7 @@ class TileWalks:
             tuple(shape_of(cell.allocated(n)) for n in (*op.inputs, op.output) if n in cell.tensors),
             _offsets(op, cell),
             cell.ops[op.name].idle,
+            beyond(op, cell.ops[op.name].points, _bounds(op, cell)),
         )
         if key not in self._known:
             with refused_by_name(op):
@@ -209,11 +211,11 @@ class TileWalks:
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
         for stage in cell.ops[op.name].idle:
             points[stage] = Boxes(points[stage].spans, np.zeros(len(tiles), dtype=np.bool_))
-        # Windows at a border see less, and tiles that read less of a tensor are others.
-        guarded = [r.tensor for stage in op.stages for r in stage.reads if r.fill is not None]
-        held = [tensors[n].sizes for n in dict.fromkeys([*(b.name for b in op.buffers), *guarded]) if n in tensors]
-        sizes = np.concatenate([*(p.sizes for p in points), *held], axis=1)
-        _, firsts, timing = np.unique(sizes, axis=0, return_index=True, return_inverse=True)
+        own = {b.name: tensors[b.name] for b in op.buffers if b.name in tensors}
+        # Windows at a border see less, and other parts of a kernel at each of them.
+        beside = beyond_many(op, points, _bounds(op, cell) | own)
+        kinds = [*(p.sizes for p in points), *(b.sizes for b in own.values()), beside]
+        _, firsts, timing = np.unique(np.concatenate(kinds, axis=1), axis=0, return_index=True, return_inverse=True)
         matrix = tile.engine == "matrix" and op.contraction is not None
         timings = tuple(self._timing(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())
         weights: tuple[tuple[int, ...], ...] = ()
@@ -295,15 +297,14 @@ class TileWalks:
         runs: list[EngineTime] = []
         known: dict[tuple[bool, Box | tuple[int, ...]], EngineTime] = {}
         for cut in tile_boxes(extents, tile.reduce, tuple(range(len(axes)))):
-            # What a position of the kernel finds beside the padding depends on where it is.
-            kind = bool(runs), shape_of(cut) if stage.factors[0].fill is None else cut
+            # What a position of the kernel finds beside the padding depends on where it is; it may be nothing.
+            started = any(run.instructions for run in runs)
+            kind = started, shape_of(cut) if stage.factors[0].fill is None else cut
             if kind not in known:
                 spans = list(points)
                 for axis, span in zip(axes, cut, strict=True):
                     spans[axis] = span
-                known[kind] = matrix_time(
-                    self.machine, engine, stage, tuple(spans), layout, dtype, accumulates=bool(runs)
-                )
+                known[kind] = matrix_time(self.machine, engine, stage, tuple(spans), layout, dtype, accumulates=started)
             runs.append(known[kind])
         return runs
 
@@ -326,6 +327,13 @@ class TileWalks:
         rows = keys.reshape(len(points[op.contraction]), -1).tolist()
         inside = tuple(_inside(box, cell.tensors[name]) for box in boxes)
         return tuple(tuple(row) for row in rows), loads, inside
+
+
+def _bounds(op: Op, cell: Cell) -> dict[str, Box]:
+    """Where reads of the operator find something: what the cell holds of its tensors and of its private buffers."""
+    parts = cell.ops[op.name].tensors
+    held = {n: cell.allocated(n) for n in (*op.inputs, *op.outputs) if n in cell.tensors}
+    return held | {b.name: parts[b.name] for b in op.buffers if b.name in parts}
 
 
 def _offsets(op: Op, cell: Cell) -> tuple[tuple[int, ...], ...]:

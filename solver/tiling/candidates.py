@@ -29,8 +29,8 @@ MOST_TILES = 512
 """Candidates with more tiles are only considered if nothing with fewer fits. Chosen, not measured."""
 MOST_PARTS = 128
 """An extent is cut into so many nearly equal parts at most. Chosen, not measured."""
-MOST_SHARES = 4
-"""Of the innermost reduced dimension, with all of the others in each. Chosen, not measured."""
+MOST_CHANNEL_PARTS = 4
+"""Of the innermost reduced loop, the channels of a convolution, with all others in each. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,9 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) 
     if cost.contraction is None:
         return [Reduction(tuple(extents), 1, prod(extents))]
     cuts = chains(extents)
-    # All positions of a kernel, and a part of the channels.
-    shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_SHARES + 1)) if len(extents) > 1 else ()
+    # Of two or more reduced loops, a part of the last one, whatever it is, and all of the others: of a convolution, a
+    # part of the channels and all positions of the kernel.
+    shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_CHANNEL_PARTS + 1)) if len(extents) > 1 else ()
     cuts = list(dict.fromkeys([*cuts, *((*extents[:-1], size) for size in shorter)]))
     if also and also not in cuts:
         cuts.append(also)

@@ -10,9 +10,9 @@ import pytest
 
 from girih.ir.box import Affine, Box, Span, full, is_empty
 from girih.ir.graph import Access, Axis, Graph, Op, Stage, Tensor
-from girih.ir.semantics.box_arrays import Boxes, op_boxes_many, stack, stationary_walk, tile_walk
+from girih.ir.semantics.box_arrays import Boxes, beyond_many, op_boxes_many, stack, stationary_walk, tile_walk
 from girih.ir.semantics.cell import tile_boxes
-from girih.ir.semantics.region import accessed, op_boxes
+from girih.ir.semantics.region import accessed, beyond, op_boxes
 from tests.support.graphs import attention, conv, residual
 
 
@@ -42,6 +42,19 @@ def _compare(op: Op, tensors: dict[str, Tensor], targets: list[Box]) -> None:
         for name, many in boxes.items():
             assert many.present[i] == (name in one.tensors)
             assert name not in one.tensors or many.box(i) == one.tensors[name]
+
+
+def test_what_parts_see_of_padding_is_told_apart_as_by_the_scalar_one() -> None:
+    graph = conv(size=9, kernel=5, stride=2)
+    (op,) = graph.ops
+    bounds = {"x": full(graph.tensor["x"].shape)}
+    targets = [(Span(0, 1), Span(lo, hi), Span(1, 3), Span(0, 16)) for lo in range(5) for hi in range(lo + 1, 6)]
+    points, _ = op_boxes_many(op, graph.tensor, stack(targets, 4))
+    rows = [tuple(row) for row in beyond_many(op, points, bounds).tolist()]
+    alone = [beyond(op, op_boxes(op, graph.tensor, target).points, bounds) for target in targets]
+    assert len(set(rows)) == len(set(alone)) == len({*zip(rows, alone, strict=True)}) == 4
+    for (_, (lo, hi), *_), seen in zip(targets, alone, strict=True):
+        assert seen[2:4] == (2 if lo == 0 else 0, 2 if hi == 5 else 0)
 
 
 def test_mixed_radix_and_partial_writes() -> None:

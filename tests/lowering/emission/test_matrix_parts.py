@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from girih.ir.box import Affine, full
+from girih.ir.graph import Graph
 from girih.ir.isa.loop_bounds import Dimension
 from girih.ir.isa.matrix_selection import MatrixPart, matrix_parts
 from girih.ir.isa.timing import instruction_cost
@@ -17,12 +21,13 @@ from girih.ir.plan import Plan, Step
 from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.solver.cost.tile_walk import TileWalks
-from tests.support import graphs
+from tests.support import graphs, odd_graphs
 from tests.support.numpy_check import check, inputs_of
 from tests.support.plans.rough_plans import rough_plan, rough_segment
 
 STCP = load_machine("stcp920")
 ARRAY = STCP.engine_for("matrix")
+SMALL = replace(ARRAY, rows=4, columns=8, fill=0, issue=1)
 
 
 def parts(
@@ -56,6 +61,24 @@ def parts(
     return found, dimensions, extents
 
 
+def times_of(found: tuple[MatrixPart, ...], extents: tuple[int, ...]) -> NDArray[np.int64]:
+    """How often each product is done."""
+    times = np.zeros(extents, dtype=np.int64)
+    for part in found:
+        times[tuple(slice(s.lo, s.hi) for s in part.spans)] += 1
+    return times
+
+
+def in_bounds(extents: tuple[int, ...], dimensions: tuple[Dimension, ...]) -> NDArray[np.bool_]:
+    """Which products are not with padding."""
+    points = np.indices(extents, sparse=True)
+    inside = np.ones(extents, dtype=np.bool_)
+    for d in dimensions:
+        at = d.const + sum(c * p for c, p in zip(d.coeffs, points, strict=True))
+        inside &= (at >= 0) & (at < d.bound)
+    return inside
+
+
 def test_rows_that_see_padding_are_left_out_where_blocks_become_fewer() -> None:
     """Of 14 x 14 results, 196 fill four blocks of 64 rows, and 13 x 14 fill three."""
     found, _, _ = parts(ARRAY, 1, 14, 256, 3, 1)
@@ -80,17 +103,10 @@ def test_every_product_that_counts_is_in_one_part(
     kernel: int, stride: int, size: int, images: int, *, started: bool
 ) -> None:
     """On an array so small that parts pay nearly everywhere."""
-    small = replace(ARRAY, rows=4, columns=32, fill=0, issue=1)
+    small = replace(SMALL, columns=32)
     found, dimensions, extents = parts(small, images, size, 8, kernel, stride, started=started)
-    times = np.zeros(extents, dtype=np.int64)
-    for part in found:
-        times[tuple(slice(s.lo, s.hi) for s in part.spans)] += 1
-    points = np.indices(extents, sparse=True)
-    inside = np.ones(extents, dtype=np.bool_)
-    for d in dimensions:
-        at = d.const + sum(c * p for c, p in zip(d.coeffs, points, strict=True))
-        inside &= (at >= 0) & (at < d.bound)
-    assert (times[inside] == 1).all()
+    times = times_of(found, extents)
+    assert (times[in_bounds(extents, dimensions)] == 1).all()
     assert times.max() == 1
     if not started:
         assert found[0].extents[:4] == extents[:4], "what is first reaches everything"
@@ -99,31 +115,102 @@ def test_every_product_that_counts_is_in_one_part(
     assert len(found) == 1 or sum(p.form.busy for p in found) < whole.form.busy
 
 
-def planned(
-    size: int, stride: int, batch: int, sizes: tuple[int, ...], reduce: tuple[int, ...]
-) -> tuple[Plan, TileWalks, int]:
-    """A convolution of 3 x 3 on one core; its plan, and the cycles of the matrix engine that are predicted."""
-    graph = graphs.conv(batch=batch, size=size, channels=64, out=64, kernel=3, stride=stride)
+def planned(graph: Graph, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> tuple[Plan, int]:
+    """A plan for the operator of ``graph`` on one core, and the cycles of the matrix engine that are predicted."""
     op = graph.ops[0]
     segment = rough_segment(graph, STCP, (op.name,))
     tile = replace(segment.tiles[0], sizes=sizes, reduce=reduce)
     segment = replace(segment, cores=(), tiles=(tile,))
-    walks = TileWalks(graph, STCP)
-    cycles = walks.walk(op, tile, Cells(graph).cell(segment, 0, 0)).matrix_cycles
-    return rough_plan(graph, STCP, (segment,), (Step(0, 0),)), walks, cycles
+    cycles = TileWalks(graph, STCP).walk(op, tile, Cells(graph).cell(segment, 0, 0)).matrix_cycles
+    return rough_plan(graph, STCP, (segment,), (Step(0, 0),)), cycles
+
+
+def assert_as_predicted(graph: Graph, sizes: tuple[int, ...], reduce: tuple[int, ...]) -> None:
+    """Also that the results are right."""
+    plan, cycles = planned(graph, sizes, reduce)
+    program = lower(graph, plan, STCP)
+    emitted = [i for stream in program.streams for i in stream if i.row.kind == "matrix"]
+    assert sum(instruction_cost(STCP, ARRAY, i).busy for i in emitted) == cycles
+    check(graph, STCP, plan, inputs_of(graph), 2e-3)
 
 
 @pytest.mark.parametrize("reduce", [(3, 3, 64), (3, 3, 32), (1, 3, 64), (2, 3, 64), (1, 1, 64)])
 @pytest.mark.parametrize(("size", "stride", "sizes"), [
     (14, 1, (1, 14, 14, 32)), (14, 1, (2, 14, 14, 32)), (28, 2, (1, 14, 14, 32)), (14, 1, (1, 7, 14, 32)),
-    (13, 1, (1, 13, 13, 32)), (9, 1, (2, 9, 9, 32)), (15, 2, (2, 8, 8, 32)),
+    (13, 1, (1, 13, 13, 32)), (9, 1, (2, 9, 9, 32)), (15, 2, (2, 8, 8, 32)), (15, 1, (1, 5, 15, 32)),
 ])  # fmt: skip
 def test_programs_are_right_and_take_what_is_predicted(
     size: int, stride: int, sizes: tuple[int, ...], reduce: tuple[int, ...]
 ) -> None:
-    plan, walks, cycles = planned(size, stride, 2, sizes, reduce)
-    graph = walks.graph
-    program = lower(graph, plan, STCP)
-    emitted = [i for stream in program.streams for i in stream if i.row.kind == "matrix"]
-    assert sum(instruction_cost(STCP, ARRAY, i).busy for i in emitted) == cycles
-    check(graph, STCP, plan, inputs_of(graph), 2e-3)
+    graph = graphs.conv(batch=2, size=size, channels=64, out=64, kernel=3, stride=stride)
+    assert_as_predicted(graph, sizes, reduce)
+
+
+@pytest.mark.parametrize("reduce", [(3, 3, 64), (1, 3, 64), (2, 1, 32)])
+@pytest.mark.parametrize("sizes", [(1, 14, 14, 32), (1, 2, 14, 32), (1, 5, 7, 32)])
+@pytest.mark.parametrize(("dilation", "before"), [(1, 0), (1, 2), (2, 2), (3, 1), (5, 6)])
+def test_dilated_kernels_and_padding_at_one_side(
+    dilation: int, before: int, sizes: tuple[int, ...], reduce: tuple[int, ...]
+) -> None:
+    """With 14 results along each dimension of an image of 14: what is not ``before`` it is after."""
+    graph = graphs.conv(size=14, channels=64, out=32, kernel=3)
+    op = graph.ops[0]
+    stage, *others = op.stages
+    image, weights = stage.factors
+    rows, columns = (
+        Affine(tuple(c * (dilation if stage.axes[a].reduce else 1) for a, c in enumerate(index.coeffs)), -before)
+        for index in image.index[1:3]
+    )
+    image = replace(image, index=(image.index[0], rows, columns, image.index[3]))
+    op = replace(op, stages=(replace(stage, operands=(image, weights)), *others))
+    assert_as_predicted(replace(graph, ops=(op,)), sizes, reduce)
+
+
+@pytest.mark.parametrize("reduce", [(3, 3, 64), (1, 3, 64), (2, 2, 64)])
+@pytest.mark.parametrize("rows", [14, 5, 1])
+def test_groups(rows: int, reduce: tuple[int, ...]) -> None:
+    graph = odd_graphs.grouped("float16", 1, 14, 2, 64, 32)
+    shape = graph.tensor[graph.ops[0].output].shape
+    assert_as_predicted(graph, (1, rows, *shape[2:]), reduce)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_product_of_any_convolution_that_counts_is_in_one_part(seed: int) -> None:
+    """Of groups, any stride, dilation and padding, none and on either side, on an array where parts pay often."""
+    rng = Random(seed)
+    several = 0
+    for _ in range(40):
+        extents, strides, dimensions = any_convolution(rng)
+        guarded = {a for d in dimensions if d.may_leave(full(extents)) for a in d.loops}
+        inside = in_bounds(extents, dimensions)
+        for started in (False, True):
+            found = matrix_parts(SMALL, "float16", extents, strides, dimensions, guarded, started=started)
+            times = times_of(found, extents)
+            assert (times[inside] == 1).all()
+            assert times.max() <= 1
+            assert started or found[0].extents[:5] == extents[:5], "what is first reaches everything"
+            several += len(found) > 1
+    assert several, "none of these is in parts"
+
+
+def any_convolution(rng: Random) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[Dimension, ...]]:
+    """The extents, strides and dimensions of what it reads: batch, groups, rows, columns, 8 columns, and the kernel."""
+    batch, groups, channels = rng.choice((1, 2)), rng.choice((1, 1, 2)), rng.choice((1, 4))
+    kh, kw = rng.choice((1, 2, 3, 4, 5)), rng.choice((1, 2, 3))
+    sh, sw, dh, dw = rng.choice((1, 2, 3)), rng.choice((1, 2)), rng.choice((1, 2, 3)), rng.choice((1, 2))
+    oh, ow = rng.choice((1, 2, 5, 9, 13)), rng.choice((1, 3, 7))
+    height, width = rng.choice((1, 4, 9, 14, 20)), rng.choice((1, 3, 7, 14))
+    top, side = rng.randrange(-2, 6), rng.randrange(-1, 4)
+    pixel = groups * channels
+    row, image = width * pixel, height * width * pixel
+    target = (oh * ow * groups * 8, 8, ow * groups * 8, groups * 8, 1, 0, 0, 0)
+    left = (image, channels, sh * row, sw * pixel, 0, dh * row, dw * pixel, 1)
+    right = (0, kh * kw * channels * 8, 0, 0, 1, kw * channels * 8, channels * 8, 8)
+    dimensions = (
+        Dimension((1, 0, 0, 0, 0, 0, 0, 0), 0, batch, image),
+        Dimension((0, 0, sh, 0, 0, dh, 0, 0), -top, height, row),
+        Dimension((0, 0, 0, sw, 0, 0, dw, 0), -side, width, pixel),
+        Dimension((0, 1, 0, 0, 0, 0, 0, 0), 0, groups, channels),
+        Dimension((0, 0, 0, 0, 0, 0, 0, 1), 0, channels, 1),
+    )
+    return (batch, groups, oh, ow, 8, kh, kw, channels), (target, left, right), dimensions

@@ -30,6 +30,32 @@ def test_instances_in_the_middle_share_their_walks() -> None:
         assert all(walk is walks[2] for walk in walks[2:4])
 
 
+def test_tiles_that_see_padding_on_other_sides_are_others_and_those_inside_are_alike() -> None:
+    graph = graphs.conv(size=30, channels=64, out=32)
+    (op,) = graph.ops
+    segment = Segment((op.name,), (), (), ())
+    tile = Tile(op.name, (1, 3, 30, 32), (0, 1, 2, 3), (1, 3, 64), "matrix")
+    walk = TileWalks(graph, STCP).walk(op, tile, Cells(graph).cell(segment, 0, 0))
+    first, *inside, last = walk.timing
+    assert len(walk.timings) == 3
+    assert len(set(inside)) == 1
+    assert {first, inside[0], last} == {0, 1, 2}
+
+
+def test_cells_that_a_window_leaves_on_other_sides_have_walks_of_their_own() -> None:
+    """The second row and the last but one of a kernel of 5 see one row of padding each, and neither is at a border."""
+    graph = graphs.conv(size=8, channels=64, out=32, kernel=5)
+    (op,) = graph.ops
+    cells, remembered = Cells(graph), TileWalks(graph, STCP)
+    segment = Segment((op.name,), (Split(1, 8),), (), ())
+    tile = Tile(op.name, (1, 1, 8, 32), (0, 1, 2, 3), (1, 5, 64), "matrix")
+    walks = [remembered.walk(op, tile, cells.cell(segment, row, 0)) for row in range(8)]
+    alone = [TileWalks(graph, STCP).walk(op, tile, cells.cell(segment, row, 0)) for row in range(8)]
+    for walk, other in zip(walks, alone, strict=True):
+        assert_equal(walk, other)
+    assert len({id(walk) for walk in walks}) == 5
+
+
 def assert_equal(walk: TileWalk, other: TileWalk) -> None:
     assert (walk.box, walk.timings, walk.timing, walk.weights) == (
         other.box,
