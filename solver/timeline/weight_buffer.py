@@ -201,7 +201,7 @@ class WeightBuffer:
         computed = self._arrivals[1][-1] if self._arrivals else 0.0
         if move.stopover is not None:
             ready = max(local.ready.seen_by(move.stopover.engine), computed)
-            arrived = self._movement.over(staging.passed(move, engine, ready, area.free(engine.name)), engine)
+            arrived = self._movement.over(staging.copy_by_room(move, engine, ready, area.free(engine.name)), engine)
             local.use(arrived, engine.name)
             return _arrive(area, [(arrived, engine.name)])
         ready = max(area.free(engine.name), local.ready.seen_by(engine.name), computed)
