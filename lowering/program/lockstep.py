@@ -99,14 +99,31 @@ class OpWalk:
         """Bring the weight tiles that are prefetched, in the order of :meth:`run`, before anything else is awaited."""
         if self._stream is None or not self._stream.prefetch:
             return
+        # Where there are fewer weight tiles, all have come before the last tile begins.
+        wanted = {r.core: self._weight_tiles(r, self._stream.prefetch) for r in self._running}
         for index in range(max((len(r.tiles) for r in self._running), default=0)):
             waiting = [r for r in self._running if index < len(r.tiles)]
             for r in waiting:
                 self._begin(r, index)
             while waiting := self._short(waiting, self._stream.prefetch):
                 self._fetch(waiting)
-            if all(r.ring is None or r.ring.next >= self._stream.prefetch for r in self._running):
+            if all(r.ring is None or r.ring.next >= wanted[r.core] for r in self._running):
                 return
+
+    @staticmethod
+    def _weight_tiles(r: _Running, most: int) -> int:
+        """How many weight tiles a core goes through, counted up to ``most``."""
+        boxes: set[Box] = set()
+        seen: set[tuple[int, Box]] = set()
+        for tile in r.tiles:
+            # Equal tiles share their steps.
+            kind = id(tile.steps), tile.stationary
+            if kind not in seen:
+                seen.add(kind)
+                boxes.update(_placed(step.box, tile.stationary) for step in tile.steps if isinstance(step, Fetch))
+            if len(boxes) >= most:
+                return most
+        return len(boxes)
 
     @staticmethod
     def _short(running: Sequence[_Running], most: int) -> list[_Running]:
@@ -175,7 +192,7 @@ class OpWalk:
         for r in waiting:
             step = r.steps.popleft()
             assert isinstance(step, Fetch) and r.ring is not None
-            box = tuple(Span(s.lo + w.lo, s.hi + w.lo) for s, w in zip(step.box, r.stationary_box, strict=True))
+            box = _placed(step.box, r.stationary_box)
             version, known = r.ring.claim(box)
             area = r.ring.areas[version]
             r.places[STATIONARY] = _Place(area, area.address)
@@ -207,3 +224,8 @@ class OpWalk:
             if live and due and buffer not in self._build.shared_areas:
                 self._build.open_shared(buffer, self._number)
         return held
+
+
+def _placed(part: Box, box: Box) -> Box:
+    """``part``, which is counted from the corner of ``box``, in the coordinates of the tensor."""
+    return tuple(Span(p.lo + b.lo, p.hi + b.lo) for p, b in zip(part, box, strict=True))

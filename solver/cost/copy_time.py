@@ -138,16 +138,16 @@ class Transfers:
             rate = min(rate, payload / bank_cycles([(memory, payload, covered * item)]))
             if memory.name in self._slow:
                 shared.append((memory.name, payload))
-        passed: Stopover | None = None
-        stop = self.machine.stopover(*(level.name for level in way))
-        if stop is not None:
+        stopover: Stopover | None = None
+        staging = self.machine.stopover(*(level.name for level in way))
+        if staging is not None:
             # Part after part: the first is on its way to the staging memory before anything leaves it.
-            first = self.machine.mover("copy", way[0], stop.name)
+            first = self.machine.mover("copy", way[0], staging.name)
             rate = min(rate, float(first.bytes_per_cycle))
-            size = min(payload, stop.capacity // 2)
+            size = min(payload, staging.capacity // 2)
             parts = ceil(payload / max(1, size))
             delay = first.issue + first.latency + ceil(size / first.bytes_per_cycle)
             cycles = times * first.issue + size / first.bytes_per_cycle
-            passed = Stopover(stop.name, first.name, parts, size, cycles, first.latency, delay)
+            stopover = Stopover(staging.name, first.name, parts, size, cycles, first.latency, delay)
             latency += delay
-        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared), passed)
+        return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared), stopover)

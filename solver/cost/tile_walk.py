@@ -127,6 +127,14 @@ class TileWalk:
         last = last_tiles(boxes.spans, producer.box, producer.tile.sizes, producer.tile.order)
         return np.where(boxes.present, last, -1).tolist()
 
+    def reads_tile_by_tile(self, tensor: str, producer: TileWalk) -> bool:
+        """Whether each tile reads of a tensor all that the ``producer``'s tile of the same number has made, no more."""
+        boxes = self.reads.get(tensor)
+        if boxes is None or len(self) != len(producer):
+            return False
+        made = tile_walk(producer.box, producer.tile.sizes, producer.tile.order)
+        return bool(boxes.present.all()) and np.array_equal(boxes.spans, made.spans)
+
 
 def last_tile(read: Box, box: Box, sizes: Sequence[int], order: Sequence[int]) -> int:
     """The number of the last tile of ``box``, walked in ``order``, that a reader of ``read`` needs."""

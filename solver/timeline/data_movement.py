@@ -366,22 +366,23 @@ class Movement:
             boxes = (room, shared.buffer.box)
             way = self.levels.activations, self.levels.exchange
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
-            passed = move.stopover
-            ready = last = begin
-            if passed is not None:
-                ready, last = staging.enter_all(passed, self.queues[passed.engine], begin)
+            stopover, ready, latency = move.stopover, begin, move.latency
+            if stopover is not None:
+                staging.take({stopover.engine: self.queues[stopover.engine]})
+                ready = staging.copy_into_room(stopover, begin)
+                latency -= stopover.delay
             # The last one to begin stands for all.
             start = max(ready, *(queue[core] for core in cores))
             done = self._carry(
                 engine, cores, ready, move, shared.buffer, way[0], place, len(cores), min(len(cores), together)
             )
-            if passed is not None:
-                done = max(done, last + (done - start) / passed.parts)
+            if stopover is not None:
+                cycles = (done - start) / stopover.parts
+                done = staging.copy_from_rooms(stopover, begin, ready, start, cycles, latency)
+                staging.give({stopover.engine: self.queues[stopover.engine]})
             for core in cores:
                 queue[core] = max(queue[core], ready) + done - start
-            stop = self.over(done + move.latency - (passed.delay if passed is not None else 0), engine)
-            if passed is not None:
-                staging.rooms[passed.memory].use(stop)
+            stop = self.over(done + latency, engine)
         return stop
 
     def _carry(

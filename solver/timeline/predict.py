@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...ir.box import Box, Span, shape_of
+from ...ir.box import Box, Span
 from ...ir.equivalence import tensor_names
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
@@ -337,7 +337,7 @@ class _Simulation:
         """Whether an engine reads of an input what another one has made of it in this step."""
         producer, _ = step.computed[name]
         first, last = walk.timings[walk.timing[0]], producer.timings[producer.timing[0]]
-        if first.shares is not None and last.shares is not None and _tile_by_tile(walk, producer, name):
+        if first.shares is not None and last.shares is not None and walk.reads_tile_by_tile(name, producer):
             waits = first.shares.waits_for(tensor_names(op).index(name), last.shares)
             if waits is not None:
                 return waits
@@ -379,18 +379,6 @@ class _Simulation:
                 places.append(data or self._places.get((step.segment, op.name, name), ()))
             self._banks[key] = self.conflicts.operator(walk, places)
         return self._banks[key]
-
-
-def _tile_by_tile(walk: TileWalk, producer: TileWalk, name: str) -> bool:
-    """Whether each tile reads of an input what one tile of its producer has made, all of it."""
-    if (
-        name not in walk.reads
-        or len(walk) != len(producer)
-        or shape_of(walk.reads[name].box(0))
-        != tuple(min(size, span.size) for size, span in zip(producer.tile.sizes, producer.box, strict=True))
-    ):
-        return False
-    return len(walk) == 1 or (walk.tile.sizes, walk.tile.order) == (producer.tile.sizes, producer.tile.order)
 
 
 def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -89,43 +89,50 @@ class StagingQueues:
         return StagingQueues(dict(self.queues), {name: ring.copy() for name, ring in self.rooms.items()})
 
     def take(self, queues: Mapping[str, Sequence[float]]) -> None:
-        """Go on with the queues of all cores, of each engine."""
+        """Go on with the queues of all cores, of each engine that is given."""
         for name, time in self.queues.items():
-            self.queues[name] = max(time, *queues[name])
+            self.queues[name] = max(time, *queues.get(name, (0.0,)))
 
     def give(self, queues: Mapping[str, list[float]]) -> None:
-        """Tell the queues of all cores until when engines stage operands."""
-        for name, time in self.queues.items():
-            queues[name][:] = [max(time, other) for other in queues[name]]
+        """Tell the queues of all cores until when engines stage operands, of each that is given."""
+        for name, times in queues.items():
+            if name in self.queues:
+                times[:] = [max(self.queues[name], other) for other in times]
 
-    def passed(self, move: CopyTime, engine: Engine, ready: float, free: float) -> float:
-        """A copy by a staging memory, of which this engine makes the second half; when it is there.
+    def copy_by_room(self, move: CopyTime, engine: Engine, ready: float, free: float) -> float:
+        """Make a copy by a staging memory, of which this engine makes the second half; when it is there.
 
         ``ready``: when its source is; ``free``: when its target is.
         """
-        stop = move.stopover
-        assert stop is not None
-        cycles = engine.issue + move.payload / stop.parts / engine.bytes_per_cycle
-        for _ in range(stop.parts):
-            first = self.enter(stop, ready)
-            over = self.queues[engine.name] = max(self.queues[engine.name], first, free) + cycles
-            self.rooms[stop.memory].use(over + engine.latency)
-        return self.queues[engine.name] + engine.latency
+        stopover = move.stopover
+        assert stopover is not None
+        cycles = engine.issue + move.payload / stopover.parts / engine.bytes_per_cycle
+        first = self.copy_into_room(stopover, ready)
+        begin = max(self.queues[engine.name], free)
+        over = self.copy_from_rooms(stopover, ready, first, begin, cycles, engine.latency)
+        self.queues[engine.name] = over
+        return over + engine.latency
 
-    def enter_all(self, stop: Stopover, queue: list[float], ready: float) -> tuple[float, float]:
-        """Copy all parts to rooms, as all cores do in their ``queue``; when the first and the last are there."""
-        self.queues[stop.engine] = max(self.queues[stop.engine], *queue)
-        first = last = self.enter(stop, ready)
-        for _ in range(1, stop.parts):
-            last = self.enter(stop, ready)
-        queue[:] = [self.queues[stop.engine]] * len(queue)
-        return first, last
-
-    def enter(self, stop: Stopover, ready: float) -> float:
+    def copy_into_room(self, stopover: Stopover, ready: float) -> float:
         """Copy a part to its room in the staging memory; when it is there."""
-        opened = self.rooms[stop.memory].open(stop.bytes)
-        over = self.queues[stop.engine] = max(self.queues[stop.engine], opened, ready) + stop.cycles
-        return over + stop.latency
+        opened = self.rooms[stopover.memory].open(stopover.bytes)
+        over = self.queues[stopover.engine] = max(self.queues[stopover.engine], opened, ready) + stopover.cycles
+        return over + stopover.latency
+
+    def copy_from_rooms(
+        self, stopover: Stopover, ready: float, first: float, begin: float, cycles: float, latency: int
+    ) -> float:
+        """Copy part after part from its room, and all but the first into theirs; when the last has left.
+
+        ``first``: when the first is in its room. What makes the second half is free at ``begin``, takes so many
+        ``cycles`` for a part, and is done with its room after ``latency``.
+        """
+        over = begin
+        for part in range(stopover.parts):
+            arrived = self.copy_into_room(stopover, ready) if part else first
+            over = max(over, arrived) + cycles
+            self.rooms[stopover.memory].use(over + latency)
+        return over
 
     def run(
         self, parts: Sequence[StagedRun], free: float, ready: float, arrived: Mapping[Operand, float], target: float,

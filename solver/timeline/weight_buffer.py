@@ -95,14 +95,13 @@ class WeightBuffer:
         return max(sizes, default=1) if self._local is None else sum(sizes)
 
     def prefetch(self, staging: StagingQueues) -> None:
-        """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs."""
-        if self._local is not None:
-            staging.take(self._movement.queues)
+        """Claim the first tiles, as many as the plan says, before the loads of the operator's inputs.
+
+        Of constants alone: what lies in local memory may still have to be computed, and plans prefetch none of it.
+        """
         for index, part in self._first_tiles():
             for lane in range(self.lanes):
                 self.claim(lane, index, part, staging)
-        if self._local is not None:
-            staging.give(self._movement.queues)
 
     def _first_tiles(self) -> list[tuple[int, int]]:
         """Where the walk first uses each of the weight tiles that are prefetched."""
@@ -201,7 +200,7 @@ class WeightBuffer:
         computed = self._arrivals[1][-1] if self._arrivals else 0.0
         if move.stopover is not None:
             ready = max(local.ready.seen_by(move.stopover.engine), computed)
-            arrived = self._movement.over(staging.passed(move, engine, ready, area.free(engine.name)), engine)
+            arrived = self._movement.over(staging.copy_by_room(move, engine, ready, area.free(engine.name)), engine)
             local.use(arrived, engine.name)
             return _arrive(area, [(arrived, engine.name)])
         ready = max(area.free(engine.name), local.ready.seen_by(engine.name), computed)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
+import pytest
+
 from girih.ir.isa.table import field
 from girih.ir.load_machine import load_machine
 from girih.ir.program import Program
 from girih.lowering import lower
+from girih.lowering.program.lockstep import OpWalk
 from tests.support import graphs
 from tests.support.plans.sequential_plans import sequential_plan
 
@@ -68,3 +71,22 @@ def test_the_oldest_is_given_up() -> None:
     places = multiplied(lowered)
     assert len(brought(lowered)) == len(places) == 6
     assert places == [places[0], places[1]] * 3
+
+
+@pytest.mark.parametrize(("channels", "ahead"), [(8, 1), (4, 2)])
+def test_tiles_are_not_gone_through_for_weights_that_have_all_come(
+    channels: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three versions, and the walk has one weight tile or two: the tiles behind them are begun but once."""
+    begun: list[int] = []
+    begin = getattr(OpWalk, "_begin")  # noqa: B009
+
+    def counted(walk: OpWalk, running: object, index: int) -> None:
+        begun.append(index)
+        begin(walk, running, index)
+
+    monkeypatch.setattr(OpWalk, "_begin", counted)
+    lowered = program(channels, 3, ALL_CHANNELS_FIRST)
+    assert len(brought(lowered)) == ahead
+    tiles = [index for index in {*begun} if index >= ahead]
+    assert tiles and all(begun.count(index) * 2 == begun.count(0) for index in tiles)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from girih.ir.graph import Op
 from girih.ir.isa.timing import write_apart
 from girih.ir.load_machine import load_machine
 from girih.ir.machines.as_planned import as_planned
-from girih.ir.semantics.cell import Cells
+from girih.ir.plan import Segment, Tile
+from girih.ir.semantics.cell import Cell, Cells
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.cost.instruction_shape import InstructionShape, ShapedOperand, Walk
 from girih.solver.cost.team.waits import TeamShares, TeamWaits, meet
-from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.cost.tile_walk import TileWalk, TileWalks
+from girih.solver.pipeline.model import walk_cycles
+from girih.solver.pipeline.solve import PipelineOverflow, Pipelines
 from girih.solver.timeline.predict import predict
 from tests.support import graphs
 from tests.support.machines import with_count
@@ -136,13 +141,35 @@ def test_a_team_is_predicted(name: str, depth: int, engines: int) -> None:
     assert abs(predicted / simulated - 1.0) <= 0.03, predicted / simulated - 1.0
 
 
-def test_timings_of_a_team_can_be_keys() -> None:
-    """The pipeline remembers what it has found for equal timings, whatever the shares of the engines."""
+class OtherShares(TileWalks):
+    """Of the operator ``second``, nothing is known of what each engine reads and writes."""
+
+    def walk(self, op: Op, tile: Tile, cell: Cell) -> TileWalk:
+        walk = super().walk(op, tile, cell)
+        unknown = tuple(replace(timing, shares=TeamShares(None, {})) for timing in walk.timings)
+        return replace(walk, timings=unknown) if op.name == "second" else walk
+
+
+def test_timings_of_a_team_are_one_key_whatever_its_shares() -> None:
+    """The pipeline takes cycles alone, in which waits are counted, and solves equal ones once.
+
+    Which engine reads what another has made is asked of the walks of an operator and its producer, never by a key.
+    """
     machine = as_planned(with_count(load_machine("tiny"), {"vector": 2}))
-    graph = graphs.matmul(dtype="float32")
-    walks, plan = TileWalks(graph, machine), plain_plan(graph, machine, depth=1, barrier=False)
-    (segment,) = plan.segments[:1]
-    (name, *_) = segment.ops
-    cell = Cells(graph).busiest(segment, 0)
-    timings = walks.walk(graph.op[name], segment.tile[name], cell).timings
-    assert len({*timings}) <= len(timings) and all(timing.shares is not None for timing in timings)
+    net = graphs.Net("chain", "float32")
+    graph = net.graph(net.matmul("second", net.matmul("first", net.input("x", 64, 32), 32), 32))
+    cells, walks = Cells(graph), OtherShares(graph, machine)
+    alone, second = plain_plan(graph, machine, depth=1, barrier=False).segments
+    both = replace(alone, ops=("first", "second"), tiles=(*alone.tiles, *second.tiles))
+    cell = cells.busiest(both, 0)
+    (one, *_), (other, *_) = (walks.walk(graph.op[n], both.tile[n], cell).timings for n in both.ops)
+    assert one.shares != other.shares and one.shares is not None
+    assert one == other and len({one, other}) == 1
+    assert one != replace(other, finish=other.finish + 1)
+
+    def solved(segment: Segment) -> int:
+        with mock.patch("girih.solver.pipeline.solve.walk_cycles", wraps=walk_cycles) as calls:
+            assert not isinstance(Pipelines(graph, cells, machine, walks).segment(0, segment), PipelineOverflow)
+        return calls.call_count
+
+    assert solved(both) == solved(alone) > 0

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from girih.ir.graph import Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Segment, Split, Tile
+from girih.ir.semantics.box_arrays import Boxes
 from girih.ir.semantics.cell import Cells
 from girih.solver.cost.tile_walk import TileWalk, TileWalks
 from tests.support import graphs
@@ -66,3 +70,25 @@ def assert_equal(walk: TileWalk, other: TileWalk) -> None:
     assert (walk.loads, walk.boxes) == (other.loads, other.boxes)
     for name, boxes in walk.reads.items():
         assert (boxes.spans == other.reads[name].spans).all() and (boxes.present == other.reads[name].present).all()
+
+
+def test_all_tiles_are_compared_with_those_of_the_producer() -> None:
+    """Where the first tile reads what the producer's first has made, the others may need more, or other parts."""
+    net = graphs.Net("chain")
+    graph = net.graph(net.elementwise("second", "exp", net.elementwise("first", "exp", net.input("x", 16, 32))))
+    cell = Cells(graph).busiest(Segment(("first", "second"), (), (), ()), 0)
+    first, second = graph.ops
+
+    def walk(op: Op, order: tuple[int, ...], *sizes: int) -> TileWalk:
+        return TileWalks(graph, STCP).walk(op, Tile(op.name, sizes, order, (), "vector"), cell)
+
+    producer, reader = walk(first, (0, 1), 4, 8), walk(second, (0, 1), 4, 8)
+    assert reader.reads_tile_by_tile(first.output, producer)
+    assert not walk(second, (1, 0), 4, 8).reads_tile_by_tile(first.output, producer)
+    assert not walk(second, (0, 1), 8, 4).reads_tile_by_tile(first.output, producer)
+    assert not reader.reads_tile_by_tile(second.output, producer)
+    # One row more of what lies above, which the first tile does not have.
+    spans = reader.reads[first.output].spans.copy()
+    spans[4:, 0, 0] -= 1
+    window = replace(reader, reads={first.output: Boxes(spans, reader.reads[first.output].present)})
+    assert not window.reads_tile_by_tile(first.output, producer)

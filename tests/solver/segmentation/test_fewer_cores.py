@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from girih.ir.load_machine import load_machine
 from girih.ir.machines.as_planned import as_planned
+from girih.ir.plan import Split
 from girih.solver.segmentation.candidates import Candidates
-from girih.solver.segmentation.splits import SMALL_PART, core_counts, segment_splits
+from girih.solver.segmentation.splits import SMALL_PART, segment_splits
 from tests.support import graphs
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 7, 16, 33, 250]), min_size=1, max_size=3).map(tuple)
@@ -23,9 +24,21 @@ def test_fewer_cores_add_splits_and_take_none(shape: tuple[int, ...], cores: int
     assert len(set(fewer)) == len(fewer)
     for split in set(fewer) - set(all_cores):
         assert split.core_count < cores
-        # The cores that might have shared it would have had small parts.
-        counts = [n for n in core_counts(shape, cores)[1:] if n >= split.core_count]
-        assert counts and prod(shape) <= SMALL_PART * min(counts)
+        # A half, a quarter … of the cores, at least as many as share it, would have had small parts.
+        halves = [cores >> n for n in range(1, cores.bit_length()) if cores >> n >= split.core_count]
+        assert any(prod(shape) / number <= SMALL_PART for number in halves)
+
+
+@given(SHAPES, st.sampled_from([1, 2, 3, 8, 32]))
+def test_every_half_of_the_cores_with_small_parts_is_tried(shape: tuple[int, ...], cores: int) -> None:
+    """Rows alone, over each number of cores that leaves parts of at most so many elements."""
+    found = {split.cores for split in segment_splits(shape, cores, 1, 1)}
+    number = cores
+    while number > 1 and prod(shape) / (number := number // 2) <= SMALL_PART:
+        if number == 1:
+            assert () in found
+        elif shape[0] >= number:
+            assert (Split(0, number),) in found
 
 
 def test_one_core_may_have_a_small_result_and_not_a_large_one() -> None:

@@ -19,6 +19,7 @@ from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.timeline.predict import predict
 from girih.solver.timeline.staging_queues import FOLLOWED, StagingQueues, StagingTimes
 from tests.support import graphs
+from tests.support.machines import with_engines
 from tests.support.plans.plain_plans import plain_plan
 from tests.support.staged_machines import staged_kinds
 
@@ -98,10 +99,10 @@ def test_what_the_block_before_has_staged_is_not_copied_again() -> None:
     assert queues().run([kept], 0.0, 0.0, {}, 0.0, 0, 0.0).ended == 50 + 50 + 40
 
 
-def stopover(parts: int = 1) -> CopyTime:
+def by_room(parts: int = 1) -> CopyTime:
     """80 bytes in so many parts, of which IN takes 10 cycles each, visible after 2, and OUT 20 bytes a cycle."""
-    passed = Stopover("UB", "IN", parts, 80 // parts, 10.0, 2, 12)
-    return CopyTime(1, 1, 80, 20.0, (), 3 + 12, stopover=passed)
+    stopover = Stopover("UB", "IN", parts, 80 // parts, 10.0, 2, 12)
+    return CopyTime(1, 1, 80, 20.0, (), 3 + 12, stopover=stopover)
 
 
 OUT = replace(TINY.engine_for("copy"), name="OUT", issue=1, latency=3, bytes_per_cycle=20)
@@ -109,11 +110,11 @@ OUT = replace(TINY.engine_for("copy"), name="OUT", issue=1, latency=3, bytes_per
 
 def test_a_copy_by_a_staging_memory_takes_both_engines() -> None:
     free = queues()
-    assert free.passed(stopover(), OUT, 100.0, 0.0) == 100 + 10 + 2 + 1 + 4 + 3
+    assert free.copy_by_room(by_room(), OUT, 100.0, 0.0) == 100 + 10 + 2 + 1 + 4 + 3
     assert free.queues == {"IN": 110.0, "OUT": 117.0}
     # The place that it goes to is awaited by the second one alone.
     late = queues()
-    assert late.passed(stopover(), OUT, 0.0, 500.0) == 500 + 1 + 4 + 3 and late.queues["IN"] == 10.0
+    assert late.copy_by_room(by_room(), OUT, 0.0, 500.0) == 500 + 1 + 4 + 3 and late.queues["IN"] == 10.0
 
 
 def test_a_copy_by_a_staging_memory_comes_after_what_these_engines_have_staged() -> None:
@@ -121,15 +122,40 @@ def test_a_copy_by_a_staging_memory_comes_after_what_these_engines_have_staged()
     after = queues()
     after.run([run_of(1, into=10, work=20, back=5, room=40)], 0.0, 0.0, {}, 0.0, 2, 0.0)
     assert after.queues == {"IN": 10.0, "OUT": 39.0}
-    assert after.passed(stopover(), OUT, 0.0, 0.0) == pytest.approx(42 + 10 + 2 + 1 + 4 + 3)  # for its room, until 42
+    assert after.copy_by_room(by_room(), OUT, 0.0, 0.0) == pytest.approx(
+        42 + 10 + 2 + 1 + 4 + 3
+    )  # for its room, until 42
     other = queues()
     other.queues["OUT"] = 39.0
-    assert other.passed(stopover(), OUT, 0.0, 0.0) == 39 + 1 + 4 + 3
+    assert other.copy_by_room(by_room(), OUT, 0.0, 0.0) == 39 + 1 + 4 + 3
 
 
 def test_parts_of_a_copy_by_a_staging_memory_overlap() -> None:
     # 40 bytes each: the second is copied in while the first leaves.
-    assert queues().passed(stopover(2), OUT, 0.0, 0.0) == 2 * 10 + 2 + 1 + 2 + 3
+    assert queues().copy_by_room(by_room(2), OUT, 0.0, 0.0) == 2 * 10 + 2 + 1 + 2 + 3
+
+
+def test_a_part_of_a_copy_waits_for_the_room_of_the_one_before_the_last() -> None:
+    """Two parts of 40 bytes have room in 100: the third is copied in when the first has left, and that is visible."""
+    used = queues()
+    four = Stopover("UB", "IN", 4, 40, 10.0, 2, 12)
+    first = used.copy_into_room(four, 0.0)
+    assert first == 12.0
+    left = 12 + 20  # of the first; the third is there when the second leaves, until 52
+    assert used.copy_from_rooms(four, 0.0, first, 0.0, 20.0, 30) == (left + 30 + 12) + 2 * 20
+    assert used.queues["IN"] == left + 20 + 30 + 10  # the fourth, when the second has left
+    # Both rooms are in use until what was in them has left.
+    assert used.copy_into_room(four, 0.0) == (left + 30 + 12) + 20 + 30 + 12
+
+
+@pytest.mark.parametrize("name", ["conv", "residual"])
+@pytest.mark.parametrize("latency", [16, 200])
+def test_results_larger_than_the_staging_memory_on_their_way_out_are_predicted(name: str, latency: int) -> None:
+    """Many parts of a copy that share two rooms: each waits until the one before the last has left its room."""
+    machine = load_machine("ascend310")
+    slow = with_engines(machine, lambda e: replace(e, latency=latency) if e.name == "MTE3" else e)
+    small = tuple(replace(m, capacity=2048) if m.name == "UB" else m for m in machine.memories)
+    assert abs(error(GRAPHS[name](dtype="float16"), replace(slow, memories=small), 1)) <= 0.02
 
 
 @pytest.mark.parametrize("heads", [2, 4])
