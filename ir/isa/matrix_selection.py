@@ -19,6 +19,7 @@ from math import prod
 
 from ..box import Affine, Span
 from ..errors import UnsupportedError
+from ..graph import FLOATS
 from ..machine import Engine
 from .loop_bounds import Dimension, in_bounds, merge_loops
 from .timing import divided, matrix_body
@@ -232,14 +233,14 @@ def matrix_parts(
 
     At once, or in parts, one for the positions of a kernel that find something for the same results. What is left out
     are products with padding. The first part reaches every result, unless the sums were ``started`` before. All of it
-    is one part where loops have wishes, on machines that have any staging memory (``staged``, whether or not these
-    operands are: each part would stage them again), and where several engines share the work: they would write the
-    same results.
+    is one part for floats, of which sums are rounded after each tile of the plan and nowhere else; where loops have
+    wishes; on machines that have any staging memory (``staged``, whether or not these operands are: each part would
+    stage them again); and where several engines share the work: they would write the same results.
     """
     everything = tuple(Span(0, e) for e in extents)
     whole = matrix_form(engine, dtype, extents, strides, dimensions, guarded, family, fields)
     best, below = (MatrixPart(everything, whole),), whole.busy
-    if engine.count > 1 or staged or family or any(fields):
+    if dtype in FLOATS or engine.count > 1 or staged or family or any(fields):
         return best
     bounded = [d for d in dimensions if guarded and any(a in guarded for a in d.loops)]
     for dimension in bounded:

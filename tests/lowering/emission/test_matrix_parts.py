@@ -57,7 +57,7 @@ def parts(
     )
     guarded = {1, 2, 4, 5} if pad else set[int]()
     strides = (target, left, right)
-    found = matrix_parts(engine, "float16", extents, strides, dimensions, guarded, started=started, staged=staged)
+    found = matrix_parts(engine, "int8", extents, strides, dimensions, guarded, started=started, staged=staged)
     return found, dimensions, extents
 
 
@@ -83,8 +83,8 @@ def test_rows_that_see_padding_are_left_out_where_blocks_become_fewer() -> None:
     """Of 14 x 14 results, 196 fill four blocks of 64 rows, and 13 x 14 fill three."""
     found, _, _ = parts(ARRAY, 1, 14, 256, 3, 1)
     blocks = 4 + 3 + 3
-    assert [p.form.busy for p in found] == [ARRAY.issue + b * (3 * 256 + ARRAY.fill) for b in (4, 3, 3)]
-    assert sum(p.form.busy for p in found) == 3 * ARRAY.issue + blocks * (768 + ARRAY.fill)
+    assert [p.form.busy for p in found] == [ARRAY.issue + b * (3 * 256 // 2 + ARRAY.fill) for b in (4, 3, 3)]
+    assert sum(p.form.busy for p in found) == 3 * ARRAY.issue + blocks * (384 + ARRAY.fill)
     assert found[0].spans[4] == (1, 2), "the middle row of the kernel comes first, as it reaches everything"
     for size in (7, 56):  # one block with and without a row of 7, and 49 of 50 with and without one of 56
         assert len(parts(ARRAY, 1, size, 256, 3, 1)[0]) == 1
@@ -184,7 +184,7 @@ def test_every_product_of_any_convolution_that_counts_is_in_one_part(seed: int) 
         guarded = {a for d in dimensions if d.may_leave(full(extents)) for a in d.loops}
         inside = in_bounds(extents, dimensions)
         for started in (False, True):
-            found = matrix_parts(SMALL, "float16", extents, strides, dimensions, guarded, started=started)
+            found = matrix_parts(SMALL, "int8", extents, strides, dimensions, guarded, started=started)
             times = times_of(found, extents)
             assert (times[inside] == 1).all()
             assert times.max() <= 1

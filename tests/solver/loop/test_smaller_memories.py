@@ -62,8 +62,8 @@ def test_more_memory_never_gives_a_worse_plan(network: str, capacities: tuple[in
     [("attention", "LLB", 128, 256), ("dense", "LLB", 32, 256), ("dense", "L1", 32, 48)],
 )
 def test_a_search_that_was_misled_is_not_any_more(network: str, memory: str, less: int, more: int) -> None:
-    """Since residency is judged by transfers that are served in turn, every better plan is followed by local search, and
-    kernel positions that find padding are left out, no plan for less memory is needed here."""
+    """Since residency is judged by transfers that are served in turn, and every better plan is followed by local
+    search, no plan for less memory is needed here."""
     cycles = [planned(network, memory, capacity, alone=True).plan.cycles for capacity in (less, more)]
     assert cycles[1] <= cycles[0]
 
