@@ -97,15 +97,15 @@ def beyond(op: Op, points: Sequence[Box], bounds: Mapping[str, Box]) -> tuple[in
     Two numbers for each dimension that is read, 0 where all is within. With the extents of ``points`` and ``bounds``
     they tell all that is to be known of where the padding is.
     """
-    found: list[int] = []
+    distances: list[int] = []
     for stage, at in zip(op.stages, points, strict=True):
         for read in stage.reads:
             if read.fill is None or read.tensor not in bounds or is_empty(at):
                 continue
             for index, (lo, hi) in zip(read.index, bounds[read.tensor], strict=True):
                 low, high = index.over(at)
-                found += (max(lo - low, 0), max(high - hi, 0))
-    return tuple(found)
+                distances += (max(lo - low, 0), max(high - hi, 0))
+    return tuple(distances)
 
 
 def writers_of_parts(op: Op) -> dict[str, list[Stage]]:

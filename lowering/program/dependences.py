@@ -187,16 +187,16 @@ class Dependences:
 
 def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
     """What an access to an area conflicts with, and what of its own queue touched the same bytes."""
-    found: set[int] = set()
+    tasks: set[int] = set()
     for old in area.records:
         if old.low < record.high and record.low < old.high:
             own = old.queue == record.queue
             if own or ((old.write or record.write) and _meet(old, record)):
-                found.add(old.task)
+                tasks.add(old.task)
     for old in area.earlier:
         if old.low < record.high and record.low < old.high:
-            found.add(old.task)
-    return found
+            tasks.add(old.task)
+    return tasks
 
 
 def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:

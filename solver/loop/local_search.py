@@ -82,6 +82,8 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
             return plan
         i = left.pop(0)
         chosen[i] = subproblem.joint_tiles(kept[i].segment, cuts, iteration, lambda: around.incumbent.is_over)
+        if around.incumbent.is_over:
+            return plan
         equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(kept[j], cuts)) is not None}
         left = [j for j in left if j not in equal]
         chosen = [equal.get(j, tiled) for j, tiled in enumerate(chosen)]
@@ -97,6 +99,7 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
 
 def _differ(chosen: list[TiledSegment], kept: list[TiledSegment]) -> bool:
     """Whether segments have other tiles."""
-    return [[tile.cut for tile in t.segment.tiles] for t in chosen] != [
-        [tile.cut for tile in t.segment.tiles] for t in kept
-    ]
+    return any(
+        [tile.cut for tile in c.segment.tiles] != [tile.cut for tile in k.segment.tiles]
+        for c, k in zip(chosen, kept, strict=True)
+    )

@@ -14,10 +14,11 @@ from ..cpsat.log import Record
 
 COUNTED_ROOT = 0.03
 """Seconds for each operator with which segments end that was priced, however many columns it has, beside
-:data:`COUNTED_COLUMN`: 0.002 to 0.075 fit MobileNet-V2, ResNet-50, DenseNet-121, ViT and Conformer on six machines."""
+:data:`COUNTED_COLUMN`: 0.002 to 0.075 fit MobileNet-V2, ResNet-50, DenseNet-121, ViT and Conformer on seven
+machines."""
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation: these networks took 0.0004 to 0.0007 beside :data:`COUNTED_ROOT`, and from
-half to one and a half times the sum of both."""
+0.4 to 1.5 times the sum of both."""
 COUNTED_PLAN = 0.02
 """Seconds for each operator of each plan: what networks of 4 to 23 operators took on `tiny` with 32 to 256 KiB, 0.5 to
 6 s in all, up to a factor of about 2."""

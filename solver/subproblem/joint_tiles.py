@@ -51,7 +51,7 @@ class Refined:
     choices: tuple[Choice, ...]
 
 
-Candidates: TypeAlias = "list[tuple[Choice, tuple[Choice, ...]]]"
+TileChoices: TypeAlias = "list[tuple[Choice, tuple[Choice, ...]]]"
 """For each operator of a segment the choice that it has, and those to try."""
 
 KnownJointTiles: TypeAlias = "dict[tuple[Hashable, ...], tuple[Choice, ...]]"
@@ -72,7 +72,7 @@ class JointTiles:
         self._judge = judge
         self._shared: KnownJointTiles = {} if shared is None else shared
         self._known: dict[tuple[Hashable, ...], Refined] = {}
-        self._tried: dict[tuple[Hashable, ...], Candidates] = {}
+        self._choices_of: dict[tuple[Hashable, ...], TileChoices] = {}
 
     def known(self, segment: Segment, caps: Mapping[str, Caps]) -> Refined | None:
         """What was found for a segment with the same operators, splits and engines, whatever its tiles."""
@@ -96,8 +96,7 @@ class JointTiles:
 
     def kept(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Refined:
         """The segment with the tiles that it has."""
-        candidates = self._candidates(tiler, segment, caps)
-        return _renamed(Refined(segment, tuple(own for own, _ in candidates)), segment)
+        return Refined(segment, tuple(own for own, _ in self._candidates(tiler, segment, caps)))
 
     def _key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
         engines = tuple(tile.engine for tile in segment.tiles)
@@ -117,8 +116,7 @@ class JointTiles:
                     break
                 window, instances = _predicted(segment, i)
                 best = self._cycles(segment, instances, window)
-                for candidate in candidates[i][1]:
-                    choice = replace(candidate, tile=replace(candidate.tile, op=segment.ops[i]))
+                for choice in candidates[i][1]:
                     if best is None or choice.tile.cut == choices[i].tile.cut or is_over():
                         continue
                     other = replace(segment, tiles=(*segment.tiles[:i], choice.tile, *segment.tiles[i + 1 :]))
@@ -128,12 +126,15 @@ class JointTiles:
                         changed |= dict.fromkeys(j for j in (i - 1, i, i + 1) if 0 <= j < len(choices))
         return tuple(choices)
 
-    def _candidates(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Candidates:
+    def _candidates(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> TileChoices:
         """For each operator the choice that it has and those to try, of this segment or an equal one."""
         key = structural_class(self.cells, segment), tuple(caps.get(name) for name in segment.ops)
-        if key not in self._tried:
-            self._tried[key] = _candidates(self.graph, self.cells, tiler, segment, caps)
-        return self._tried[key]
+        if key not in self._choices_of:
+            self._choices_of[key] = _candidates(self.graph, self.cells, tiler, segment, caps)
+        return [
+            (_of(own, name), tuple(_of(choice, name) for choice in others))
+            for (own, others), name in zip(self._choices_of[key], segment.ops, strict=True)
+        ]
 
     def _cycles(self, segment: Segment, instances: int, window: range) -> int | None:
         self.predicted += instances * len(window)
@@ -147,10 +148,10 @@ def _predicted(segment: Segment, position: int) -> tuple[range, int]:
     return range(max(0, position - NEIGHBOURS), min(len(segment.ops), position + NEIGHBOURS + 1)), 1
 
 
-def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Candidates:
+def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> TileChoices:
     instances = instance_cells(segment, cells)
     all_cells = [cell for row in instances for cell in row]
-    found: Candidates = []
+    choices: TileChoices = []
     for name, tile in zip(segment.ops, segment.tiles, strict=True):
         op = graph.op[name]
         boxes = targets(all_cells, op)
@@ -159,12 +160,12 @@ def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps
         cost = tiler.cost(op, tile.engine)
         problem = tiler.problem(cost, largest(boxes), weights, room, also=tile) if boxes else None
         if problem is None:
-            found.append((Choice(tile, 0, 0, "feasible"), ()))
+            choices.append((Choice(tile, 0, 0, "feasible"), ()))
             continue
         own, others = _choices(problem, tile, shape_of(largest(boxes)))
         fitting = (choice for choice in others if tiler.fits_everywhere(op, choice.tile, boxes, *room))
-        found.append((own, tuple(replace(choice, tile=replace(choice.tile, op=name)) for choice in fitting)))
-    return found
+        choices.append((own, tuple(_of(choice, name) for choice in fitting)))
+    return choices
 
 
 def _choices(problem: TilingProblem, tile: Tile, extents: tuple[int, ...]) -> tuple[Choice, list[Choice]]:
@@ -194,10 +195,12 @@ def _choices(problem: TilingProblem, tile: Tile, extents: tuple[int, ...]) -> tu
     return own, [choice for choice in cheap if choice.cycles <= DEARER * least][:MOST_TILES]
 
 
+def _of(choice: Choice, op: str) -> Choice:
+    """The choice of an equal operator."""
+    return replace(choice, tile=replace(choice.tile, op=op))
+
+
 def _renamed(refined: Refined, segment: Segment) -> Refined:
     """The answer for an equal segment, for this one."""
-    choices = tuple(
-        replace(choice, tile=replace(choice.tile, op=name))
-        for choice, name in zip(refined.choices, segment.ops, strict=True)
-    )
+    choices = tuple(_of(choice, name) for choice, name in zip(refined.choices, segment.ops, strict=True))
     return Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)

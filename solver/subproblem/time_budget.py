@@ -29,7 +29,7 @@ ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans. Chosen, not
 measured."""
 SHORT_ENUMERATION_SECONDS = 0.08
-"""The same of networks of many kinds, which begin with short runs: DenseNet-121 took 0.03 to 0.07 on six machines."""
+"""The same of networks of many kinds, which begin with short runs: DenseNet-121 took 0.01 to 0.07 on four machines."""
 SINGLE_SECONDS = 0.05
 """The same of a plan of single operators, which are priced without the runs that they end. Chosen, not measured."""
 FREE_KINDS = 16

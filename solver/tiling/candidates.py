@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from ...ir.box import Box, Span, shape_of, volume
-from ...ir.graph import DTYPES, Graph, Op, contraction_axes
+from ...ir.graph import DTYPES, FLOATS, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ...ir.semantics.tile_alignment import aligned_size
@@ -90,8 +90,9 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) 
         return [Reduction(tuple(extents), 1, prod(extents))]
     cuts = chains(extents)
     # Of two or more reduced loops, a part of the last one, whatever it is, and all of the others: of a convolution, a
-    # part of the channels and all positions of the kernel.
-    shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_CHANNEL_PARTS + 1)) if len(extents) > 1 else ()
+    # part of the channels and all positions of the kernel, of which those in padding are left out for integers alone.
+    in_parts = len(extents) > 1 and cost.dtypes[op.stages[op.contraction].reads[0].tensor] not in FLOATS
+    shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_CHANNEL_PARTS + 1)) if in_parts else ()
     cuts = list(dict.fromkeys([*cuts, *((*extents[:-1], size) for size in shorter)]))
     if also and also not in cuts:
         cuts.append(also)

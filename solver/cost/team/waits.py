@@ -174,13 +174,13 @@ def _divisions(engine: Engine, shape: InstructionShape, lanes: int, whole: float
     """Ways to cut an instruction, by the cycles of the largest part; the least of them is ``whole``."""
     moving = shape.operands[0].moving
     names = [name for name in shape.sizes if name in shape.units and name in moving]
-    found: list[tuple[int, _Parts]] = []
+    bodies: list[tuple[int, _Parts]] = []
     for counts in divisions(tuple(shape.sizes[n] for n in names), engine.count):
         count = dict(zip(names, counts, strict=True))
         largest = {n: ceil(size / count.get(n, 1)) for n, size in shape.sizes.items()}
-        found.append((_body(largest, lanes), tuple(_parts(shape.sizes, count))))
-    scale = (whole - engine.issue) / max(1, min(body for body, _ in found))
-    return sorted(((engine.issue + body * scale, parts) for body, parts in found), key=lambda division: division[0])
+        bodies.append((_body(largest, lanes), tuple(_parts(shape.sizes, count))))
+    scale = (whole - engine.issue) / max(1, min(body for body, _ in bodies))
+    return sorted(((engine.issue + body * scale, parts) for body, parts in bodies), key=lambda division: division[0])
 
 
 def _body(sizes: Mapping[str, int], lanes: int) -> int:
