@@ -45,6 +45,26 @@ class Window:
         """What the whole takes by the schedule."""
         return max(s + d + q for s, d, q in zip(self.start, self.duration, self.tail, strict=True))
 
+    @property
+    def can_be_shorter(self) -> bool:
+        """Whether :attr:`least_cycles` leaves room for another order."""
+        return self.least_cycles < self.cycles
+
+    @property
+    def least_cycles(self) -> int:
+        """No order takes fewer: the longest path, and the tasks of each queue one after the other."""
+        # An edge leads to a task with a larger number, and tasks are sorted.
+        begin, rest = list(self.release), list(self.tail)
+        for i, j, lag in sorted(self.edges, key=lambda edge: edge[1]):
+            begin[j] = max(begin[j], begin[i] + self.duration[i] + lag)
+        for i, j, lag in sorted(self.edges, key=lambda edge: -edge[0]):
+            rest[i] = max(rest[i], lag + self.duration[j] + rest[j])
+        least = max(b + d + r for b, d, r in zip(begin, self.duration, rest, strict=True))
+        for members in _by_queue(self.queue):
+            first, last = min(begin[i] for i in members), min(rest[i] for i in members)
+            least = max(least, first + sum(self.duration[i] for i in members) + last)
+        return least
+
 
 class Windows:
     """The windows of one schedule."""

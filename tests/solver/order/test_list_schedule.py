@@ -15,7 +15,7 @@ from girih.ir.semantics.task_graph import TaskGraph
 from girih.solver.cpsat.backend import Budget
 from girih.solver.order.list_schedule import OrderProblem, Schedule
 from girih.solver.order.model import Window, Windows, improved
-from girih.solver.order.solve import lower_bound, order_queues, ordered_plan
+from girih.solver.order.solve import batched_windows, lower_bound, order_queues, ordered_plan, with_answers
 from tests.support import graphs
 from tests.support.plans.plain_plans import plain_plan
 
@@ -124,6 +124,51 @@ def test_a_window_of_everything_is_optimal(seed: int) -> None:
     best = best_by_brute_force(tasks)
     assert solution.status == "optimal"
     assert (problem.in_order(found) if found is not None else worst).cycles == best
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_order_of_a_window_takes_fewer_cycles_than_it_says(seed: int) -> None:
+    random = Random(seed)
+    tasks = random_tasks(random, 30, queues=1 + seed % 3, links=0)
+    schedule = OrderProblem(tasks).in_order(range(len(tasks)))
+    window = Windows(OrderProblem(tasks), schedule).window(range(random.randint(0, 10), random.randint(15, 30)))
+    answer, solution = improved(window, Budget(10.0, 1.0), 0)
+    assert window.least_cycles <= (solution.objective or 0.0)
+    if not window.can_be_shorter:
+        assert answer is None
+
+
+def test_a_window_with_the_longest_path_has_no_shorter_order() -> None:
+    assert window().least_cycles == 11 and window().can_be_shorter
+    # A queue that works from its first release to its last tail.
+    assert window(tail=(20, 20, 0)).least_cycles == 31
+    assert not window(edges=((0, 1, 0), (1, 2, 2)), start=(0, 10, 13)).can_be_shorter
+
+
+@pytest.mark.parametrize("count", [1, 199, 200, 201, 400, 401, 1234])
+@pytest.mark.parametrize("offset", [0, 200])
+@pytest.mark.parametrize("together", [1, 3, 50])
+def test_windows_of_a_pass_are_disjoint_and_leave_nothing_out(count: int, offset: int, together: int) -> None:
+    batches = list(batched_windows(count, offset, together))
+    assert [place for batch in batches for window in batch for place in window] == list(range(count))
+    assert all(len(batch) <= together for batch in batches) and all(len(w) <= 400 for batch in batches for w in batch)
+
+
+def test_answers_that_do_not_help_together_count_by_halves() -> None:
+    """The first window's answer is good, and the second one's delays what comes last by more."""
+    tasks = TaskGraph(
+        queues=("A", "B"), computes=(True, True), link_rates=(), queue=(0, 0, 1, 0, 0, 1),
+        cost=(Cost(0, 50, 0), Cost(0, 1, 0), Cost(0, 50, 0), Cost(0, 1, 0), Cost(0, 50, 0), Cost(0, 99, 0)),
+        after=((), (), (1,), (), (), (3,)), slot=(0,) * 6,
+    )  # fmt: skip
+    problem = OrderProblem(tasks)
+    best = problem.in_order(range(6))
+    assert best.order == (0, 1, 3, 2, 4, 5)
+    good, bad = {range(2): (1, 0)}, {range(2, 6): (2, 4, 3, 5)}
+    better = problem.in_order((1, 0, 3, 2, 4, 5))
+    assert problem.in_order((1, 0, 2, 4, 3, 5)).cycles >= best.cycles > better.cycles
+    assert with_answers(problem, best, {**good, **bad}).cycles == better.cycles
+    assert with_answers(problem, best, bad) == best == with_answers(problem, best, {})
 
 
 @pytest.mark.parametrize("seed", range(20))
