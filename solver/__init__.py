@@ -5,6 +5,8 @@ Published heuristics make the first plan, which comes out where nothing better w
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from .options import Judge, Listener, Options, Planned, Tasks
@@ -33,13 +35,15 @@ def plan(
     from .goals.least_memory import plan_for_least_memory
     from .loop.benders import solve_plan
     from .order.decide import with_order
+    from .parallel.workers import Workers
 
     goal, _, memory = options.minimise.partition(":")
-    if goal == "peak":
-        planned = plan_for_least_memory(graph, machine, memory, options, progress, judge)
-    else:
-        planned = solve_plan(graph, machine, options, progress, judge, jobs)
-    return planned if tasks is None else with_order(planned, graph, options, progress, judge, tasks)
+    with closing(Workers(graph, jobs)) as workers:
+        if goal == "peak":
+            planned = plan_for_least_memory(graph, machine, memory, options, progress, judge)
+        else:
+            planned = solve_plan(graph, machine, options, progress, judge, workers)
+        return planned if tasks is None else with_order(planned, graph, options, progress, judge, tasks, workers)
 
 
 __all__ = ["plan"]

@@ -30,7 +30,7 @@ Reference: Hooker and Ottosson, "Logic-based Benders decomposition", Mathematica
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -93,11 +93,11 @@ STEP_OF_ROOM = 16
 
 def solve_plan(
     graph: Graph, machine: Machine, options: Options, progress: Listener | None, judge: Judge | None = None,
-    jobs: int = 1,
+    workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
     """See :func:`girih.solver.plan`."""
     record = Record(longest_seconds(graph, options.timeout), progress)
-    with record.interrupts.watch(), closing(Workers(graph, jobs)) as workers:
+    with record.interrupts.watch():
         return search_plan(graph, machine, options, record, judge, workers=workers)
 
 

@@ -9,6 +9,7 @@ from ...ir.graph import Graph
 from ...ir.plan import Plan
 from ..loop.referee import judging_seconds
 from ..options import Judge, Listener, ModelRun, Options, Planned, Progress, SolveLog, Tasks
+from ..parallel.workers import Workers
 from .solve import Ordering, order_queues, ordered_plan
 
 SHARE = 0.25
@@ -20,8 +21,9 @@ LOWERINGS = 2
 
 
 def with_order(
-    planned: Planned, graph: Graph, options: Options, progress: Listener | None, judge: Judge | None, tasks: Tasks
-) -> Planned:
+    planned: Planned, graph: Graph, options: Options, progress: Listener | None, judge: Judge | None, tasks: Tasks,
+    workers: Workers | None = None,
+) -> Planned:  # fmt: skip
     """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
 
     An interrupt keeps the plan that there is.
@@ -35,7 +37,9 @@ def with_order(
     try:
         task_graph = tasks(plan)
         seconds = min(LONGEST, SHARE * options.timeout)
-        ordering = order_queues(task_graph, seconds=seconds, seed=options.seed, disabled=options.disabled)
+        ordering = order_queues(
+            task_graph, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers
+        )
         better = _better(plan, ordered_plan(plan, task_graph, ordering), ordering, judge)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted"))

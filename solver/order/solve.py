@@ -1,35 +1,23 @@
 """The order of all queues of a plan: a list schedule, forwards and backwards, and CP-SAT on windows of it.
 
-The hint is the better of the order of emission and of list schedules. Timing the whole anew, with links and all, takes
-as long as five to fifty windows, so as many of them, side by side in one schedule, are solved before their answers are
-timed together; they count if the whole takes fewer cycles.
+The hint of the windows (:mod:`.windows`) is the better of the order of emission and of list schedules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 from ...ir.plan import Plan, Prediction, QueueOrder, Solved
 from ...ir.semantics.task_graph import TaskGraph, queue_orders
-from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, SearchPoint, thinned
+from ..parallel.workers import Workers
 from ..switches import ALL_ON, Disabled
 from .list_schedule import OrderProblem, Schedule
-from .model import Windows, improved
+from .windows import improve_windows
 
 PASSES = 3
 """Forward and backward list schedules; more of them found nothing better on the ten networks that were tried."""
-WINDOW_TASKS = 400
-"""Tasks of a window: most are solved to optimality in a tenth of a second; with 1,200 fewer are, and found was less."""
-WINDOW_LIMIT = 0.05
-"""Deterministic seconds for a window."""
-WINDOW_SECONDS, TASK_SECONDS = 0.1, 1e-5
-"""About what a window takes that is not known to be optimal, and timing anew for each task of the whole: measured on
-DenseNet-121, Conformer and MobileNet-V2 of 50,000 to 75,000 tasks, 0.07 to 0.14 and 0.4e-5 to 1e-5."""
-WINDOWS_OF_TIMING = 4
-"""How many times longer windows are solved than their answers are timed; chosen."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,9 @@ class Ordering:
     """What the best list schedule takes: the hint of the windows."""
 
 
-def order_queues(tasks: TaskGraph, *, seconds: float, seed: int = 0, disabled: Disabled = ALL_ON) -> Ordering:
+def order_queues(
+    tasks: TaskGraph, *, seconds: float, seed: int = 0, disabled: Disabled = ALL_ON, workers: Workers | None = None
+) -> Ordering:
     """The best order found; ``seconds`` of searches in windows, counted and not by the clock."""
     problem = OrderProblem(tasks)
     emitted = best = problem.in_order(range(len(tasks)))
@@ -59,7 +49,7 @@ def order_queues(tasks: TaskGraph, *, seconds: float, seed: int = 0, disabled: D
     listed = best.cycles
     effort = NO_EFFORT
     if "pipeline-model" not in disabled:
-        best, effort = _windows(problem, best, seconds, seed)
+        best, effort = improve_windows(problem, best, seconds, seed, workers)
     bound = lower_bound(tasks)
     status = "optimal" if best.cycles <= bound else "feasible"
     solved = Solved("order", status, float(round(best.cycles)), float(int(bound)), "cycles")
@@ -89,68 +79,6 @@ def lower_bound(tasks: TaskGraph) -> float:
         for link, crossing in cost.links:
             links[link] += crossing / tasks.link_rates[link]
     return max([longest, *queues, *links])
-
-
-def _windows(problem: OrderProblem, best: Schedule, seconds: float, seed: int) -> tuple[Schedule, Effort]:
-    """Improve a schedule by windows side by side, then by those between them, as long as the seconds last and that
-    helps."""
-    effort = NO_EFFORT
-    count = len(best.order)
-    retiming = TASK_SECONDS * count
-    seconds -= retiming
-    together = max(1, ceil(WINDOWS_OF_TIMING * retiming / WINDOW_SECONDS))
-    offset, fruitless = 0, 0
-    while fruitless < 2:
-        before = best.cycles
-        for places in batched_windows(count, offset, together):
-            schedule = Windows(problem, best)
-            windows = {place: window for place in places if (window := schedule.window(place)).can_be_shorter}
-            seconds -= WINDOW_SECONDS * len(windows) + retiming
-            if seconds < 0:
-                # A longer timeout pays for more windows.
-                return best, replace(effort, limited=True)
-            answers: dict[range, tuple[int, ...]] = {}
-            for place, window in windows.items():
-                tasks, solution = improved(window, Budget(10.0, WINDOW_LIMIT), seed)
-                effort += replace(solution.effort, points=())
-                if solution.interrupted:
-                    return best, effort
-                if tasks is not None:
-                    answers[place] = tasks
-            timed = with_answers(problem, best, answers)
-            if timed.cycles < best.cycles:
-                best = timed
-                point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
-                effort = replace(effort, points=thinned((*effort.points, point)))
-        fruitless = 0 if best.cycles < before else fruitless + 1
-        offset = WINDOW_TASKS // 2 - offset
-    return best, effort
-
-
-def batched_windows(count: int, offset: int, together: int) -> Iterator[list[range]]:
-    """Windows of ``count`` places that follow each other, the first one shorter by ``offset``, so many at a time."""
-    firsts = range(-offset if offset < count else 0, count, WINDOW_TASKS)
-    windows = [range(max(0, first), min(count, first + WINDOW_TASKS)) for first in firsts]
-    for first in range(0, len(windows), together):
-        yield windows[first : first + together]
-
-
-def with_answers(problem: OrderProblem, best: Schedule, answers: Mapping[range, tuple[int, ...]]) -> Schedule:
-    """The better one of a schedule and that with the answers of windows, or else with either half of them.
-
-    Each answer is for a whole with no other: together they may take longer, as transfers then meet on links.
-    """
-    if not answers:
-        return best
-    chosen = list(answers)
-    for some in dict.fromkeys(tuple(part) for part in (chosen, chosen[: len(chosen) // 2], chosen[len(chosen) // 2 :])):
-        order = list(best.order)
-        for window in some:
-            order[window.start : window.stop] = answers[window]
-        timed = problem.in_order(order)
-        if timed.cycles < best.cycles:
-            return timed
-    return best
 
 
 def ordered_plan(plan: Plan, tasks: TaskGraph, ordering: Ordering) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise, permutations
 from random import Random
@@ -13,9 +14,11 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Prediction
 from girih.ir.semantics.task_graph import TaskGraph
 from girih.solver.cpsat.backend import Budget
+from girih.solver.order import windows
 from girih.solver.order.list_schedule import OrderProblem, Schedule
 from girih.solver.order.model import Window, Windows, improved
-from girih.solver.order.solve import batched_windows, lower_bound, order_queues, ordered_plan, with_answers
+from girih.solver.order.solve import lower_bound, order_queues, ordered_plan
+from girih.solver.parallel.workers import Workers
 from tests.support import graphs
 from tests.support.plans.plain_plans import plain_plan
 
@@ -84,6 +87,20 @@ def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
     check(tasks, ordering.schedule)
 
 
+def test_workers_find_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOWS_OF_TIMING", 40)
+    random = Random(3)
+    tasks = random_tasks(random, 3_000, queues=3, links=0)
+    near = tuple(tuple({t - random.randint(1, min(t, 40))}) if t else () for t in range(len(tasks)))
+    problem = OrderProblem(replace(tasks, after=near))
+    emitted = problem.in_order(range(len(tasks)))
+    alone, effort = windows.improve_windows(problem, emitted, 1.0, 0, None)
+    assert effort.searches >= windows.FEWEST_WINDOWS and alone.cycles < emitted.cycles
+    with closing(Workers(graphs.matmul(), 2)) as workers:
+        assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == alone
+        assert not workers.idle
+
+
 @pytest.mark.parametrize("stretch", [1.0, 1.5, 0.8])
 def test_an_order_is_predicted_to_gain_its_part_of_what_the_plan_takes(stretch: float) -> None:
     # What comes first is needed last: two queues that could work side by side take turns.
@@ -149,7 +166,7 @@ def test_a_window_with_the_longest_path_has_no_shorter_order() -> None:
 @pytest.mark.parametrize("offset", [0, 200])
 @pytest.mark.parametrize("together", [1, 3, 50])
 def test_windows_of_a_pass_are_disjoint_and_leave_nothing_out(count: int, offset: int, together: int) -> None:
-    batches = list(batched_windows(count, offset, together))
+    batches = list(windows.batched_windows(count, offset, together))
     assert [place for batch in batches for window in batch for place in window] == list(range(count))
     assert all(len(batch) <= together for batch in batches) and all(len(w) <= 400 for batch in batches for w in batch)
 
@@ -167,8 +184,8 @@ def test_answers_that_do_not_help_together_count_by_halves() -> None:
     good, bad = {range(2): (1, 0)}, {range(2, 6): (2, 4, 3, 5)}
     better = problem.in_order((1, 0, 3, 2, 4, 5))
     assert problem.in_order((1, 0, 2, 4, 3, 5)).cycles >= best.cycles > better.cycles
-    assert with_answers(problem, best, {**good, **bad}).cycles == better.cycles
-    assert with_answers(problem, best, bad) == best == with_answers(problem, best, {})
+    assert windows.with_answers(problem, best, {**good, **bad}).cycles == better.cycles
+    assert windows.with_answers(problem, best, bad) == best == windows.with_answers(problem, best, {})
 
 
 @pytest.mark.parametrize("seed", range(20))
