@@ -20,7 +20,7 @@ from ...ir.isa.table import Instruction
 from .stamp import OperandFootprint, Relocatable
 
 
-@dataclass
+@dataclass(slots=True)
 class _Record:
     """One earlier access: bytes ``low..high``, in rows of ``width`` bytes every ``pitch`` (0: no such pattern)."""
 
@@ -151,7 +151,7 @@ class Dependences:
         for area, record in touched:
             after |= _conflicts(area, record)
         # What one of them comes after need not be named again.
-        after -= {earlier for task in after for earlier in self.tasks[task].after}
+        after.difference_update(*[self.tasks[task].after for task in after])
         number = len(self.tasks)
         self.tasks.append(Task(queue, instruction, tuple(sorted(after)), pattern, self.slot))
         self._last[queue] = number
@@ -187,15 +187,10 @@ class Dependences:
 
 def _conflicts(area: LiveBuffer, record: _Record) -> set[int]:
     """What an access to an area conflicts with, and what of its own queue touched the same bytes."""
-    tasks: set[int] = set()
-    for old in area.records:
-        if old.low < record.high and record.low < old.high:
-            own = old.queue == record.queue
-            if own or ((old.write or record.write) and _meet(old, record)):
-                tasks.add(old.task)
-    for old in area.earlier:
-        if old.low < record.high and record.low < old.high:
-            tasks.add(old.task)
+    low, high, queue = record.low, record.high, record.queue
+    near = [old for old in area.records if old.low < high and low < old.high]
+    tasks = {old.task for old in near if old.queue == queue or ((old.write or record.write) and _meet(old, record))}
+    tasks.update([old.task for old in area.earlier if old.low < high and low < old.high])
     return tasks
 
 
@@ -203,10 +198,12 @@ def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:
     """For each queue, the last access to each byte of ``low..high``, as disjoint records."""
     by_queue: dict[int, dict[tuple[int, int], int]] = {}
     for record in records:
-        if record.low < high and low < record.high:
+        begin, end = record.low, record.high
+        if begin < high and low < end:
             last = by_queue.setdefault(record.queue, {})
-            touched = max(low, record.low), min(high, record.high)
-            last[touched] = max(last.get(touched, -1), record.task)
+            touched = begin if begin > low else low, end if end < high else high
+            if last.get(touched, -1) < record.task:
+                last[touched] = record.task
     latest: list[_Record] = []
     for queue, last in by_queue.items():
         covered: list[tuple[int, int]] = []

@@ -10,8 +10,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...ir.isa.table import Instruction
 from .dependences import Task
+
+Int = NDArray[np.int64]
 
 Runs = list[tuple[int, int]]
 """(slot, instructions) of a stream, one after the other."""
@@ -52,8 +57,8 @@ class _Streams:
 
     def __init__(self, queues: int) -> None:
         self.streams: list[list[Instruction]] = [[] for _ in range(queues)]
-        self._known = [[0] * queues for _ in range(queues)]
-        self._history: list[tuple[list[int], list[list[int]]]] = [([], []) for _ in range(queues)]
+        self._known = np.zeros((queues, queues), dtype=np.int64)
+        self._history: list[tuple[list[int], list[Int]]] = [([], []) for _ in range(queues)]
 
     def append(self, queue: int, instruction: Instruction, needs: dict[int, int]) -> int:
         """Add an instruction behind waits for the last that it ``needs`` of other queues; its place in its queue."""
@@ -69,7 +74,7 @@ class _Streams:
         if len(open_needs) == 1:
             ((q, count),) = open_needs.items()
             self.streams[queue].append(Instruction("wait", op, (q, count)))
-            known[:] = map(max, known, self._clock(q, count - 1))
+            np.maximum(known, self._clock(q, count - 1), out=known)
             self._remember(queue)
             return
         clocks = {q: self._clock(q, count - 1) for q, count in open_needs.items()}
@@ -81,7 +86,7 @@ class _Streams:
             ):
                 continue
             self.streams[queue].append(Instruction("wait", op, (q, count)))
-            known[:] = map(max, known, clocks[q])
+            np.maximum(known, clocks[q], out=known)
         for q, count in sorted(open_needs.items()):
             # A need that another's clock covered is known by now, unless two covered one another.
             if known[q] < count:
@@ -93,12 +98,12 @@ class _Streams:
         """What the queue knows to be retired from its next instruction on."""
         positions, clocks = self._history[queue]
         positions.append(len(self.streams[queue]))
-        clocks.append(list(self._known[queue]))
+        clocks.append(self._known[queue].copy())
 
-    def _clock(self, queue: int, index: int) -> list[int]:
+    def _clock(self, queue: int, index: int) -> Int:
         """What is retired once instruction ``index`` of ``queue`` is."""
         positions, clocks = self._history[queue]
         at = bisect_right(positions, index) - 1
-        clock = list(clocks[at]) if at >= 0 else [0] * len(self.streams)
+        clock = clocks[at].copy() if at >= 0 else np.zeros(len(self.streams), dtype=np.int64)
         clock[queue] = index + 1
         return clock
