@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 Place = TypeVar("Place")
@@ -119,17 +120,23 @@ class Affine:
     coeffs: tuple[int, ...]
     const: int = 0
 
+    @cached_property
+    def terms(self) -> tuple[tuple[int, int], ...]:
+        """(axis, coefficient) for each coefficient that is not zero."""
+        return tuple((axis, c) for axis, c in enumerate(self.coeffs) if c)
+
     def at(self, point: tuple[int, ...]) -> int:
         return sum(c * p for c, p in zip(self.coeffs, point, strict=True)) + self.const
 
     def over(self, box: Box) -> Span:
         """The exact smallest span of values over a non-empty box of axis values."""
         lo = hi = self.const
-        for c, (first, stop) in zip(self.coeffs, box, strict=True):
+        for axis, c in self.terms:
+            first, stop = box[axis]
             if c > 0:
                 lo += c * first
                 hi += c * (stop - 1)
-            elif c < 0:
+            else:
                 lo += c * (stop - 1)
                 hi += c * first
         return Span(lo, hi + 1)

@@ -98,12 +98,12 @@ class Stage:
     combine: str | None = None
     start: Access | None = None
 
-    @property
+    @cached_property
     def factors(self) -> tuple[Access, ...]:
         """The operands that are accesses."""
         return tuple(o for o in self.operands if isinstance(o, Access))
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Access, ...]:
         """The factors, and then the start."""
         return self.factors if self.start is None else (*self.factors, self.start)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 
 from ..box import Affine, Span
@@ -24,9 +25,9 @@ class Dimension:
     bound: int
     pitch: int
 
-    @property
+    @cached_property
     def loops(self) -> tuple[int, ...]:
-        return tuple(a for a, c in enumerate(self.coeffs) if c)
+        return tuple([a for a, c in enumerate(self.coeffs) if c])
 
     @property
     def index(self) -> Affine:
@@ -126,15 +127,18 @@ def merge_loops(
     """
     axes = [a for a, e in enumerate(extents) if e > 1 or a in fixed]
     merged = {a: extents[a] for a in axes}
+    step = {a: [s[a] for s in strides] for a in axes if a not in fixed}
+    # By how much the operands move with all of a loop: one of such steps goes on where it ends.
+    beyond = {a: [stride * extents[a] for stride in step[a]] for a in step}
     again = True
     while again:
         again = False
-        for outer, inner in permutations(axes, 2):
-            if outer in fixed or inner in fixed:
-                continue
-            if all(s[outer] == s[inner] * merged[inner] for s in strides):
+        for outer, inner in permutations(step, 2):
+            if step[outer] == beyond[inner]:
                 merged[inner] *= merged[outer]
+                beyond[inner] = [stride * merged[inner] for stride in step[inner]]
                 axes.remove(outer)
+                del step[outer]
                 again = True
                 break
     return tuple(merged[a] for a in axes), tuple(axes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, permutations
 from math import prod
 
@@ -103,7 +104,7 @@ def _forms(
     rank = RANK if lane is None else RANK - 1
     # Where loops are tied, fewer of them than an instruction could take may be all that it can take.
     fewest = 0 if tied else rank
-    for chosen in dict.fromkeys(c for r in range(rank, fewest - 1, -1) for c in _choices_of(len(free), r)):
+    for chosen in _choices_of_ranks(len(free), rank, fewest):
         loops = tuple(free[a] for a in chosen) if lane is None else (*(free[a] for a in chosen), lane)
         if any(sum(a in group for a in loops) > 1 for group in tied):
             continue
@@ -113,7 +114,7 @@ def _forms(
         loops = placed
         shape = [extents[a] for a in loops] or [1]
         folded = () if lane is None else (extents[lane],)
-        apart = write_apart(extents, target, loops)
+        apart = engine.count > 1 and write_apart(extents, target, loops)
         instructions, busy = divided(
             engine, points // prod(shape), shape[: len(shape) - len(folded)],
             lambda part, folded=folded: vector_body(engine, (*part, *folded), dtype, special), apart=apart,
@@ -131,6 +132,12 @@ def _placed(loops: tuple[int, ...], fields: Sequence[str]) -> tuple[int, ...] | 
         if all(fields[a] in ("", name) for a, name in zip(order, names, strict=True)):
             return order
     return None
+
+
+@cache
+def _choices_of_ranks(count: int, most: int, fewest: int) -> tuple[tuple[int, ...], ...]:
+    """The choices of every rank from ``most`` down to ``fewest``, each once."""
+    return tuple(dict.fromkeys(c for rank in range(most, fewest - 1, -1) for c in _choices_of(count, rank)))
 
 
 def _choices_of(count: int, rank: int) -> Iterator[tuple[int, ...]]:

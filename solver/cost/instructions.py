@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -81,9 +82,8 @@ def access_strides(access: Access, box: Box, loops: int) -> tuple[int, ...]:
     """By how many elements of the dense array ``box`` an operand moves in each of the loops of its stage."""
     strides = [0] * loops
     for index, step in zip(access.index, element_strides(box), strict=True):
-        for axis, coeff in enumerate(index.coeffs):
-            if coeff:
-                strides[axis] += coeff * step
+        for axis, coeff in index.terms:
+            strides[axis] += coeff * step
     return tuple(strides)
 
 
@@ -119,7 +119,12 @@ def _dimensions(access: Access, points: Box, layout: StageBuffers) -> tuple[Dime
     """All dimensions of an operand, over loops that count from the first of ``points``."""
     box = layout[access.tensor][0]
     return tuple(
-        Dimension(index.coeffs, index.const - span.lo, span.size, pitch).moved(points)
+        Dimension(
+            index.coeffs,
+            index.const - span.lo + sum([c * points[axis].lo for axis, c in index.terms]),
+            span.size,
+            pitch,
+        )
         for index, span, pitch in zip(access.index, box, element_strides(box), strict=True)
     )
 
@@ -128,6 +133,9 @@ def _nest(stage: Stage, points: Box, layout: StageBuffers) -> _Nest | None:
     """The loops of a stage over ``points``; ``None`` if nothing is in bounds."""
     reads = [r for r in stage.factors if r.tensor in layout]
     strides = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in (stage.write, *reads)]
+    if all(r.fill is None for r in reads):
+        extents, kept = merge_loops(shape_of(points), strides)
+        return _Nest(extents, tuple(tuple([s[a] for a in kept]) for s in strides), ((),) * len(reads), True)
     bounded = [_dimensions(r, points, layout) if r.fill is not None else () for r in reads]
     clipped = clip(shape_of(points), [a.reduce for a in stage.axes], bounded)
     if clipped.empty:
@@ -149,11 +157,11 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     if is_empty(points):
         return EngineTime(0, 0, 0)
     nest = _nest(stage, points, layout)
-    filling = _fill(engine, stage, points, layout)
-    fill = filling.form.instructions, filling.form.busy
-    of_fill = [filling.shape()] if shaped else []
+    filling = _Filling(engine, stage, points, layout)
     if nest is None:
-        return EngineTime(*fill, engine.latency, unlimited=fill[1], shapes=tuple(of_fill))
+        instructions, busy = filling.time
+        of_fill = (filling.shape(),) if shaped else ()
+        return EngineTime(instructions, busy, engine.latency, unlimited=busy, shapes=of_fill)
     dtype = layout[stage.write.tensor][1]
     special = ELEMENTS[stage.func].special
     reads = [r for r in stage.factors if r.tensor in layout]
@@ -162,22 +170,23 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     walks = list(zip((stage.write.tensor, *(r.tensor for r in reads)), nest.strides, strict=True))
 
     def shapes(form: VectorForm, operands: Operands, *, filled: bool, adds: bool = False) -> list[InstructionShape]:
-        mine = [vector_shape(form, nest.extents, operands, adds=adds)] if shaped else []
-        return [*(of_fill if filled else ()), *mine]
+        if not shaped:
+            return []
+        return [*([filling.shape()] if filled else ()), vector_shape(form, nest.extents, operands, adds=adds)]
 
     if stage.combine is None:
         form = elementwise_form(engine, nest.extents, dtype, target=nest.strides[0], special=special)
         operands = enumerate((stage.write, *reads))
         demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
         made = shapes(form, walks, filled=nest.partial)
-        return _limited(engine, _sum(form, fill if nest.partial else None), demands, made)
+        return _limited(engine, _sum(form, filling if nest.partial else None), demands, made)
     started = stage.start is not None
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
         first = elementwise_form(engine, nest.extents, "float32", target=nest.strides[0], special=special)
         form = _reduction(engine, nest, dtype, "float32")
         sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
-        instructions, busy = _sum(first, fill if nest.partial else None)
+        instructions, busy = _sum(first, filling if nest.partial else None)
         made = [
             *shapes(first, [("", nest.strides[0]), *walks[1:]], filled=nest.partial),
             *shapes(form, walks[:1], filled=False),
@@ -190,19 +199,19 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
     filled = started or nest.partial
     if parts:
         replaces = stage.start is None and nest.covered and all(overwrites(p, stage.combine) for p in parts)
-        instructions, busy = (0, 0) if replaces else fill
+        instructions, busy = (0, 0) if replaces else filling.time
         window = instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
         made = [window_shape(part, walks, adds=not replaces) for part in parts] if shaped else []
-        return _limited(engine, window, sources, [*(() if replaces else of_fill), *made])
+        return _limited(engine, window, sources, [*([filling.shape()] if shaped and not replaces else ()), *made])
     if form.folds:
         # What the lanes fold is written once in each instruction, and read before if something is there.
         sums = _demand(stage.write, points, layout, (2 if filled else 1) * nest.elements(0, form))
         made = shapes(form, walks, filled=filled, adds=filled)
-        return _limited(engine, _sum(form, fill if filled else None), [*sources, sums], made)
+        return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], made)
     # One instruction for each point of the reduction reads and writes all sums.
     sums = _demand(stage.write, points, layout, 2 * steps)
     made = shapes(form, walks, filled=filled, adds=True)
-    return _limited(engine, _sum(form, fill if filled else None), [*sources, sums], made)
+    return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], made)
 
 
 def _limited(
@@ -216,32 +225,41 @@ def _limited(
     return EngineTime(instructions, busy, engine.latency, 0, 0, traffic, unlimited, tuple(shapes))
 
 
-def _sum(form: VectorForm, fill: tuple[int, int] | None) -> tuple[int, int]:
-    instructions, busy = fill or (0, 0)
+def _sum(form: VectorForm, filling: _Filling | None) -> tuple[int, int]:
+    instructions, busy = filling.time if filling else (0, 0)
     return form.instructions + instructions, form.busy + busy
 
 
-class _Filling(NamedTuple):
-    """Instructions that set what a stage writes, and what they walk."""
+@dataclass(frozen=True)
+class _Filling:
+    """Instructions that set what a stage writes to one value, or to what it starts from; most stages need none."""
 
-    form: VectorForm
-    extents: tuple[int, ...]
-    operands: Operands
+    engine: Engine
+    stage: Stage
+    points: Box
+    layout: StageBuffers
+
+    @cached_property
+    def time(self) -> tuple[int, int]:
+        """Instructions, and their busy cycles."""
+        form, _, _ = self._walked
+        return form.instructions, form.busy
 
     def shape(self) -> InstructionShape:
-        return vector_shape(self.form, self.extents, self.operands)
+        return vector_shape(*self._walked)
 
-
-def _fill(engine: Engine, stage: Stage, points: Box, layout: StageBuffers) -> _Filling:
-    """Of setting what the stage writes to one value, or to what it starts from."""
-    axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
-    accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
-    walks = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
-    extents, kept = merge_loops([points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
-    target = [walks[0][axes[k]] for k in kept]
-    form = elementwise_form(engine, extents, layout[stage.write.tensor][1], target=target)
-    operands = [(a.tensor, [w[axes[k]] for k in kept]) for a, w in zip(accesses, walks, strict=True)]
-    return _Filling(form, extents, operands)
+    @cached_property
+    def _walked(self) -> tuple[VectorForm, tuple[int, ...], Operands]:
+        """The instructions, the extents of their loops, and what walks them."""
+        stage, layout = self.stage, self.layout
+        axes = [a for a, axis in enumerate(stage.axes) if not axis.reduce]
+        accesses = [stage.write] if stage.start is None else [stage.write, stage.start]
+        walks = [access_strides(access, layout[access.tensor][0], len(stage.axes)) for access in accesses]
+        extents, kept = merge_loops([self.points[a].size for a in axes], [[w[a] for a in axes] for w in walks])
+        target = [walks[0][axes[k]] for k in kept]
+        form = elementwise_form(self.engine, extents, layout[stage.write.tensor][1], target=target)
+        operands = [(a.tensor, [w[axes[k]] for k in kept]) for a, w in zip(accesses, walks, strict=True)]
+        return form, extents, operands
 
 
 def _reduction(engine: Engine, nest: _Nest, dtype: str, source: str) -> VectorForm:

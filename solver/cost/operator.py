@@ -308,17 +308,17 @@ class OpCost:
         local = self.machine.levels.activations.memory
         layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
         product = "" if self.contraction is None else self.op.stages[self.contraction].write.tensor
-        total = EngineWork()
+        matrix, vector, instructions = EngineWork(), 0, 0
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
             if is_empty(points):
                 continue
             if position == self.contraction:
                 run = matrix_time(self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                total = total.plus(EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums))
+                matrix = EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums)
             else:
                 run = vector_time(self.machine, self.vector, stage, points, layout, product)
-                total = total.plus(EngineWork(0, run.busy, 0, run.instructions))
-        return total
+                vector, instructions = vector + run.busy, instructions + run.instructions
+        return matrix.plus(EngineWork(0, vector, 0, instructions))
 
 
 def overlapped(cost: OpCost, work: EngineWork, tiles: int, depth: int) -> int:

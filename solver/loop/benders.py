@@ -66,7 +66,7 @@ from ..subproblem.time_budget import (
     cost,
     rounds,
 )
-from .column_stages import TIMES_LONGER, ColumnStages
+from .column_stages import ColumnStages
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
 from .local_search import improve
@@ -179,11 +179,11 @@ class _Search:
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
         self.columns = ColumnStages(graph, machine, options.disabled, workers)
-        self.master = Master(graph, machine, self.columns.current, options.seed, live, workers)
+        self.master = Master(graph, machine, self.columns.candidates, options.seed, live, workers)
         rates = Rates(
             len(graph.ops),
-            lambda: self.columns.priced_roots,
-            lambda: self.columns.priced_count,
+            lambda: self.columns.candidates.priced_roots,
+            lambda: self.columns.candidates.priced_count,
             lambda: self.subproblem.predicted,
         )
         self.spending = Spending(self.record, rates, options.timeout)
@@ -191,6 +191,8 @@ class _Search:
         self._round = rounds[0]
         self._alone = alone
         self._iterations = 0
+        self._unchanged = False
+        """Whether no changes of the best plan were tried yet."""
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
         self._infeasible: InfeasibleError | None = None
@@ -252,11 +254,12 @@ class _Search:
             before, best = len(self.record.runs), self.incumbent.best
             self._tried.clear()
             if not self.columns.is_last:
-                self._price_columns()
+                with self.spending.step(LONGER_SEGMENTS):
+                    self.columns.price()
                 self._iterate()
-                if not self.incumbent.is_final and self.spending.pays(LONGER_SEGMENTS, TIMES_LONGER):
-                    self.columns.go_on()
-                    self._price_columns()
+                if self._next(LONGER_SEGMENTS):
+                    with self.spending.step(LONGER_SEGMENTS):
+                        self.columns.go_on()
                     self._iterate()
             else:
                 self._iterate()
@@ -334,23 +337,19 @@ class _Search:
 
     @contextmanager
     def _step(self, kind: str) -> Generator[None]:
-        """A step; if it finds a better plan, changes of that are tried."""
+        """A step; a better plan is followed by changes of it, once there are columns of runs of any length."""
         before = self.incumbent.best
         self._iterations += 1
         with self.spending.step(kind):
             yield
-        if self.incumbent.best is not before and self.options.timeout >= SHORT:
+        self._unchanged |= self.incumbent.best is not before
+        if self._unchanged and self.columns.is_last and self.options.timeout >= SHORT:
+            self._unchanged = False
             budgets = self._round.iteration(self._iterations)
             paid = partial(self.spending.goes_on, LOCAL_CHANGES)
             improve(
                 Neighbourhood(self.incumbent, self.subproblem, self.master.candidates, self.cuts.tiling, budgets, paid)
             )
-
-    def _price_columns(self) -> None:
-        """A step of its own, which later iterations are not expected to cost again."""
-        self.master.candidates = self.columns.current
-        with self.spending.step(LONGER_SEGMENTS):
-            self.columns.price()
 
     def _iterate(self) -> None:
         """Iterations, until nothing new comes, or no more segmentations are feasible; one of them for short runs."""

@@ -10,7 +10,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ..parallel.questions import price_columns
 from ..parallel.workers import Workers
-from ..segmentation.candidates import MOST_OPERATORS, Candidates
+from ..segmentation.candidates import Candidates
 from ..switches import Disabled
 
 MANY_KINDS = 100
@@ -20,43 +20,30 @@ SHORT_RUN = 8
 """Operators in a column of the first of two stages at most. Measured with 4, 8 and 12 on DenseNet-121 on four machines:
 with 8, columns take from a third to half of the time of all of them, and what segmentation expects is 0 to 12 % above
 that with all."""
-TIMES_LONGER = 3.0
-"""How many times the first stage the second one is expected to cost: see :data:`SHORT_RUN`."""
 
 
 class ColumnStages:
-    """``current``: the columns that segmentation chooses from. ``kinds``: structural equivalence classes."""
+    """``candidates``: the columns that segmentation chooses from. ``kinds``: structural equivalence classes."""
 
     def __init__(self, graph: Graph, machine: Machine, disabled: Disabled, workers: Workers | None) -> None:
         self.kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         self.are_two = self.kinds > MANY_KINDS
-        lengths = (SHORT_RUN, MOST_OPERATORS) if self.are_two else (MOST_OPERATORS,)
-        self._stages = [Candidates(graph, machine, longest=longest, disabled=disabled) for longest in lengths]
+        self.candidates = Candidates(graph, machine, at_first=SHORT_RUN if self.are_two else None, disabled=disabled)
         self._workers = workers
-        self.current = self._stages[0]
 
     @property
     def is_last(self) -> bool:
         """Whether there are no longer columns than the current ones."""
-        return self.current is self._stages[-1]
+        return self.candidates.length == self.candidates.longest
 
     def go_on(self) -> None:
-        """To the columns of runs of any length."""
-        self.current = self._stages[-1]
+        """To the columns of runs of any length: those that are longer are priced."""
+        self.candidates.lengthen()
+        self.price()
 
     def price(self) -> None:
         """Price the current columns; what fits nowhere is for segmentation to tell."""
         if self._workers is not None:
-            price_columns(self.current, self._workers)
+            price_columns(self.candidates, self._workers)
         with suppress(InfeasibleError):
-            self.current.columns()
-
-    @property
-    def priced_roots(self) -> int:
-        """Roots that were priced so far, in all stages."""
-        return sum(candidates.priced_roots for candidates in self._stages)
-
-    @property
-    def priced_count(self) -> int:
-        """Columns that were priced so far, in all stages."""
-        return sum(candidates.priced_count for candidates in self._stages)
+            self.candidates.columns()

@@ -70,12 +70,9 @@ class Spending:
         """Seconds, counted."""
         return self._rates.seconds(self._record) + self._elsewhere
 
-    def pays(self, kind: str, times: float = 1.0) -> bool:
-        """Whether the timeout pays for another step of a kind that is expected to cost so many times what one did.
-
-        After a refusal it pays for nothing more.
-        """
-        expected = times * self._most.get(kind, max(self._most.values(), default=0.0))
+    def pays(self, kind: str) -> bool:
+        """Whether the timeout pays for another step of a kind; after a refusal it pays for nothing more."""
+        expected = self._most.get(kind, max(self._most.values(), default=0.0))
         if not self.refused and self.spent + expected >= self._timeout:
             self.refused[kind] = None
         return not self.refused

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
@@ -37,7 +37,7 @@ class BatchedCells:
     split_of: Int
     first_cell: Int
 
-    @property
+    @cached_property
     def instances(self) -> Int:
         """How many each cut has."""
         return np.prod(self.parts[:, :-MOST_SPLITS], axis=1)
@@ -50,7 +50,7 @@ class BatchedCells:
         outside = (dims[:, -2] == rank - 1) & (dims[:, -1] >= 0)
         return np.where(outside, parts[:, -2], 1)
 
-    @property
+    @cached_property
     def cores(self) -> Int:
         """How many each cut uses."""
         return np.prod(self.parts[:, -MOST_SPLITS:], axis=1)

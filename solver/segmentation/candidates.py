@@ -7,7 +7,9 @@ memory; columns that do not are never made. :mod:`.column_cost` says what a colu
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from sys import maxsize
 
 import numpy as np
 
@@ -39,10 +41,54 @@ MOST_CELLS = 1 << 20
 not measured."""
 
 
+class PricedRoot:
+    """Columns with the root ``last`` of runs from ``first`` on; longer runs go on where shorter ones end.
+
+    ``runs`` prices those of one run after the other, from short to long. It holds arrays of all splits, and is dropped
+    when all are priced.
+    """
+
+    def __init__(self, first: int, last: int, runs: Iterator[list[Column]]) -> None:
+        self.first, self.last = first, last
+        self.longest = 0
+        """Operators of a run up to which all are priced."""
+        self._runs = runs
+        self._columns: list[Column] = []
+
+    def up_to(self, longest: int) -> list[Column]:
+        """The columns of runs of up to so many operators, from short to long."""
+        while self.longest < longest:
+            run = next(self._runs, None)
+            if run is None:
+                self.longest = maxsize
+                break
+            if _operators(run[0]) > self.longest:
+                self._columns += run
+                self.longest = _operators(run[0])
+        if self.longest > self.last - self.first:
+            self._runs = iter(())
+        return self.priced(longest)
+
+    def priced(self, longest: int) -> list[Column]:
+        """Of these columns those that are priced."""
+        return [column for column in self._columns if _operators(column) <= longest]
+
+    def learn(self, columns: Sequence[Column], longest: int) -> None:
+        """These are all columns of runs of up to ``longest`` operators that were not priced."""
+        if longest > self.longest:
+            self._columns += columns
+            self.longest = longest
+
+
+def _operators(column: Column) -> int:
+    return column.last - column.first + 1
+
+
 class Candidates:
     """All columns of a graph on a machine.
 
-    ``margin`` and ``shared_margin``: bytes of local and of shared memory to leave free.
+    ``longest``: operators in a run at most; ``at_first``: so many until :meth:`lengthen`. ``margin`` and
+    ``shared_margin``: bytes of local and of shared memory to leave free.
     """
 
     def __init__(
@@ -51,6 +97,7 @@ class Candidates:
         machine: Machine,
         *,
         longest: int = MOST_OPERATORS,
+        at_first: int | None = None,
         margin: int = 0,
         shared_margin: int = 0,
         disabled: Disabled = ALL_ON,
@@ -59,6 +106,8 @@ class Candidates:
         self.machine = machine
         self.disabled = disabled
         self.longest = longest
+        self.length = min(longest, at_first or longest)
+        """Operators in a run at most, so far."""
         self.capacity = machine.levels.activations.capacity - margin
         self.shared_capacity = (
             (machine.levels.exchange.capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
@@ -67,7 +116,7 @@ class Candidates:
         self._known_splits: dict[
             tuple[tuple[int, ...], int, int, bool], tuple[tuple[SegmentSplit, ...], BatchedCells]
         ] = {}
-        self._known_columns: dict[object, tuple[int, list[Column]]] = {}
+        self._roots: dict[object, PricedRoot] = {}
         self._known_bytes: dict[tuple[object, SegmentSplit], int] = {}
         self._contexts: dict[tuple[int, int], object] = {}
 
@@ -78,12 +127,16 @@ class Candidates:
     @property
     def priced_count(self) -> int:
         """Columns that were priced so far."""
-        return sum(len(columns) for _, columns in self._known_columns.values())
+        return sum(len(root.priced(self.length)) for root in self._roots.values())
 
     @property
     def priced_roots(self) -> int:
         """Roots that were priced so far."""
-        return len(self._known_columns)
+        return len(self._roots)
+
+    def lengthen(self) -> None:
+        """Go on to runs of any length up to the longest; what is priced stays."""
+        self.length = self.longest
 
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
@@ -91,12 +144,13 @@ class Candidates:
             return [kernel_column(self.graph, self.machine, last)]
         first = self.earliest(last)
         key = self._context(first, last)
-        if key not in self._known_columns:
-            self._known_columns[key] = last, self.priced(first, last)
-        priced_for, columns = self._known_columns[key]
-        if priced_for == last:
+        root = self._roots.get(key) or self.root(first, last)
+        columns = root.up_to(self.length)
+        # Not before: what fits nowhere is refused again each time.
+        self._roots[key] = root
+        if root.last == last:
             return columns
-        return self._translated(columns, priced_for - (last - first), priced_for, last - priced_for)
+        return self._translated(columns, root.first, root.last, last - root.last)
 
     def cheapest(self, first: int, last: int, splits: tuple[SegmentSplit, ...]) -> Column | None:
         """The cheapest column of operators ``first .. last`` with one of these splits; ``None`` if none fits."""
@@ -170,48 +224,66 @@ class Candidates:
             for c in columns
         ]
 
-    def unpriced(self) -> list[tuple[int, int]]:
-        """First operator and root of what :meth:`columns` is going to price."""
+    def unpriced(self) -> list[tuple[int, int, int]]:
+        """Of each root of which :meth:`columns` is going to price something: the first operator of its longest run,
+        itself, and the length of the runs that are priced."""
         ends: dict[object, tuple[int, int]] = {}
         for last, op in enumerate(self.graph.ops):
             if op.host is None:
                 first = self.earliest(last)
                 ends.setdefault(self._context(first, last), (first, last))
-        return [pair for key, pair in ends.items() if key not in self._known_columns]
+        unpriced: list[tuple[int, int, int]] = []
+        for key, (first, last) in ends.items():
+            root = self._roots.get(key)
+            if root is None:
+                unpriced.append((first, last, 0))
+            elif root.longest < self.length:
+                unpriced.append((root.first, root.last, root.longest))
+        return unpriced
 
     def learn(self, first: int, last: int, columns: list[Column]) -> None:
-        """These are what :meth:`priced` answers."""
-        self._known_columns.setdefault(self._context(first, last), (last, columns))
+        """These are the columns that :meth:`root` has beyond those that are priced."""
+        key = self._context(first, last)
+        if key not in self._roots:
+            self._roots[key] = self.root(first, last)
+        self._roots[key].learn(columns, self.length)
 
-    def priced(self, first: int, last: int) -> list[Column]:
-        """The columns with the root ``last``, under as few instances as fit."""
+    def root(self, first: int, last: int) -> PricedRoot:
+        """The root ``last`` of runs that begin at ``first`` or later, of which nothing is priced."""
+        return PricedRoot(first, last, self._runs(first, last))
+
+    def _runs(self, first: int, last: int) -> Iterator[list[Column]]:
+        """The columns of each run with the root ``last``, from short to long, under as few instances as fit."""
         most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
         shape = self._root_shape(last)
         longest = max(shape, default=1)
         while True:
             splits, cells = self._splits(shape, most, most_in_two, columns=self._weights_pass(last))
-            columns = self._columns(self._enumeration(first, last, cells), splits)
-            alone = [c for c in columns if c.first == last and self.exact_local_bytes(c) <= self.capacity]
+            runs = self._columns(self._enumeration(first, last, cells), splits)
+            shortest = next(runs, [])
+            alone = [c for c in shortest if c.first == last and self.exact_local_bytes(c) <= self.capacity]
             coarse = most_in_two < MOST_INSTANCES and min((c.instances for c in alone), default=0) > most_in_two
             if alone and not coarse:
-                return columns
+                yield shortest
+                yield from runs
+                return
             if coarse:
                 # What takes so many instances in one dimension may take fewer bytes at a time in two. Finer once: cuts
                 # in two dimensions have as many instances then as those in one had.
                 most, most_in_two = most * FINER, most_in_two * FINER
                 continue
             # Cells that nobody looked at do not fit: those of other splits may.
-            if columns or (most > longest and most_in_two > longest**2) or most > MOST_CELLS:
+            if shortest or (most > longest and most_in_two > longest**2) or most > MOST_CELLS:
                 break
             most, most_in_two = most * FINER, most_in_two * FINER
         splits = self._fitting(last)
         if not splits:
             raise InfeasibleError(self._why_infeasible(last))
         cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
-        return self._columns(self._enumeration(first, last, cells), splits)
+        yield from self._columns(self._enumeration(first, last, cells), splits)
 
-    def _columns(self, enumeration: FusionEnumeration, splits: tuple[SegmentSplit, ...]) -> list[Column]:
-        return [column for run in enumeration.candidates() for column in self._undominated(run, splits)]
+    def _columns(self, enumeration: FusionEnumeration, splits: tuple[SegmentSplit, ...]) -> Iterator[list[Column]]:
+        return (self._undominated(run, splits) for run in enumeration.candidates())
 
     def _fitting(self, last: int) -> tuple[SegmentSplit, ...]:
         """Of the finest splits, those with the fewest instances under which one operator fits in all cells."""

@@ -26,7 +26,7 @@ from ..cost.operator import Amount
 from ..switches import Disabled
 from .fusion_candidates import FusionCandidate, InterSegmentTensor
 from .split_cost import OperatorCosts
-from .splits import SegmentSplit, columns_first
+from .splits import SegmentSplit
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,13 @@ class SplitCosts:
     ) -> None:
         self.run, self.splits, self.graph = run, splits, graph
         rates = costs.rates
-        instances = np.array([splits[s].instance_count for s in run.splits.tolist()], dtype=np.int64)
-        cores = np.array([splits[s].core_count for s in run.splits.tolist()], dtype=np.int64)
+        instances = run.instances
         first_inputs = graph.ops[run.first].inputs
         self.weight_bytes = np.zeros(len(instances), dtype=np.int64)
         self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
         self.pin_bytes = np.zeros(len(instances), dtype=np.int64)
         root = graph.ops[run.last]
         root_weights = None if root.contraction is None else root.stages[root.contraction].reads[1].tensor
-        rank = len(graph.tensor[root.output].shape)
-        columns_outside = np.array([columns_first(splits[s], rank) for s in run.splits.tolist()], dtype=np.int64)
         self.moved_bytes = np.zeros(len(instances), dtype=np.int64)
         """Of activations, if none of them stayed in shared memory."""
         loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))
@@ -109,7 +106,7 @@ class SplitCosts:
             if constant:
                 whole = graph.tensor[name].bytes
                 fetched = np.minimum(whole, tensor.footprint_bytes * instances)
-                in_turn = (columns_outside > 1) & (name == root_weights)
+                in_turn = (run.columns_first > 1) & (name == root_weights)
                 self.weight_bytes += fetched
                 self.pin_bytes += np.where(in_turn, np.minimum(fetched, 2 * tensor.footprint_bytes), fetched)
                 again = np.maximum(0, tensor.footprint_bytes * instances - whole)
@@ -121,7 +118,7 @@ class SplitCosts:
         for tensor in run.leaving.values():
             self.moved_bytes += tensor.moved_bytes * instances
             stored.add(tensor, np.minimum(rates.write, rates.exchanged.rate(tensor.spread_bytes)))
-        load = np.maximum(loaded.link, loaded.cluster / cores / rates.into.bytes_per_cycle)
+        load = np.maximum(loaded.link, loaded.cluster / run.cores / rates.into.bytes_per_cycle)
         store = stored.cycles(rates.out.bytes_per_cycle) + rates.store_latency
         enter = loaded_first.cycles(rates.into.bytes_per_cycle) + rates.latency
         wait = np.maximum(enter, store) if run.first == run.last else np.maximum(0, enter - run.op_cycles[-1] / 2)

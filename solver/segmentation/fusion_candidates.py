@@ -57,11 +57,15 @@ class FusionCandidate:
 
     ``local_bytes`` of local memory, ``shared_bytes`` of shared memory, for what enters and leaves in an instance;
     ``cycles``: of an instance's operators on the slowest core, ``op_cycles``: of each of them by itself, in order.
+    ``instances``, ``cores``: of each split; ``columns_first``: as :func:`~.splits.columns_first`.
     """
 
     first: int
     last: int
     splits: Int
+    instances: Int
+    cores: Int
+    columns_first: Int
     local_bytes: Int
     shared_bytes: Int
     cycles: Int
@@ -113,6 +117,7 @@ class FusionEnumeration:
         """From the root backwards; sources are positions in :attr:`ops`."""
         self.entering: dict[str, InterSegmentTensor] = {}
         self.leaving: dict[str, InterSegmentTensor] = {}
+        self._root_rank = len(graph.tensor[self.ops[-1].output].shape)
         self.alignment = costs.machine.levels.activations.alignment
 
     def bytes_of_all(self) -> tuple[Int, Int]:
@@ -152,6 +157,9 @@ class FusionEnumeration:
             self.first + position,
             self.last,
             self.splits[few],
+            self.cells.instances[few],
+            self.cells.cores[few],
+            self.cells.columns_first(self._root_rank)[few],
             local_bytes[few],
             shared_bytes[few],
             makespan(relative),
@@ -166,8 +174,7 @@ class FusionEnumeration:
         Columns outside of another dimension do not count: they are there so that weights pass once.
         """
         cells = self.cells
-        rank = len(self.graph.tensor[self.ops[-1].output].shape)
-        instances = cells.instances[splits] // cells.columns_first(rank)[splits]
+        instances = cells.instances[splits] // cells.columns_first(self._root_rank)[splits]
         group = self.core_groups[splits]
         fewest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
         np.minimum.at(fewest, group, instances)
@@ -290,14 +297,16 @@ class FusionEnumeration:
 
     def _in_bursts(self, size: Int, name: str, elements: Int, burst: int) -> Int:
         """Bytes that cross a link with such bursts for ``size`` bytes of a tensor, in pieces of so many elements."""
+        if burst == 1:
+            return size
         piece = np.maximum(1, elements) * DTYPES[self.graph.tensor[name].dtype]
         return size * (-(-piece // burst) * burst) // piece
 
     def _largest(self, volumes: Int) -> Int:
         """For each split, its first cell of the largest volume."""
         candidates = np.flatnonzero(volumes == self.cells.largest(volumes)[self.cells.split_of])
-        _, first = np.unique(self.cells.split_of[candidates], return_index=True)
-        return candidates[first]
+        # Rows of a split are neighbours.
+        return candidates[np.flatnonzero(np.diff(self.cells.split_of[candidates], prepend=-1))]
 
     def _select(self, splits: Int) -> None:
         """Go on with some of the splits."""

@@ -107,6 +107,13 @@ class OperatorUnderSplits:
     def select(self, splits: Int) -> None:
         """Forget the other cuts."""
         self._left = self._left[splits]
+        if 2 * len(self._left) > len(self._estimates):
+            return
+        left = self._left
+        self.points = [points.select(left) for points in self.points]
+        self.parts = {name: boxes.select(left) for name, boxes in self.parts.items()}
+        self._shapes, self._estimates = self._shapes[left], self._estimates[left]
+        self._left = np.arange(len(left), dtype=np.int64)
 
     def _price(self, splits: Int) -> None:
         shapes = np.ascontiguousarray(self._shapes[splits])

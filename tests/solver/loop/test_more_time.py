@@ -79,7 +79,7 @@ def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest
 
     def watched(self: benders._Search, iteration: Iteration) -> Segmentation:  # pyright: ignore[reportPrivateUsage]
         answer = segmentation(self, iteration)
-        lengths.append((self.master.candidates.longest, max(len(s.ops) for s in answer.segments)))
+        lengths.append((self.master.candidates.length, max(len(s.ops) for s in answer.segments)))
         return answer
 
     monkeypatch.setattr(benders._Search, "_segmentation", watched)  # pyright: ignore[reportPrivateUsage]
