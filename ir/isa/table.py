@@ -18,7 +18,8 @@ elements of its destination may overlap. Instructions of the copy, broadcast and
 An instruction with an extent of 0 does nothing.
 
 Windows: the instruction visits ``a[oh*sh+kh*dh+h0, ow*sw+kw*dw+w0]`` for each output and each position of the kernel;
-``a.base`` is the address of row 0, column 0, and what is outside of [0,H) or [0,W) is never accessed.
+``a.base`` is the address of row 0, column 0, and what is outside of [0,H) or [0,W) is never accessed. Along the lanes
+of a vector instruction are the ``n`` channels of ``p`` positions that have the same kernel.
 """
 
 from __future__ import annotations
@@ -159,17 +160,17 @@ def _combining_rows() -> Iterator[_Draft]:
 
 
 def _window_rows() -> Iterator[_Draft]:
-    dst, a = _w("oh", "ow", "n"), Operand("a", "r", ("H", "W", "n"), window=True)
+    dst, a = _w("oh", "ow", "p", "n"), Operand("a", "r", ("H", "W", "p", "n"), window=True)
     where = "the positions of the window that are in bounds"
     none = "0 where none is"
     for how in ("max", "sum"):
-        text = f"dst[oh,ow,n] = {how} of a[...,n] over {where}, and of the old dst when acc is 1; without it, {none}."
-        yield _Draft(f"vpool.{how}", "vector", how, (*_window(), _ACC), (dst, a), "window", text)
-    text = f"dst[oh,ow,n] = mean of a[...,n] over {where}; {none}."
-    yield _Draft("vpool.avg", "vector", "avg", _window(), (dst, a), "window", text)
-    text = f"dst[oh,ow,n] = sum of a[...,n] * b[kh,kw,n] over {where}, plus the old dst when acc is 1."
+        text = f"dst[oh,ow,p,n] = {how} of a[...,p,n] over {where}, and of the old dst when acc is 1; else, {none}."
+        yield _Draft(f"vpool.{how}", "vector", how, (*_window("p"), _ACC), (dst, a), "window", text)
+    text = f"dst[oh,ow,p,n] = mean of a[...,p,n] over {where}; {none}."
+    yield _Draft("vpool.avg", "vector", "avg", _window("p"), (dst, a), "window", text)
+    text = f"dst[oh,ow,p,n] = sum of a[...,p,n] * b[kh,kw,n] over {where}, plus the old dst when acc is 1."
     operands = (dst, a, _r("b", "kh", "kw", "n"))
-    yield _Draft("vdwconv.vv", "vector", "dwconv", (*_window(), _ACC), operands, "window", text)
+    yield _Draft("vdwconv.vv", "vector", "dwconv", (*_window("p"), _ACC), operands, "window", text)
 
 
 def _matrix_rows() -> Iterator[_Draft]:

@@ -322,8 +322,8 @@ def _matrix_cost(engine: Engine, instruction: Instruction, operands: Sequence[St
 def vector_shape(instruction: Instruction) -> tuple[int, int, int]:
     """The element operations of a vector instruction: rows (two dimensions), and what lies along the lanes."""
     if instruction.row.latency == "window":
-        oh, ow, n, kh, kw = (int(v) for v in instruction.values[:5])
-        return oh * ow, kh * kw, n
+        oh, ow, n, kh, kw, p = (int(v) for v in instruction.values[:6])
+        return oh * ow, kh * kw, p * n
     # What follows them may be an immediate, which can be infinite.
     n0, n1, n2 = (int(v) for v in instruction.values[:3])
     return n0, n1, n2

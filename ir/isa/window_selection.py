@@ -3,7 +3,8 @@
 Prediction and emission share this, so that what is emitted is what was counted on.
 
 A sum of products, a sum or a maximum over reduced loops can go to an instruction of rule `window`: two dimensions of
-its source, each walked by an output loop and a kernel loop, and one loop along the lanes. Loops that are left over
+its source, each walked by an output loop and a kernel loop, and one or two loops along the lanes: channels, and
+positions that have the same kernel, as many channels would leave a part of the lanes empty. Loops that are left over
 repeat it. Positions that may be out of bounds are the instruction's business in the dimensions that it knows; where
 nothing can be, any loop with a stride of its own can be a dimension. Strides are in any unit, the same for all.
 """
@@ -64,9 +65,10 @@ EMPTY = Slot(None, None, 1, 1, 0, None)
 
 @dataclass(frozen=True)
 class WindowForm:
-    """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and along ``lane``.
+    """``instructions`` that take ``busy`` cycles in all, each over the loops of two slots and of the lanes.
 
-    Of several engines that share them, both are of the one that has the most to do.
+    Along the lanes is ``lane``, once for each point of ``beside`` if there is one. Of several engines that share them,
+    ``instructions`` and ``busy`` are of the one that has the most to do.
     """
 
     busy: int
@@ -74,10 +76,11 @@ class WindowForm:
     row: Slot
     column: Slot
     lane: int | None
+    beside: int | None = None
 
     @property
     def loops(self) -> tuple[int, ...]:
-        return (*self.row.loops, *self.column.loops, *(() if self.lane is None else (self.lane,)))
+        return (*self.row.loops, *self.column.loops, *(a for a in (self.beside, self.lane) if a is not None))
 
 
 def window_mnemonic(func: str, combine: str, reads: int) -> str | None:
@@ -110,9 +113,9 @@ def cheapest_parts(
     """The cheapest way to do all loops, if it takes fewer than ``below`` cycles; empty if none does.
 
     At once, or in three parts: the positions of one loop from which nothing out of bounds is seen, and those before and
-    behind them. The instructions of the former need not look after that dimension, so that the loop can be the one
-    along the lanes, of which the channels may fill a part alone. ``strides`` are those of what is written, and of each
-    operand that is read; ``guards`` and ``dtypes`` are of these.
+    behind them. The instructions of the former need not look after that dimension, so that the loop can be along the
+    lanes, of which the channels may fill a part alone. ``strides`` are those of what is written, and of each operand
+    that is read; ``guards`` and ``dtypes`` are of these.
     """
     whole = cheapest(engine, extents, guards, strides, dtypes, below)
     best: tuple[WindowPart, ...] = ()
@@ -187,39 +190,45 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
     if dtype not in (engine.lanes or {}):
         return None
     points = prod(nest.extents)
-    guarded = {a for g in nest.guards for a in g.loops}
-    spatial = [a for a, s in enumerate(nest.target) if s]
     slots: list[Slot] | None = None
     best: WindowForm | None = None
-    for lane in (*(a for a in spatial if a not in guarded), None):
-        along = 1 if lane is None else nest.extents[lane]
+    for beside, lane in _lanes(nest):
+        extents = [1 if a is None else nest.extents[a] for a in (beside, lane)]
+        along = prod(extents)
         # However the other loops are dealt with, each of their points is a step.
         body = vector_body(engine, (points // along, along), dtype)
         if body // engine.count + engine.issue >= below:
             continue
         slots = _slots(nest) if slots is None else slots
+        free = [s for s in slots if lane not in s.loops and beside not in s.loops]
         row, column = max(
-            (
-                pair
-                for pair in combinations([EMPTY, EMPTY, *(s for s in slots if lane not in s.loops)], 2)
-                if _apart(*pair)
-            ),
+            (pair for pair in combinations([EMPTY, EMPTY, *free], 2) if _apart(*pair)),
             key=lambda pair: _size(nest, pair),
         )
         instructions = points // along // _size(nest, (row, column))
         kernel = prod(nest.extents[s.kernel] for s in (row, column) if s.kernel is not None)
         outs = [nest.extents[s.out] for s in (row, column) if s.out is not None]
-        inside = {*row.loops, *column.loops, *(() if lane is None else (lane,))}
+        row, column = sorted((row, column), key=lambda s: -abs(s.pitch))
+        form = WindowForm(0, 0, row, column, lane, beside)
         times, busy = divided(
-            engine, instructions, (*outs, along),
-            lambda part, kernel=kernel: vector_body(engine, (kernel, *part), dtype),
-            apart=write_apart(nest.extents, nest.target, inside),
+            engine, instructions, (*outs, *extents),
+            lambda part, kernel=kernel: vector_body(engine, (kernel, *part[:-2], part[-2] * part[-1]), dtype),
+            apart=write_apart(nest.extents, nest.target, form.loops),
         )  # fmt: skip
         if busy < below:
-            below = busy
-            row, column = sorted((row, column), key=lambda s: -abs(s.pitch))
-            best = WindowForm(busy, times, row, column, lane)
+            below, best = busy, replace(form, busy=busy, instructions=times)
     return best
+
+
+def _lanes(nest: Combination) -> Iterator[tuple[int | None, int | None]]:
+    """Loops that may be along the lanes: of positions beside one another, or none, and of channels.
+
+    What may be out of bounds is looked after outside of the lanes.
+    """
+    guarded = {a for g in nest.guards for a in g.loops}
+    spatial = [a for a, s in enumerate(nest.target) if s and a not in guarded]
+    yield from ((None, a) for a in (*spatial, None))
+    yield from ((beside, a) for a in spatial for beside in _outs(nest) if beside != a and beside not in guarded)
 
 
 def _size(nest: Combination, slots: tuple[Slot, Slot]) -> int:
@@ -231,11 +240,16 @@ def _apart(a: Slot, b: Slot) -> bool:
     return set(a.loops).isdisjoint(b.loops) and (a.guard is None or a.guard != b.guard)
 
 
+def _outs(nest: Combination) -> list[int]:
+    """Loops of the result for whose points the weights are the same."""
+    return [a for a, s in enumerate(nest.target) if s and not (nest.factor and nest.factor[a])]
+
+
 def _slots(nest: Combination) -> list[Slot]:
     """Every dimension that an instruction could have."""
     owners = {a: [number for number, g in enumerate(nest.guards) if g.coeffs[a]] for a in range(len(nest.extents))}
-    # A loop of the kernel finds its weights wherever they are, but those of an output are the same for all outputs.
-    outs = [a for a, s in enumerate(nest.target) if s and not (nest.factor and nest.factor[a])]
+    # A loop of the kernel finds its weights wherever they are.
+    outs = _outs(nest)
     kernels = [a for a, s in enumerate(nest.target) if not s]
     slots: list[Slot] = []
     for out in (*outs, None):

@@ -128,16 +128,17 @@ def _emitted(
     (h0, height), (w0, width) = bounds(row), bounds(column)
     fields = (
         ("oh", extent(row.out)), ("ow", extent(column.out)), ("n", extent(window.lane)),
-        ("kh", extent(row.kernel)), ("kw", extent(column.kernel)),
+        ("kh", extent(row.kernel)), ("kw", extent(column.kernel)), ("p", extent(window.beside)),
         ("sh", row.stride), ("sw", column.stride), ("dh", row.dilation), ("dw", column.dilation),
         ("h0", h0), ("w0", w0), ("H", height), ("W", width), ("acc", acc),
     )  # fmt: skip
     source = 1 + part.source
     # The base is that of row 0, column 0.
     base = piece.bases[source] - h0 * row.pitch - w0 * column.pitch
-    pitches = (row.pitch, column.pitch, *steps(source, window.lane))
+    pitches = (row.pitch, column.pitch, *steps(source, window.beside, window.lane))
+    target = steps(0, row.out, column.out, window.beside, window.lane)
     refs = [
-        OperandRef("dst", flat.accesses[0].buffer, piece.bases[0], steps(0, row.out, column.out, window.lane)),
+        OperandRef("dst", flat.accesses[0].buffer, piece.bases[0], target),
         OperandRef("a", flat.accesses[source].buffer, base, pitches),
     ]
     for operand in (n for n in range(1, len(flat.accesses)) if n != source):

@@ -63,7 +63,7 @@ def _temporary(template: InstructionTemplate) -> int:
     for operand, at in zip(row.operands, template.operands, strict=False):
         if operand.window:
             visited = (taps(*(int(values[row.position[n]]) for n in names)).length for names in WINDOW)
-            map_ = prod(visited) * at.extents[-1]
+            map_ = prod((*visited, *at.extents[2:]))
     if row.kind == "matrix":
         m, n, k = matrix_shape(template.instruction)
         return 8 * (map_ + m * k + k * n + m * n)

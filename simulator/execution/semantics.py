@@ -128,21 +128,21 @@ def conv(template: InstructionTemplate, dst: Array, a: Array, b: Array, *bias: A
 
 
 def _windows(template: InstructionTemplate, image: Array, outside: float) -> Array:
-    """(replicas, oh, ow, kh, kw, channels) of a feature map, which holds the positions in bounds alone."""
+    """(replicas, oh, ow, kh, kw, ...) of a feature map, which holds the positions in bounds alone."""
     rows, columns = (taps(*_fields(template, *names)) for names in WINDOW)
     whole = _padded(image, rows, columns, outside)
-    s, sr, sc, se = whole.strides
+    s, sr, sc, *inner = whole.strides
     return np.ndarray(
-        (len(image), *_fields(template, "oh", "ow", "kh", "kw"), image.shape[-1]),
+        (len(image), *_fields(template, "oh", "ow", "kh", "kw"), *image.shape[3:]),
         whole.dtype,
         whole,
-        strides=(s, sr * rows.stride, sc * columns.stride, sr * rows.dilation, sc * columns.dilation, se),
+        strides=(s, sr * rows.stride, sc * columns.stride, sr * rows.dilation, sc * columns.dilation, *inner),
     )
 
 
 def _padded(image: Array, rows: Taps, columns: Taps, outside: float) -> Array:
     """The whole lattice of positions, contiguous; those out of bounds are ``outside``."""
-    shape = (len(image), rows.length, columns.length, image.shape[-1])
+    shape = (len(image), rows.length, columns.length, *image.shape[3:])
     if shape == image.shape:
         return np.ascontiguousarray(image)
     whole = np.full(shape, outside, image.dtype)
@@ -156,7 +156,7 @@ def pool(template: InstructionTemplate, dst: Array, a: Array) -> None:
     load = to_integer if integers else _exact
     outside = 0 if func != "max" else np.iinfo(np.int64).min if integers else -np.inf
     windows = _windows(template, load(a), outside)
-    inside = _windows(template, np.ones((1, *a.shape[1:-1], 1)), 0).sum(axis=(3, 4))
+    inside = _windows(template, np.ones((1, *a.shape[1:3], 1, 1)), 0).sum(axis=(3, 4))
     result = windows.max(axis=(3, 4)) if func == "max" else windows.sum(axis=(3, 4))
     if func == "avg":
         result = result / np.maximum(inside, 1)
@@ -170,8 +170,8 @@ def depthwise(template: InstructionTemplate, dst: Array, a: Array, b: Array) -> 
     integers = _computes_integers((a, b), [])
     load = to_integer if integers else _exact
     # Not by a product with zeros: what is outside does not take part, even where b is infinite.
-    weights, inside = load(b), _windows(template, np.ones((1, *a.shape[1:-1], 1), np.bool_), 0)
-    products = np.where(inside, _windows(template, load(a), 0) * weights[:, None, None], 0)
+    weights, inside = load(b), _windows(template, np.ones((1, *a.shape[1:3], 1, 1), np.bool_), 0)
+    products = np.where(inside, _windows(template, load(a), 0) * weights[:, None, None, :, :, None], 0)
     result = products.sum(axis=(3, 4))
     if _fields(template, "acc")[0]:
         result = result + (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst)

@@ -104,19 +104,21 @@ def vector_shape(
 def window_shape(part: WindowPart, operands: Operands, *, adds: bool) -> InstructionShape:
     """Instructions that visit windows of one operand; the other, if any, is the factor."""
     form, nest = part.form, part.nest
-    loops = {"oh": form.row.out, "ow": form.column.out, "n": form.lane, "kh": form.row.kernel, "kw": form.column.kernel}
+    loops = {"oh": form.row.out, "ow": form.column.out, "n": form.lane, "kh": form.row.kernel, "kw": form.column.kernel,
+             "p": form.beside}  # fmt: skip
     sizes = {name: 1 if loop is None else nest.extents[loop] for name, loop in loops.items()}
 
     def walks(strides: Sequence[int], dims: Sequence[str]) -> tuple[Walk, ...]:
         return tuple(_walk(loops[name], strides, name) for name in dims)
 
-    lane = _walk(form.lane, nest.source, "n")
-    visited = (_visited(part, form.row, "oh", "kh"), _visited(part, form.column, "ow", "kw"), lane)
-    shaped = [ShapedOperand(operands[0][0], walks(nest.target, ("oh", "ow", "n")), adds)]
+    lanes = walks(nest.source, ("p", "n"))
+    visited = (_visited(part, form.row, "oh", "kh"), _visited(part, form.column, "ow", "kw"), *lanes)
+    result = ("oh", "ow", "p", "n")
+    shaped = [ShapedOperand(operands[0][0], walks(nest.target, result), adds)]
     for number, (tensor, _) in enumerate(operands[1:]):
         factor = walks(nest.factor or nest.target, ("kh", "kw", "n"))
         shaped.append(ShapedOperand(tensor, visited if number == part.source else factor))
-    return InstructionShape(form.instructions, form.busy, sizes, dict.fromkeys(("oh", "ow", "n"), 1), (), tuple(shaped))
+    return InstructionShape(form.instructions, form.busy, sizes, dict.fromkeys(result, 1), (), tuple(shaped))
 
 
 def _walk(loop: int | None, strides: Sequence[int], name: str) -> Walk:

@@ -184,8 +184,9 @@ def _divisions(engine: Engine, shape: InstructionShape, lanes: int, whole: float
 
 
 def _body(sizes: Mapping[str, int], lanes: int) -> int:
-    """Steps of an instruction of these extents, of which ``n`` or ``n2`` lies along the lanes."""
-    return prod(ceil(size / lanes) if name in ("n", "n2") else size for name, size in sizes.items())
+    """Steps of an instruction of these extents, of which ``n2``, or ``p`` times ``n``, lies along the lanes."""
+    along = prod(size for name, size in sizes.items() if name in ("n2", "p", "n"))
+    return ceil(along / lanes) * prod(size for name, size in sizes.items() if name not in ("n2", "p", "n"))
 
 
 def _parts(sizes: Mapping[str, int], count: Mapping[str, int]) -> Iterator[dict[str, tuple[int, int]]]:

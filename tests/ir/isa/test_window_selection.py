@@ -75,9 +75,13 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
             steps = product(range(nest.extents[slot.out]), range(nest.extents[slot.kernel]))
             seen = {i * slot.stride + j * slot.dilation for i, j in steps}
             assert seen == set(range(max(seen) + 1))
-    assert window.lane is None or all(not g.coeffs[window.lane] for g in nest.guards)
+    lanes = [a for a in (window.lane, window.beside) if a is not None]
+    assert all(nest.target[a] and not g.coeffs[a] for a in lanes for g in nest.guards)
+    # Positions beside one another have the same weights, and are not alone along the lanes.
+    beside = window.beside
+    assert beside is None or (window.lane is not None and not (nest.factor and nest.factor[beside]))
     inside = [nest.extents[a] for a in (*window.row.loops, *window.column.loops)]
-    along = 1 if window.lane is None else nest.extents[window.lane]
+    along = prod(nest.extents[a] for a in lanes)
     assert window.instructions == prod(nest.extents) // (prod(inside) * along)
     one = VME.issue + vector_body(VME, (prod(inside), along), "float16")
     assert window.busy == window.instructions * one
@@ -131,7 +135,7 @@ def test_loops_that_decide_together_are_cut_only_where_they_are_reduced() -> Non
 
 
 def test_a_depthwise_convolution() -> None:
-    """Rows of 10 x 64, 3 x 3 taps, a guard on both dimensions: images are walked, the rest is one instruction."""
+    """Rows of 10 x 64, 3 x 3 taps, a guard on both dimensions: two images beside one another are one instruction."""
     guards = (Dimension((0, 1, 0, 0, 1, 0), -1, 12, 640), Dimension((0, 0, 1, 0, 0, 1), -1, 10, 64))
     nest = Combination(
         (2, 12, 10, 64, 3, 3), (7680, 640, 64, 1, 0, 0), (7680, 640, 64, 1, 640, 64), (0, 0, 0, 1, 192, 64), guards
@@ -139,7 +143,7 @@ def test_a_depthwise_convolution() -> None:
     answer = found(nest)
     assert answer is not None
     row, column = Slot(1, 4, 1, 1, 640, 0), Slot(2, 5, 1, 1, 64, 1)
-    assert answer.form == WindowForm(2 * (16 + 120 * 9), 2, row, column, 3)
+    assert answer.form == WindowForm(16 + 2 * 120 * 9, 1, row, column, 3, 0)
 
 
 def parts_of(nest: Combination) -> tuple[WindowPart, ...]:
@@ -174,20 +178,43 @@ def test_parts_are_the_whole_and_cost_less(case: tuple[Combination, list[bool]])
             assert all(inside(g, here) for g in nest.guards) == all(inside(g, point) for g in case[0].guards)
 
 
-def test_few_channels_leave_the_lanes_to_the_width() -> None:
-    """3 x 3 windows on 28 x 112 positions of 32 channels: half of the 64 lanes, or 55 of them."""
-    width, channels = 112, 32
-    nest = Combination(
-        (28, width, channels, 3, 3),
+def padded(rows: int, width: int, channels: int, stride: int) -> Combination:
+    """3 x 3 windows on so many outputs of a dense feature map, with a position of padding on every side."""
+    across = width * stride * channels
+    return Combination(
+        (rows, width, channels, 3, 3),
         (width * channels, channels, 1, 0, 0),
-        (width * channels, channels, 1, width * channels, channels),
+        (stride * across, stride * channels, 1, across, channels),
         (0, 0, 1, 3 * channels, channels),
-        (Dimension((1, 0, 0, 1, 0), -1, 28, width * channels), Dimension((0, 1, 0, 0, 1), -1, width, channels)),
+        (
+            Dimension((stride, 0, 0, 1, 0), -1, rows * stride, across),
+            Dimension((0, stride, 0, 0, 1), -1, width * stride, channels),
+        ),
     )
+
+
+def test_few_channels_share_the_lanes_with_the_width() -> None:
+    """Of 64 lanes, 32 channels fill half; 110 positions that see no padding take 55 steps with all channels each."""
+    nest = padded(28, 112, 32, 1)
     whole, parts = found(nest), parts_of(nest)
-    assert whole is not None and whole.form.lane == 2
-    assert (parts[0].only, parts[0].form.lane) == ((1, Span(1, 111)), 1)
-    assert sum(p.form.busy for p in parts) < 0.65 * whole.form.busy
+    assert whole is not None and (whole.form.lane, whole.form.beside) == (2, None)
+    assert [(p.only, p.form.lane, p.form.beside) for p in parts] == [
+        ((1, Span(1, 111)), 2, 1), ((1, Span(0, 1)), 2, None), ((1, Span(111, 112)), 2, None)
+    ]  # fmt: skip
+    assert [p.form.busy for p in parts] == [16 + 28 * 9 * 55, 16 + 28 * 9, 16 + 28 * 9]
     # With as many channels as lanes there is nothing to gain.
-    wide = replace(nest, extents=(28, width, 64, 3, 3))
-    assert [p.only for p in parts_of(wide)] == [None]
+    assert [p.only for p in parts_of(padded(28, 112, 64, 1))] == [None]
+
+
+def test_positions_beside_one_another_need_not_touch() -> None:
+    """With a stride of 2, 96 channels of 55 positions take 83 steps of 64 lanes instead of 110; one sees padding."""
+    parts = parts_of(padded(4, 56, 96, 2))
+    assert [p.form.busy for p in parts] == [16 + 4 * 9 * 83, 16 + 4 * 9 * 2]
+    assert [(p.only, p.form.beside) for p in parts] == [((1, Span(1, 56)), 1), ((1, Span(0, 1)), None)]
+
+
+def test_without_padding_all_is_one_instruction() -> None:
+    nest = replace(padded(4, 56, 96, 2), guards=())
+    (whole,) = parts_of(nest)
+    # All 4 x 56 positions, at full lanes: 96 channels beside one another for 56 columns.
+    assert (whole.form.instructions, whole.form.busy) == (1, 16 + 4 * 9 * 84)

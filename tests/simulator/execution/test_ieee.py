@@ -137,10 +137,11 @@ def windows(mnemonic: str, row: list[float], taps: list[float], dtype: str) -> l
     data, kernel = np.array(row, dtype).view(np.uint8), np.array(taps, dtype).view(np.uint8)
     state.memory["L1", 0][: data.size] = data
     state.memory[weights][2048 : 2048 + kernel.size] = kernel
-    ends = array("a", "L1", 0, dtype, 4 * size, size, size) | array("dst", "IM", 0, "float32", 16, 4, 4)
+    lanes, single = ((), {"ci": 1}) if matrix else ((0,), {"p": 1})
+    ends = array("a", "L1", 0, dtype, 4 * size, size, *lanes, size) | array("dst", "IM", 0, "float32", 16, 4, *lanes, 4)
     if taps:
         ends |= array("b", weights[0], 2048, dtype, 3 * size, size, size, *([size] if matrix else []))
-    made = make(mnemonic, 0, WINDOW | ({"ci": 1} if matrix else {}) | ends)
+    made = make(mnemonic, 0, WINDOW | single | ends)
     queue = "MME0" if matrix else "VME0"
     return simulated(in_order([(queue, made)]), state).memory["IM", 0][:16].view(np.float32).tolist()
 

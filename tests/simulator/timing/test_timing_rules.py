@@ -51,12 +51,24 @@ def bank_of_l1(number: int) -> int:
 def test_windows() -> None:
     # 2*3 outputs, 2*2 positions of the kernel, ceil(9/8) = 2 steps along the channels: 48. a is read for each of them:
     # 2*3*2*2*9 numbers of 4 B in 48 cycles are 18 B/cycle, which its bank serves.
-    fields = {"oh": 2, "ow": 3, "n": 9, "kh": 2, "kw": 2, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "H": 3, "W": 4}
-    ends = array("dst", "IM", 0, "float32", 108, 36, 4) | array("a", "L1", 0, "float32", 144, 36, 4)
+    fields = {"oh": 2, "ow": 3, "p": 1, "n": 9, "kh": 2, "kw": 2, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "H": 3, "W": 4}
+    ends = array("dst", "IM", 0, "float32", 108, 36, 36, 4) | array("a", "L1", 0, "float32", 144, 36, 36, 4)
     pool = make("vpool.max", 0, fields | ends)
     weights = array("b", "L1", bank_of_l1(1), "float32", 72, 36, 4)
     trace = run({"VME0": [pool, make("vdwconv.vv", 0, fields | ends | weights)]})
     assert times(trace) == [[(0, 52), (52, 104)]]
+
+
+def test_positions_share_the_lanes() -> None:
+    # 5 positions of 3 channels, with the same 3 weights, are ceil(15/8) = 2 steps for each of 2*2 positions of the
+    # kernel: 8, and 20 if each position had a step of its own.
+    fields = {"oh": 1, "ow": 1, "n": 3, "kh": 2, "kw": 2, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "H": 2, "W": 2}
+    ends = array("dst", "IM", 0, "float32", 0, 0, 12, 4) | array("a", "L1", 0, "float32", 72, 12, 12, 4)
+    weights = array("b", "L1", bank_of_l1(1), "float32", 24, 12, 4)
+    together = make("vdwconv.vv", 0, fields | {"p": 5} | ends | weights)
+    alone = make("vdwconv.vv", 0, fields | {"p": 1} | ends | weights)
+    trace = run({"VME0": [together, *[alone] * 5]})
+    assert times(trace) == [[(0, 12), *((12 + 8 * i, 20 + 8 * i) for i in range(5))]]
 
 
 def test_lanes_are_those_of_the_result_and_of_what_is_reduced() -> None:
@@ -65,13 +77,15 @@ def test_lanes_are_those_of_the_result_and_of_what_is_reduced() -> None:
     chip = load_machine("stcp920")
     halves = array("a", "L1", 0, "float16", 0, 0, 2)
     shape = {"n0": 1, "n1": 1, "n2": 128} | halves
-    window = {"oh": 1, "ow": 1, "n": 128, "kh": 2, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "H": 2, "W": 3} | halves
+    steps = dict.fromkeys(("sh", "sw", "dh", "dw"), 1)
+    window = {"oh": 1, "ow": 1, "p": 1, "n": 128, "kh": 2, "kw": 3, "H": 2, "W": 3} | steps
+    window |= array("a", "L1", 0, "float16", 0, 0, 0, 2)
     streams = {
         "VME0": [
             make("vneg.v", 0, shape | array("dst", "IM", 0, "float16", 0, 0, 2)),
             make("vneg.v", 0, shape | array("dst", "IM", 0, "float32", 0, 0, 4)),
             make("vred.sum", 0, shape | array("dst", "IM", 0, "float32", 0, 4)),
-            make("vpool.sum", 0, window | array("dst", "IM", 0, "float32", 0, 0, 4)),
+            make("vpool.sum", 0, window | array("dst", "IM", 0, "float32", 0, 0, 0, 4)),
         ]
     }
     trace = simulate(program(streams), chip, {}, {}, data=False)

@@ -18,7 +18,7 @@ from tests.support.simulator.programs import TINY
 from tests.support.simulator.scalar_oracle import State, tolerance
 
 LARGEST = {"n0": 4, "n1": 4, "n2": 6, "n3": 5, "m": 9, "n": 9, "k": 9, "oh": 4, "ow": 4, "kh": 3, "kw": 3, "ci": 3,
-           "sh": 3, "sw": 3, "dh": 2, "dw": 2, "H": 6, "W": 6, "entries": 5}  # fmt: skip
+           "p": 3, "sh": 3, "sw": 3, "dh": 2, "dw": 2, "H": 6, "W": 6, "entries": 5}  # fmt: skip
 """The largest extents and steps that are drawn."""
 POSITIVE = {"log", "sqrt", "rsqrt", "recip", "div", "mod", "pow"}
 """Functions that are tried on positive numbers alone."""

@@ -282,22 +282,23 @@ def visited(step: Step, out: tuple[int, int]) -> Iterator[tuple[Index, Index]]:
 
 def pool(step: Step) -> Written:
     func = step.instruction.row.func
-    for oh, ow, n in step.ranges("oh", "ow", "n"):
-        terms = [step.exact("a", *at, n) for _, at in visited(step, (oh, ow))]
-        old = [step.exact("dst", oh, ow, n)] if step.fields.get("acc") else []
+    for oh, ow, p, n in step.ranges("oh", "ow", "p", "n"):
+        terms = [step.exact("a", *at, p, n) for _, at in visited(step, (oh, ow))]
+        old = [step.exact("dst", oh, ow, p, n)] if step.fields.get("acc") else []
         if func == "avg":
-            yield (oh, ow, n), exact(terms) / len(terms) if terms else F(0)
+            yield (oh, ow, p, n), exact(terms) / len(terms) if terms else F(0)
         elif func == "sum":
-            yield (oh, ow, n), exact([*old, *terms])
+            yield (oh, ow, p, n), exact([*old, *terms])
         else:
             found = [*old, *terms]
-            yield (oh, ow, n), COMBINE[func](*found) if found else np.int64(0)
+            yield (oh, ow, p, n), COMBINE[func](*found) if found else np.int64(0)
 
 
 def depthwise(step: Step) -> Written:
-    for oh, ow, n in step.ranges("oh", "ow", "n"):
-        terms = [times(step.exact("a", *at, n), step.exact("b", *kernel, n)) for kernel, at in visited(step, (oh, ow))]
-        yield (oh, ow, n), exact([*([step.exact("dst", oh, ow, n)] if step.fields["acc"] else []), *terms])
+    for oh, ow, p, n in step.ranges("oh", "ow", "p", "n"):
+        taps = visited(step, (oh, ow))
+        terms = [times(step.exact("a", *at, p, n), step.exact("b", *kernel, n)) for kernel, at in taps]
+        yield (oh, ow, p, n), exact([*([step.exact("dst", oh, ow, p, n)] if step.fields["acc"] else []), *terms])
 
 
 def product(step: Step, index: Index, column: int, terms: list[Any]) -> tuple[Index, Any]:
