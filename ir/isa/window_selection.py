@@ -223,12 +223,16 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
 def _lanes(nest: Combination) -> Iterator[tuple[int | None, int | None]]:
     """Loops that may be along the lanes: of positions beside one another, or none, and of channels.
 
-    What may be out of bounds is looked after outside of the lanes.
+    What may be out of bounds is looked after outside of the lanes. Positions are beside one another only where each
+    lane has its own element of the source, and each channel its own weights: other contractions have no such channels.
     """
     guarded = {a for g in nest.guards for a in g.loops}
     spatial = [a for a, s in enumerate(nest.target) if s and a not in guarded]
     yield from ((None, a) for a in (*spatial, None))
-    yield from ((beside, a) for a in spatial for beside in _outs(nest) if beside != a and beside not in guarded)
+    moving = [a for a in spatial if nest.source[a]]
+    positions = [a for a in moving if not (nest.factor and nest.factor[a])]
+    channels = moving if nest.factor is None else [a for a in moving if nest.factor[a]]
+    yield from ((beside, a) for a in channels for beside in positions if beside != a)
 
 
 def _size(nest: Combination, slots: tuple[Slot, Slot]) -> int:
@@ -240,16 +244,11 @@ def _apart(a: Slot, b: Slot) -> bool:
     return set(a.loops).isdisjoint(b.loops) and (a.guard is None or a.guard != b.guard)
 
 
-def _outs(nest: Combination) -> list[int]:
-    """Loops of the result for whose points the weights are the same."""
-    return [a for a, s in enumerate(nest.target) if s and not (nest.factor and nest.factor[a])]
-
-
 def _slots(nest: Combination) -> list[Slot]:
     """Every dimension that an instruction could have."""
     owners = {a: [number for number, g in enumerate(nest.guards) if g.coeffs[a]] for a in range(len(nest.extents))}
-    # A loop of the kernel finds its weights wherever they are.
-    outs = _outs(nest)
+    # A loop of the kernel finds its weights wherever they are, but those of an output are the same for all outputs.
+    outs = [a for a, s in enumerate(nest.target) if s and not (nest.factor and nest.factor[a])]
     kernels = [a for a, s in enumerate(nest.target) if not s]
     slots: list[Slot] = []
     for out in (*outs, None):

@@ -77,9 +77,11 @@ def test_an_instruction_walks_what_its_loops_do(case: tuple[Combination, list[bo
             assert seen == set(range(max(seen) + 1))
     lanes = [a for a in (window.lane, window.beside) if a is not None]
     assert all(nest.target[a] and not g.coeffs[a] for a in lanes for g in nest.guards)
-    # Positions beside one another have the same weights, and are not alone along the lanes.
+    # Positions beside one another have the same weights, and channels have their own.
     beside = window.beside
-    assert beside is None or (window.lane is not None and not (nest.factor and nest.factor[beside]))
+    if beside is not None:
+        assert window.lane is not None and all(nest.source[a] for a in lanes)
+        assert nest.factor is None or (nest.factor[window.lane] and not nest.factor[beside])
     inside = [nest.extents[a] for a in (*window.row.loops, *window.column.loops)]
     along = prod(nest.extents[a] for a in lanes)
     assert window.instructions == prod(nest.extents) // (prod(inside) * along)
@@ -211,6 +213,16 @@ def test_positions_beside_one_another_need_not_touch() -> None:
     parts = parts_of(padded(4, 56, 96, 2))
     assert [p.form.busy for p in parts] == [16 + 4 * 9 * 83, 16 + 4 * 9 * 2]
     assert [(p.only, p.form.beside) for p in parts] == [((1, Span(1, 56)), 1), ((1, Span(0, 1)), None)]
+
+
+def test_products_of_matrices_share_no_lanes() -> None:
+    """Rows of one factor and columns of the other: along the lanes, an element of one is the same for several."""
+    rows, columns, products = 16, 32, 8
+    left, right = (products, 0, 1), (0, 1, columns)
+    parts = cheapest_parts(
+        VME, (rows, columns, products), ((columns, 1, 0), left, right), ((), ()), ["float16"] * 2, FOREVER
+    )
+    assert [p.form.beside for p in parts] == [None]
 
 
 def test_without_padding_all_is_one_instruction() -> None:
