@@ -192,7 +192,7 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
     points = prod(nest.extents)
     slots: list[Slot] | None = None
     best: WindowForm | None = None
-    for beside, lane in _lanes(nest):
+    for beside, lane in _lanes(nest, alone=engine.count == 1):
         extents = [1 if a is None else nest.extents[a] for a in (beside, lane)]
         along = prod(extents)
         # However the other loops are dealt with, each of their points is a step.
@@ -220,15 +220,20 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
     return best
 
 
-def _lanes(nest: Combination) -> Iterator[tuple[int | None, int | None]]:
+def _lanes(nest: Combination, *, alone: bool) -> Iterator[tuple[int | None, int | None]]:
     """Loops that may be along the lanes: of positions beside one another, or none, and of channels.
 
     What may be out of bounds is looked after outside of the lanes. Positions are beside one another only where each
     lane has its own element of the source, and each channel its own weights: other contractions have no such channels.
+    Nor are they for an engine that is not ``alone``: several that share instructions wait for each other's parts, of
+    which estimates of columns and tiles know nothing. With them, MobileNet-V2 in bfloat16 takes 101,279 cycles on
+    `gaudi` instead of 83,349 (batch 1, timeout 20 s).
     """
     guarded = {a for g in nest.guards for a in g.loops}
     spatial = [a for a, s in enumerate(nest.target) if s and a not in guarded]
     yield from ((None, a) for a in (*spatial, None))
+    if not alone:
+        return
     moving = [a for a in spatial if nest.source[a]]
     positions = [a for a in moving if not (nest.factor and nest.factor[a])]
     channels = moving if nest.factor is None else [a for a in moving if nest.factor[a]]

@@ -191,8 +191,8 @@ class _Search:
         self._round = rounds[0]
         self._alone = alone
         self._iterations = 0
-        self._unchanged = False
-        """Whether no changes of the best plan were tried yet."""
+        self._changes_due = False
+        """Whether the best plan is one of which no changes were tried."""
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
         self._infeasible: InfeasibleError | None = None
@@ -342,9 +342,9 @@ class _Search:
         self._iterations += 1
         with self.spending.step(kind):
             yield
-        self._unchanged |= self.incumbent.best is not before
-        if self._unchanged and self.columns.is_last and self.options.timeout >= SHORT:
-            self._unchanged = False
+        self._changes_due |= self.incumbent.best is not before
+        if self._changes_due and self.columns.is_last and self.options.timeout >= SHORT:
+            self._changes_due = False
             budgets = self._round.iteration(self._iterations)
             paid = partial(self.spending.goes_on, LOCAL_CHANGES)
             improve(

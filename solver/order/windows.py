@@ -1,7 +1,7 @@
 """CP-SAT on windows of a schedule, several side by side, as long as that helps.
 
-Timing the whole anew, with links and all, takes as long as five to fifty windows, so as many of them, side by side in
-one schedule, are solved before their answers are timed together; they count if the whole takes fewer cycles. Until then
+Timing the whole anew, with links and all, takes as long as several windows, so many of them, side by side in one
+schedule, are solved before their answers are timed together; they count if the whole takes fewer cycles. Until then
 they are independent questions, for workers.
 """
 
@@ -20,7 +20,7 @@ from .list_schedule import OrderProblem, Schedule
 from .model import Window, Windows, improved
 
 WINDOW_TASKS = 400
-"""Tasks of a window: most are solved to optimality in a tenth of a second; with 1,200 fewer are, and found was less."""
+"""Tasks of a window: most are solved to optimality in a tenth of a second; with 1,200 fewer are, and less is gained."""
 WINDOW_LIMIT = 0.05
 """Deterministic seconds for a window."""
 WINDOW_WALL_CLOCK = 10.0
@@ -30,7 +30,7 @@ FEWEST_WINDOWS = 4
 WINDOW_SECONDS, TASK_SECONDS = 0.1, 1e-5
 """About what a window takes that is not known to be optimal, and timing anew for each task of the whole: measured on
 DenseNet-121, Conformer and MobileNet-V2 of 50,000 to 75,000 tasks, 0.07 to 0.14 and 0.4e-5 to 1e-5."""
-WINDOWS_OF_TIMING = 4
+SOLVING_OVER_TIMING = 4
 """How many times longer windows are solved than their answers are timed; chosen."""
 
 
@@ -43,7 +43,7 @@ def improve_windows(
     count = len(best.order)
     retiming = TASK_SECONDS * count
     seconds -= retiming
-    together = max(1, ceil(WINDOWS_OF_TIMING * retiming / WINDOW_SECONDS))
+    together = max(1, ceil(SOLVING_OVER_TIMING * retiming / WINDOW_SECONDS))
     offset, fruitless = 0, 0
     while fruitless < 2:
         before = best.cycles
@@ -102,7 +102,12 @@ def _answers(windows: Sequence[Window], seed: int, workers: Workers | None) -> I
     """Of each window in turn, by workers if there are several of both; what these do not answer is solved here."""
     by_workers: Sequence[WindowAnswer | None] = [None] * len(windows)
     if workers is not None and not workers.idle and len(windows) >= FEWEST_WINDOWS:
-        by_workers = workers.answers([WindowQuestion(window, seed) for window in windows])
+        try:
+            by_workers = workers.answers([WindowQuestion(window, seed) for window in windows])
+        except KeyboardInterrupt:
+            # As of a search in this process: what was found before stays.
+            yield WindowAnswer(None, NO_EFFORT, interrupted=True)
+            return
     for window, answer in zip(windows, by_workers, strict=True):
         yield solve_window(window, seed) if answer is None else answer
 
@@ -122,8 +127,8 @@ def with_answers(problem: OrderProblem, best: Schedule, answers: Mapping[range, 
     """
     if not answers:
         return best
-    chosen = list(answers)
-    for some in dict.fromkeys(tuple(part) for part in (chosen, chosen[: len(chosen) // 2], chosen[len(chosen) // 2 :])):
+    places, half = list(answers), len(answers) // 2
+    for some in (places, places[:half], places[half:]) if half else (places,):
         order = list(best.order)
         for window in some:
             order[window.start : window.stop] = answers[window]

@@ -1,4 +1,7 @@
-"""The questions that workers are asked: columns of a root, tiles of a segment, residency of a schedule."""
+"""The questions that workers are asked during a search: columns of a root, tiles of a segment, residency of a schedule.
+
+The one about a window of an order of queues is in :mod:`..order.windows`.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ memory; columns that do not are never made. :mod:`.column_cost` says what a colu
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from sys import maxsize
@@ -71,7 +72,11 @@ class PricedRoot:
 
     def priced(self, longest: int) -> list[Column]:
         """Of these columns those that are priced."""
-        return [column for column in self._columns if _operators(column) <= longest]
+        return self._columns[: self.priced_count(longest)]
+
+    def priced_count(self, longest: int) -> int:
+        """How many these are; it is asked for often."""
+        return bisect_right(self._columns, longest, key=_operators)
 
     def learn(self, columns: Sequence[Column], longest: int) -> None:
         """These are all columns of runs of up to ``longest`` operators that were not priced."""
@@ -127,7 +132,7 @@ class Candidates:
     @property
     def priced_count(self) -> int:
         """Columns that were priced so far."""
-        return sum(len(root.priced(self.length)) for root in self._roots.values())
+        return sum(root.priced_count(self.length) for root in self._roots.values())
 
     @property
     def priced_roots(self) -> int:

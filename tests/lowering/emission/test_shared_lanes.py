@@ -26,7 +26,8 @@ from tests.support.onnx_models import Model
 from tests.support.plans.random_plans import random_plan
 
 TARGETS = {"tiny": "as-is", "stcp920": "fp16", "stcp920-2": "fp16", "ascend310": "fp16", "gaudi": "fp16"}
-"""With 8, 64 and 128 lanes; the last two stage operands, and share instructions among four engines."""
+"""With 8, 64 and 128 lanes; of the last two, one stages operands, and one has several engines that share instructions,
+whose positions share no lanes."""
 
 
 @dataclass(frozen=True)
@@ -115,4 +116,5 @@ def test_they_compute_what_numpy_does(target: str) -> None:
         (output,) = trace.outputs.values()
         np.testing.assert_array_equal(np.asarray(output).astype(np.float64), expected(w, x, weights), str((seed, w)))
         shared += len(sharing(program))
-    assert shared > 24
+    alone = machine.shared_engine("vector").count == 1
+    assert shared > 24 if alone else not shared

@@ -141,9 +141,9 @@ def windows(mnemonic: str, row: list[float], taps: list[float], dtype: str) -> l
     ends = array("a", "L1", 0, dtype, 4 * size, size, *lanes, size) | array("dst", "IM", 0, "float32", 16, 4, *lanes, 4)
     if taps:
         ends |= array("b", weights[0], 2048, dtype, 3 * size, size, size, *([size] if matrix else []))
-    made = make(mnemonic, 0, WINDOW | single | ends)
+    instruction = make(mnemonic, 0, WINDOW | single | ends)
     queue = "MME0" if matrix else "VME0"
-    return simulated(in_order([(queue, made)]), state).memory["IM", 0][:16].view(np.float32).tolist()
+    return simulated(in_order([(queue, instruction)]), state).memory["IM", 0][:16].view(np.float32).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -88,7 +88,7 @@ def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
 
 
 def test_workers_find_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOWS_OF_TIMING", 40)
+    monkeypatch.setattr(windows, "SOLVING_OVER_TIMING", 40)
     random = Random(3)
     tasks = random_tasks(random, 3_000, queues=3, links=0)
     near = tuple(tuple({t - random.randint(1, min(t, 40))}) if t else () for t in range(len(tasks)))
@@ -99,6 +99,20 @@ def test_workers_find_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Workers(graphs.matmul(), 2)) as workers:
         assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == alone
         assert not workers.idle
+
+
+def test_an_interrupt_while_workers_solve_keeps_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "FEWEST_WINDOWS", 1)
+    problem = OrderProblem(random_tasks(Random(1), 60, queues=2, links=0))
+    emitted = problem.in_order(range(60))
+    assert windows.improve_windows(problem, emitted, 1.0, 0, None)[1].searches
+
+    def interrupted(self: Workers, questions: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workers, "answers", interrupted)
+    with closing(Workers(graphs.matmul(), 2)) as workers:
+        assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == emitted
 
 
 @pytest.mark.parametrize("stretch", [1.0, 1.5, 0.8])
