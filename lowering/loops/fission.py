@@ -19,11 +19,12 @@ from tvm import tirx
 from tvm.ir import Var
 
 from ...ir.errors import GirihError
+from ...ir.semantics.box_arrays import Bool, Int
 from ..schedule.hints import AXIS, INSTRUCTION
 from ..schedule.prim_func import buffer_name
 from ..schedule.tile_template import TILE
 from ..schedule.versions import annotated_degrees
-from .nest_tiles import Bool, Int, NestTiles
+from .nest_tiles import NestTiles
 from .tir_expressions import Scope
 
 _MOST_ROUNDS = 4096

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.box import Affine, Span
+from ...ir.semantics.box_arrays import Bool, Int
 from .perfect_nest import Load, PerfectNest
 
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 Number = TypeVar("Number", np.int64, np.bool_)
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .nest_tiles import Bool, Int, NestTiles, TileAffine
+from ...ir.semantics.box_arrays import Bool, Int
+from .nest_tiles import NestTiles, TileAffine
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from tvm import tirx
 
 from ...ir.errors import GirihError
 from ...ir.graph import DTYPES
+from ...ir.semantics.box_arrays import Int
 from ..schedule.cell_spec import CellSpec, byte_strides
 from ..schedule.prim_func import view_name
 from ..schedule.stage_spec import WEIGHTS_SCOPE
 from ..schedule.tile_plan import TilePlan
 from .demand import demand
 from .fission import BufferAllocation, TileGroup, TileLoops, fission
-from .nest_tiles import Int, NestTiles, TileAffine, TileLoad
+from .nest_tiles import NestTiles, TileAffine, TileLoad
 from .partition import partition
 from .perfect_nest import Load, PerfectNest
 from .preprocess import preprocess

@@ -17,8 +17,9 @@ from tvm.ir import Call, StringImm, TensorLoad, Var
 
 from ...ir.errors import GirihError
 from ...ir.isa.tir_operators import COMBINER_NODES, FUNCTION_OF_INTRINSIC, FUNCTION_OF_NODE
+from ...ir.semantics.box_arrays import Int
 from ..schedule.prim_func import buffer_name
-from .nest_tiles import Int, TileAffine, TileLoad
+from .nest_tiles import TileAffine, TileLoad
 
 _COMBINER_OF_NODE = {node: combine for combine, node in COMBINER_NODES.items()}
 

@@ -11,12 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...ir.isa.table import Instruction
+from ...ir.semantics.box_arrays import Int
 from .dependences import Task
-
-Int = NDArray[np.int64]
 
 Runs = list[tuple[int, int]]
 """(slot, instructions) of a stream, one after the other."""

@@ -99,13 +99,15 @@ def solve_window(window: Window, seed: int) -> WindowAnswer:
 
 
 def _answers(windows: Sequence[Window], seed: int, workers: Workers | None) -> Iterator[WindowAnswer]:
-    """Of each window in turn, by workers if there are several of both; what these do not answer is solved here."""
+    """Of each window in turn, by workers if there are several of both; what these do not answer is solved here.
+
+    An interrupt while workers solve is an answer that is ``interrupted``, as it is in this process; it is the last one.
+    """
     by_workers: Sequence[WindowAnswer | None] = [None] * len(windows)
     if workers is not None and not workers.idle and len(windows) >= FEWEST_WINDOWS:
         try:
             by_workers = workers.answers([WindowQuestion(window, seed) for window in windows])
         except KeyboardInterrupt:
-            # As of a search in this process: what was found before stays.
             yield WindowAnswer(None, NO_EFFORT, interrupted=True)
             return
     for window, answer in zip(windows, by_workers, strict=True):

@@ -55,6 +55,7 @@ class PricedRoot:
         """Operators of a run up to which all are priced."""
         self._runs = runs
         self._columns: list[Column] = []
+        """From short to long."""
 
     def up_to(self, longest: int) -> list[Column]:
         """The columns of runs of up to so many operators, from short to long."""
