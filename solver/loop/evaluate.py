@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.plan import Segment, Solved
+from ...ir.plan import Segment, Solved, Step
 from ...ir.semantics.contraction_engines import contraction_engine
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
@@ -56,13 +56,14 @@ def evaluate_segments(
 
 
 def evaluate_tiled(
-    subproblem: Subproblem, incumbent: Incumbent, tiled: list[TiledSegment], iteration: Iteration, *above: Solved
-) -> EvaluatedPlan | Infeasibility:
-    """The better plan of all orders of the instances, or the first infeasibility."""
+    subproblem: Subproblem, incumbent: Incumbent, tiled: list[TiledSegment], iteration: Iteration, *above: Solved,
+    steps: tuple[Step, ...] | None = None,
+) -> EvaluatedPlan | Infeasibility:  # fmt: skip
+    """The better plan of all orders of the instances, or of ``steps`` alone; or the first infeasibility."""
     solved = subproblem.tiling(tiled)
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None
-    for draft in subproblem.drafts(subproblem.requests(tiled, iteration)):
+    for draft in subproblem.drafts(subproblem.requests(tiled, iteration, steps)):
         if best is not None and incumbent.is_over:
             break
         answer = subproblem.build(draft, *above, solved)

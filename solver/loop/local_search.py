@@ -20,7 +20,7 @@ from .resegment import aligned, bare, coarser, longest_first
 
 PREDICTED_BETWEEN_PLANS = 25
 """How often, for each operator of the network, operators are predicted to choose tiles for each other until a whole
-plan is built with those that were chosen. Chosen: a plan counts about as much as 7 predictions for each."""
+plan is built with those that were chosen. Chosen: a plan with its searches counts as 5 to 10 predictions for each."""
 
 
 def improve(around: Neighbourhood) -> None:
@@ -67,7 +67,7 @@ def coarsen(around: Neighbourhood) -> None:
 
 
 def retile(around: Neighbourhood, plan: Plan) -> Plan:
-    """The plan with tiles chosen for each other, of the segments that take longest first.
+    """The plan with tiles chosen for each other, of the segments that take longest first, in its order of instances.
 
     From time to time a plan is built with what was chosen since the last one, which is dropped if that is not better.
     """
@@ -90,7 +90,7 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
         enough = subproblem.predicted - predicted >= PREDICTED_BETWEEN_PLANS * len(subproblem.graph.ops)
         if (left and not enough) or not _differ(chosen, kept):
             continue
-        answer = evaluate_tiled(subproblem, around.incumbent, chosen, iteration, *answered)
+        answer = evaluate_tiled(subproblem, around.incumbent, chosen, iteration, *answered, steps=plan.steps)
         if isinstance(answer, EvaluatedPlan) and answer.plan.cycles_predicted < plan.cycles_predicted:
             plan, kept = answer.plan, list(chosen)
         chosen, predicted = list(kept), subproblem.predicted

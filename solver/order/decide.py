@@ -12,7 +12,7 @@ from ..options import Judge, Listener, ModelRun, Options, Planned, Progress, Sol
 from ..parallel.workers import Workers
 from .solve import Ordering, order_queues, ordered_plan
 
-SHARE = 0.25
+SHARE = 0.1
 """Of the timeout, for windows; chosen, not measured."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import Segment, Solved
+from ...ir.plan import Segment, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..effort import Effort, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun, Options
@@ -93,10 +93,12 @@ class Subproblem:
         self.log(solved, total_effort(parts))
         return solved
 
-    def requests(self, tiled: list[TiledSegment], iteration: Iteration) -> list[PlanRequest]:
-        """What the models below the tiles are to answer: one request for each order of the instances."""
+    def requests(
+        self, tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
+    ) -> list[PlanRequest]:
+        """What the models below the tiles are to answer: one request for each order of the instances, or for one."""
         segments = tuple(s.segment for s in tiled)
-        step_orders = orders(self.graph, self.cells, segments, self.options.disabled)
+        step_orders = (steps,) if steps else orders(self.graph, self.cells, segments, self.options.disabled)
         tried = step_orders[:1] if self.is_layerwise else step_orders
         return [iteration.request(segments, steps, layerwise=self.is_layerwise) for steps in tried]
 

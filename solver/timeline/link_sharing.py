@@ -10,6 +10,7 @@ from typing import Literal
 from ...ir.machine import Link, Machine
 from ...ir.plan import SharedBuffer
 from ..cost.copy_time import CopyTime, bytes_served, slow_memories
+from .parts_in_use import PartsInUse
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
@@ -238,21 +239,49 @@ class Horizon:
 
 @dataclass
 class Area:
-    """Bytes of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``."""
+    """Bytes of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
+
+    Of one use it may be known until when it needs which ``parts``; it is by the engine ``reader``. ``under`` are the
+    lifetimes that were there before.
+    """
 
     low: int
     high: int
     floor: Horizon = field(default_factory=Horizon)
     uses: Horizon = field(default_factory=Horizon)
     ready: Horizon = field(default_factory=Horizon)
+    parts: PartsInUse = ()
+    reader: str | None = None
+    under: tuple[Area, ...] = ()
 
     def use(self, stop: float, engine: str | None) -> None:
         """Something of this engine that reads or writes here is over, and visible, at ``stop``."""
         self.uses.note(stop, engine)
 
+    def use_parts(self, parts: PartsInUse, engine: str | None) -> None:
+        """The same of a use that is done with some bytes sooner than with others."""
+        self.uses = self.used(self.low, self.high)
+        self.parts, self.reader = parts, engine
+
+    def used(self, low: int, high: int) -> Horizon:
+        """Until when these bytes, or any that they have in common with the area, are in use."""
+        used = Horizon(self.uses.last, self.uses.engine, self.uses.others)
+        for first, end, until in self.parts:
+            if self.low + first < high and low < self.low + end:
+                used.note(until, self.reader)
+        return used
+
+    def floor_of(self, low: int, high: int) -> Horizon:
+        """From when on some bytes are free, counted from the first of the area."""
+        floor = Horizon()
+        for old in self.under:
+            floor.merge(old.floor)
+            floor.merge(old.used(self.low + low, self.low + high))
+        return floor
+
     def free(self, engine: str | None) -> float:
         """When the engine can write here, whatever used it before."""
-        return max(self.floor.seen_by(engine), self.uses.seen_by(engine))
+        return max(self.floor.seen_by(engine), self.used(self.low, self.high).seen_by(engine))
 
 
 @dataclass
@@ -273,14 +302,18 @@ class Space:
             return new
         self.top = max(self.top, high)
         left: list[Area] = []
+        under: list[Area] = []
         for old in self.areas:
             if old.low >= high or low >= old.high:
                 left.append(old)
                 continue
+            under.append(old)
+            old.under = ()
             new.floor.merge(old.floor)
-            new.floor.merge(old.uses)
+            new.floor.merge(old.used(low, high))
             if not (low <= old.low and old.high <= high):
                 left.append(old)
+        new.under = tuple(under)
         left.append(new)
         self.areas = left
         return new

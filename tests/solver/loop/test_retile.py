@@ -12,7 +12,7 @@ from girih.frontend import import_onnx
 from girih.frontend.for_machine import fitted
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import Plan
+from girih.ir.plan import Plan, Step
 from girih.models import build
 from girih.solver.cpsat.log import Record
 from girih.solver.loop import local_search
@@ -41,14 +41,16 @@ class Evaluations:
     worse: frozenset[int] = frozenset()
     tiled: list[list[TiledSegment]] = field(default_factory=list[list[TiledSegment]])
     cycles: list[int] = field(default_factory=list[int])
+    orders: list[tuple[Step, ...]] = field(default_factory=list[tuple[Step, ...]])
 
-    def __call__(self, *args: object) -> EvaluatedPlan | Infeasibility:
-        answer = evaluate_tiled(*args)  # type: ignore[arg-type]
+    def __call__(self, *args: object, steps: tuple[Step, ...]) -> EvaluatedPlan | Infeasibility:
+        answer = evaluate_tiled(*args, steps=steps)  # type: ignore[arg-type]
         assert isinstance(answer, EvaluatedPlan) and isinstance(args[2], list)
         if len(self.tiled) in self.worse:
             answer = replace(answer, plan=replace(answer.plan, cycles_predicted=1 << 40))
         self.tiled.append(list(args[2]))  # pyright: ignore[reportUnknownArgumentType]
         self.cycles.append(answer.plan.cycles_predicted)
+        self.orders.append(steps)
         return answer
 
 
@@ -86,6 +88,17 @@ def test_some_segments_at_a_time_and_never_worse(network: Graph, monkeypatch: py
     before = [[tile.cut for tile in s.tiles] for s in plan.segments]
     changed = [{i for i, (a, b) in enumerate(zip(cuts(t), before, strict=True)) if a != b} for t in built.tiled]
     assert all(later - earlier for earlier, later in pairwise(changed))
+
+
+def test_instances_stay_in_their_order(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Evaluations()
+    monkeypatch.setattr(local_search, "evaluate_tiled", built)
+    around, plan = start(network, lambda: True)
+    retile(around, plan)
+    assert built.orders and set(built.orders) == {plan.steps}
+    other = plan.steps[::-1]
+    requests = around.subproblem.requests(built.tiled[0], ITERATION, other)
+    assert [request.steps for request in requests] == [other]
 
 
 def test_what_is_not_better_is_dropped(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,68 @@
+"""Buffers that are read tile by tile are free part by part, in prediction as in the program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from girih.ir.semantics.box_arrays import Boxes
+from girih.solver.timeline.link_sharing import Area, Space
+from girih.solver.timeline.parts_in_use import PARTS, parts_in_use
+
+
+def boxes(spans: list[list[tuple[int, int]]], present: list[bool] | None = None) -> Boxes:
+    return Boxes(np.array(spans, dtype=np.int64), np.array(present or [True] * len(spans)))
+
+
+def test_each_byte_is_in_use_until_the_last_tile_that_reads_it() -> None:
+    shape, item = (4, 24), 2
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        low = rng.integers(0, shape, (6, 2))
+        high = np.minimum(low + rng.integers(1, (3, 20), (6, 2)), shape)
+        present = rng.random(6) < 0.8
+        until = np.sort(rng.random(6) * 100).tolist()
+        reads = Boxes(np.stack([low, high], axis=2), present)
+        exact = np.zeros(shape)
+        for tile in np.flatnonzero(present).tolist():
+            exact[low[tile, 0] : high[tile, 0], low[tile, 1] : high[tile, 1]] = until[tile]
+        by_byte = np.repeat(exact.reshape(-1), item)
+        parts = parts_in_use(reads, shape, item, until)
+        assert [first for first, *_ in parts] == [0, *(end for _, end, _ in parts[:-1])]
+        assert parts[-1][1] == by_byte.size and len(parts) == PARTS
+        # Never sooner; what lies between the rows of a tile counts as read.
+        assert all(by_byte[first:end].max() <= time for first, end, time in parts)
+
+
+def test_rows_that_are_read_in_order_are_free_in_order() -> None:
+    reads = boxes([[(row, row + 1), (0, 8)] for row in range(16)])
+    parts = parts_in_use(reads, (16, 8), 4, [float(row + 1) for row in range(16)])
+    assert [time for *_, time in parts] == [float(row + 1) for row in range(16)]
+
+
+def test_small_and_unread_buffers() -> None:
+    assert parts_in_use(boxes([[(0, 1)]]), (1,), 2, [7.0]) == ((0, 1, 7.0), (1, 2, 7.0))
+    assert {time for *_, time in parts_in_use(boxes([[(0, 4)]], [False]), (4,), 4, [7.0])} == {0.0}
+
+
+@pytest.mark.parametrize(("low", "size", "expected"), [(100, 10, 5.0), (150, 10, 9.0), (100, 100, 9.0), (300, 10, 0.0)])
+def test_what_comes_next_waits_for_the_bytes_that_it_takes(low: int, size: int, expected: float) -> None:
+    space = Space()
+    old = space.open(100, 100)
+    old.use_parts(((0, 50, 5.0), (50, 100, 9.0)), "VME")
+    assert old.free("MTI") == 9.0 and old.free("VME") == 0.0
+    new = space.open(low, size)
+    assert new.floor.seen_by("MTI") == new.floor_of(0, size).seen_by("MTI") == expected
+    assert new.floor_of(size - 1, size).seen_by("MTI") == (
+        0.0 if low == 300 else 5.0 if low == 100 and size == 10 else 9.0
+    )
+
+
+def test_an_earlier_use_is_of_the_whole() -> None:
+    area = Area(0, 100)
+    area.use_parts(((0, 50, 5.0), (50, 100, 9.0)), "VME")
+    area.use_parts(((0, 50, 12.0), (50, 100, 20.0)), "MME")
+    area.use(11.0, "MTO")
+    assert area.used(0, 10).last == 12.0
+    assert area.used(0, 10).seen_by("MME") == 11.0
+    assert area.free("MTI") == 20.0
