@@ -316,16 +316,18 @@ class _Simulation:
         for name, (over, engine) in self._left(op, last).items():
             for area in areas.pop(name, ()):
                 area.use(self.movement.over(over, self.machine.engine[engine]), engine)
-        if staged is None and done:
-            for name in dict.fromkeys((*early, *late)):
-                until, engine = (done, vector_engine) if name in late else (multiplied, matrix_engine)
-                parts = self._parts_in_use(step, walk, name, until) if name in areas else None
-                if parts is not None:
-                    areas.pop(name)[0].use_parts(parts, engine.name)
+        by_vector = stages.last_uses(walk.timing[-1], last.prepared, vector) if done else {}
+        for name in dict.fromkeys((*early, *late)) if staged is None and done else ():
+            engine, until = matrix_engine, multiplied
+            if name in late:
+                engine, until = vector_engine, [*done[:-1], by_vector.get(name, vector) + vector_latency]
+            parts = self._parts_in_use(step, walk, name, until) if name in areas else None
+            if parts is not None:
+                areas.pop(name)[0].use_parts(parts, engine.name)
         for name in (*early, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
-        for name, visible in stages.last_uses(walk.timing[-1], last.prepared, vector).items() if done else ():
+        for name, visible in by_vector.items():
             for area in areas.get(name, ()):
                 area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from girih.frontend import import_onnx
+from girih.frontend.for_machine import fitted
+from girih.ir.load_machine import load_machine
 from girih.ir.semantics.box_arrays import Boxes
+from girih.ir.semantics.cell import Cells
+from girih.lowering import Lowerer
+from girih.models import build
+from girih.simulator import simulate
+from girih.solver import plan
+from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.options import Options
+from girih.solver.timeline import parts_in_use as module
 from girih.solver.timeline.link_sharing import Area, Space
 from girih.solver.timeline.parts_in_use import PARTS, parts_in_use
+from girih.solver.timeline.predict import predict
 
 
 def boxes(spans: list[list[tuple[int, int]]], present: list[bool] | None = None) -> Boxes:
@@ -66,3 +80,23 @@ def test_an_earlier_use_is_of_the_whole() -> None:
     assert area.used(0, 10).last == 12.0
     assert area.used(0, 10).seen_by("MME") == 11.0
     assert area.free("MTI") == 20.0
+
+
+def test_values_that_are_loaded_over_scores_are_predicted_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = load_machine("stcp920")
+    small = tuple(
+        replace(m, capacity=1 << 19) if m == machine.levels.activations.memory else m for m in machine.memories
+    )
+    machine = replace(machine, memories=small)
+    network = build("bert-base", seq=512, layers=1, hidden=192, heads=3, ffn=384)
+    graph = fitted(import_onnx(network, precision="fp16", batch=8, clusters=4), machine, divides=True)
+    planned = plan(graph, machine, Options(4.0)).plan
+    simulated = simulate(Lowerer(graph, machine).program(planned), machine, {}, {}, data=False).summary.cycles
+
+    def error() -> float:
+        timeline = predict(graph, Cells(graph), machine, planned, TileWalks(graph, machine))
+        return timeline.cycles / simulated - 1
+
+    by_parts = error()
+    monkeypatch.setattr(module, "PARTS", 1)
+    assert 0 < by_parts < error() - 0.02
