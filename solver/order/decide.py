@@ -13,7 +13,7 @@ from ..parallel.workers import Workers
 from .solve import Ordering, order_queues, ordered_plan
 
 SHARE = 0.1
-"""Of the timeout, for windows; chosen, not measured."""
+"""Of the timeout, for windows; a quarter gains little more, see ``docs/solver.md``."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
 LOWERINGS = 2

@@ -98,9 +98,9 @@ class Subproblem:
     ) -> list[PlanRequest]:
         """What the models below the tiles are to answer: one request for each order of the instances, or for one."""
         segments = tuple(s.segment for s in tiled)
-        step_orders = (steps,) if steps else orders(self.graph, self.cells, segments, self.options.disabled)
+        step_orders = orders(self.graph, self.cells, segments, self.options.disabled) if steps is None else (steps,)
         tried = step_orders[:1] if self.is_layerwise else step_orders
-        return [iteration.request(segments, steps, layerwise=self.is_layerwise) for steps in tried]
+        return [iteration.request(segments, order, layerwise=self.is_layerwise) for order in tried]
 
     def drafts(self, requests: Sequence[PlanRequest]) -> list[Draft | Infeasibility]:
         """What is to be built for each order; with workers, residency of all is under way."""

@@ -239,10 +239,10 @@ class Horizon:
 
 @dataclass
 class Area:
-    """Bytes of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
+    """Addresses of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
 
-    Of one use it may be known until when it needs which ``parts``; it is by the engine ``reader``. ``under`` are the
-    lifetimes that were there before.
+    ``parts``: of the last use that went tile by tile, until when the engine ``reader`` needs which bytes. ``under``:
+    the lifetimes that had these addresses before, until two more begin here.
     """
 
     low: int
@@ -259,29 +259,34 @@ class Area:
         self.uses.note(stop, engine)
 
     def use_parts(self, parts: PartsInUse, engine: str | None) -> None:
-        """The same of a use that is done with some bytes sooner than with others."""
+        """The same of a use that is done with some bytes sooner than with others; the last part goes on to the end."""
         self.uses = self.used(self.low, self.high)
-        self.parts, self.reader = parts, engine
+        (first, _, until), end = parts[-1], self.high - self.low
+        self.parts, self.reader = (*parts[:-1], (first, end, until)), engine
 
     def used(self, low: int, high: int) -> Horizon:
-        """Until when these bytes, or any that they have in common with the area, are in use."""
-        used = Horizon(self.uses.last, self.uses.engine, self.uses.others)
-        for first, end, until in self.parts:
-            if self.low + first < high and low < self.low + end:
-                used.note(until, self.reader)
+        """Until when any of the addresses from ``low`` up to ``high`` are in use."""
+        used = Horizon()
+        if self.low < high and low < self.high:
+            used.merge(self.uses)
+            for first, end, until in self.parts:
+                if self.low + first < high and low < self.low + end:
+                    used.note(until, self.reader)
         return used
 
     def floor_of(self, low: int, high: int) -> Horizon:
-        """From when on some bytes are free, counted from the first of the area."""
+        """From when on the addresses from ``low`` up to ``high`` are free, some of those of the area."""
         floor = Horizon()
         for old in self.under:
-            floor.merge(old.floor)
-            floor.merge(old.used(self.low + low, self.low + high))
+            if old.low < high and low < old.high:
+                floor.merge(old.floor)
+                floor.merge(old.used(low, high))
         return floor
 
     def free(self, engine: str | None) -> float:
         """When the engine can write here, whatever used it before."""
-        return max(self.floor.seen_by(engine), self.used(self.low, self.high).seen_by(engine))
+        uses = self.used(self.low, self.high) if self.parts else self.uses
+        return max(self.floor.seen_by(engine), uses.seen_by(engine))
 
 
 @dataclass
@@ -308,7 +313,9 @@ class Space:
                 left.append(old)
                 continue
             under.append(old)
-            old.under = ()
+            # A result can begin in place of an input that is yet to be loaded, which has to know what was there.
+            for older in old.under:
+                older.under = ()
             new.floor.merge(old.floor)
             new.floor.merge(old.used(low, high))
             if not (low <= old.low and old.high <= high):

@@ -7,7 +7,6 @@ scores of one head after the other, values can be loaded over those of the first
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -27,13 +26,11 @@ def parts_in_use(reads: Boxes, shape: Sequence[int], item: int, until: Sequence[
 
     Of what a tile reads, all bytes from the first to the last count.
     """
-    size = item * prod(shape)
-    ends = [size * part // PARTS for part in range(PARTS + 1)]
-    spans = [(low, high) for low, high in pairwise(ends) if low < high]
-    low, high = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    ends = np.unique(item * prod(shape) * np.arange(PARTS + 1, dtype=np.int64) // PARTS)
+    low, high = ends[:-1], ends[1:]
     strides = np.array([item * prod(shape[d + 1 :]) for d in range(len(shape))], dtype=np.int64)
     first = (reads.spans[:, :, 0] @ strides)[:, None]
     last = ((reads.spans[:, :, 1] - 1) @ strides + item)[:, None]
     read = reads.present[:, None] & (first < high) & (last > low)
     times: NDArray[np.float64] = np.where(read, np.array(until)[:, None], 0.0).max(axis=0)
-    return tuple((*span, time) for span, time in zip(spans, times.tolist(), strict=True))
+    return tuple(zip(low.tolist(), high.tolist(), times.tolist(), strict=True))

@@ -6,8 +6,8 @@ are there and its target is free. An engine sees its own results at once, others
 
 - inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
 - targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
-  that used its bytes in an earlier lifetime is done, and bytes that a portion is loaded to when all tiles that read
-  them are (:mod:`.parts_in_use`);
+  that used its bytes in an earlier lifetime is done. What is loaded in portions waits for what used the bytes of the
+  portion: of operators without staged operands, for the tiles that read them (:mod:`.parts_in_use`);
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 Where cores load from main memory themselves and keep its link busy, the run is replayed in the order of time, and
@@ -323,7 +323,10 @@ class _Simulation:
                 engine, until = vector_engine, [*done[:-1], by_vector.get(name, vector) + vector_latency]
             parts = self._parts_in_use(step, walk, name, until) if name in areas else None
             if parts is not None:
-                areas.pop(name)[0].use_parts(parts, engine.name)
+                area = areas.pop(name)[0]
+                area.use_parts(parts, engine.name)
+                if name in early and name in late:
+                    area.use(last.multiplied, matrix_engine.name)
         for name in (*early, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
@@ -336,8 +339,8 @@ class _Simulation:
     def _parts_in_use(
         self, step: RunningStep, walk: TileWalk, name: str, until: Sequence[float]
     ) -> PartsInUse | None:  # fmt: skip
-        """Until when parts of an input are in use, if tile i is done at ``until[i]``; ``None`` if that is not known, as
-        where there are other tensors in its buffer."""
+        """Until when parts of an input are in use, if tile i is done at ``until[i]``; ``None`` unless the tiles read it
+        from a buffer that holds just what the cell has of it."""
         box = step.cell.tensors.get(name)
         if name not in walk.reads or box is None or step.cell.allocated(name) != box:
             return None

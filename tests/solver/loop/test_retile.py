@@ -25,10 +25,10 @@ from girih.solver.loop.spending import COUNTED_PREDICTION, Rates, Spending
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import segment
-from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanRequest
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingCuts
-from girih.solver.subproblem.time_budget import rounds
+from girih.solver.subproblem.time_budget import Iteration, rounds
 
 MACHINE = load_machine("ascend310")
 ITERATION = rounds(20.0)[0].iteration(1)
@@ -41,7 +41,6 @@ class Evaluations:
     worse: frozenset[int] = frozenset()
     tiled: list[list[TiledSegment]] = field(default_factory=list[list[TiledSegment]])
     cycles: list[int] = field(default_factory=list[int])
-    orders: list[tuple[Step, ...]] = field(default_factory=list[tuple[Step, ...]])
 
     def __call__(self, *args: object, steps: tuple[Step, ...]) -> EvaluatedPlan | Infeasibility:
         answer = evaluate_tiled(*args, steps=steps)  # type: ignore[arg-type]
@@ -50,7 +49,6 @@ class Evaluations:
             answer = replace(answer, plan=replace(answer.plan, cycles_predicted=1 << 40))
         self.tiled.append(list(args[2]))  # pyright: ignore[reportUnknownArgumentType]
         self.cycles.append(answer.plan.cycles_predicted)
-        self.orders.append(steps)
         return answer
 
 
@@ -91,14 +89,22 @@ def test_some_segments_at_a_time_and_never_worse(network: Graph, monkeypatch: py
 
 
 def test_instances_stay_in_their_order(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    around, plan = start(network, lambda: True)
+    requests, ordered = around.subproblem.requests, list[tuple[Step, ...] | None]()
+
+    def noted(
+        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
+    ) -> list[PlanRequest]:
+        ordered.append(steps)
+        return requests(tiled, iteration, steps)
+
+    monkeypatch.setattr(around.subproblem, "requests", noted)
     built = Evaluations()
     monkeypatch.setattr(local_search, "evaluate_tiled", built)
-    around, plan = start(network, lambda: True)
     retile(around, plan)
-    assert built.orders and set(built.orders) == {plan.steps}
+    assert ordered and set(ordered) == {plan.steps}
     other = plan.steps[::-1]
-    requests = around.subproblem.requests(built.tiled[0], ITERATION, other)
-    assert [request.steps for request in requests] == [other]
+    assert [request.steps for request in requests(built.tiled[0], ITERATION, other)] == [other]
 
 
 def test_what_is_not_better_is_dropped(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
