@@ -20,7 +20,7 @@ from .resegment import aligned, bare, coarser, longest_first
 
 PREDICTED_BETWEEN_PLANS = 25
 """How often, for each operator of the network, operators are predicted to choose tiles for each other until a whole
-plan is built with those that were chosen. Chosen: a plan with its searches counts as 5 to 10 predictions for each."""
+plan is built with those that were chosen. Chosen: a plan with its searches counts as 3 to 13 predictions for each."""
 
 
 def improve(around: Neighbourhood) -> None:
