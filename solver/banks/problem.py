@@ -52,12 +52,13 @@ class BankProblem:
 def bank_problem(
     requests: tuple[BufferRequest, ...], memory: Memory, conflicts: tuple[tuple[int, int, float], ...]
 ) -> BankProblem:
-    """The instance in units as large as sizes and banks allow; ``conflicts`` are (i, j, weight)."""
+    """The instance in units as large as sizes, known addresses and banks allow; ``conflicts`` are (i, j, weight)."""
     sizes = [-(-max(1, r.bytes) // memory.alignment) for r in requests]
     banked = memory.interleave == 0 and memory.banks > 1
     bank = memory.capacity // memory.banks // memory.alignment if banked else 0
     capacity = memory.capacity // memory.alignment
-    step = gcd(*sizes, bank) if bank else gcd(*sizes) or 1
+    known = (r.at // memory.alignment for r in requests if r.at is not None)
+    step = gcd(*sizes, *known, bank) or 1
     merged: dict[tuple[int, int], int] = {}
     for i, j, w in conflicts:
         if bank and i != j and round(w) > 0:

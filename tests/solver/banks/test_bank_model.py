@@ -153,6 +153,18 @@ def test_alignment_and_known_addresses() -> None:
     check(requests, where, invalid)
 
 
+def test_known_addresses_need_be_no_multiples_of_the_sizes() -> None:
+    """They are kept, though sizes have a larger common divisor."""
+    requests = (BufferRequest("a", 6, (0, 2), 1), BufferRequest("b", 3, (1, 3), 13), BufferRequest("c", 6, (0, 3), 7))
+    kept = place(requests, memory(16), budget=BUDGET)
+    assert isinstance(kept, Placement) and kept.addresses == (1, 13, 7)
+    banked = place(requests, memory(16, banks=2), budget=BUDGET)
+    assert isinstance(banked, Placement) and banked.addresses == (1, 13, 7)
+    odd = place(tuple(replace(r, at=(r.at or 0) + 1) for r in requests), memory(18, alignment=2), budget=BUDGET)
+    assert isinstance(odd, Placement) and odd.addresses == (2, 14, 8)
+    check(requests, memory(18, alignment=2), odd)
+
+
 def test_many_requests_are_packed_by_hand() -> None:
     rng = random.Random(11)
     requests = tuple(

@@ -6,8 +6,12 @@ from random import Random
 
 import numpy as np
 
+from girih.ir.machine import Memory
 from girih.solver.banks.first_fit import Item, first_fit, neighbours
-from girih.solver.residency.repair import earliest
+from girih.solver.banks.problem import BufferRequest
+from girih.solver.banks.solve import Placement, place
+from girih.solver.cpsat.backend import Budget
+from girih.solver.residency.repair import MovableRequest, earliest, repair
 
 CAPACITY = 12
 
@@ -57,6 +61,26 @@ def test_each_in_turn_lies_as_low_as_those_before_it_allow() -> None:
         items = [drawn(random) for _ in range(8)]
         order = random.sample(range(8), 8)
         at = first_fit(items, neighbours(items), order)
-        for place, i in enumerate(order):
-            before = [(items[j], at[j]) for j in order[:place]]
+        for number, i in enumerate(order):
+            before = [(items[j], at[j]) for j in order[:number]]
             assert at[i] == next(a for a in range(60) if free(items[i], a, before))
+
+
+def test_what_was_repaired_keeps_its_addresses() -> None:
+    """Of sizes with a common divisor, which the capacity does not have: what lies at its end is at no multiple."""
+    random, budget, memory = Random(2), Budget(5.0, 0.1), Memory("M", "cluster", 50, 1, 1, 0)
+    delayed = 0
+    for _ in range(60):
+        items = [drawn(random) for _ in range(10)]
+        movable = [
+            MovableRequest(BufferRequest(f"r{i}", 4 * item.size, (max(0, item.first - 3), item.last)), item.first)
+            for i, item in enumerate(items)
+        ]
+        repaired = repair(movable, memory, cost=lambda requests: -sum(r.live[0] for r in requests), budget=budget)
+        if repaired.requests is None:
+            continue
+        delayed += any(r.live != m.request.live for r, m in zip(repaired.requests, movable, strict=True))
+        placed = place(repaired.requests, memory, budget=budget)
+        assert isinstance(placed, Placement)
+        assert list(placed.addresses) == [r.at for r in repaired.requests]
+    assert delayed > 10
