@@ -296,7 +296,11 @@ class Movement:
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             reached = self._reached(shared.buffer, beside) if self.links.crowded else None
-            free = area.floor.seen_by
+            floor = area.floor
+            if area.under:
+                first, end = self._bytes(name, part, group.box)
+                floor = area.floor_of(area.low + first, area.low + end)
+            free = floor.seen_by
             arrived, engine = self.copy(group.cores, shared, part, way[1], free, move, turns, area, reached)
             area.ready.note(arrived, engine)
             area.use(arrived, engine)
@@ -306,17 +310,16 @@ class Movement:
         """The bytes of a buffer from the first to the last of each box."""
         key = buffer, boxes
         if key not in self._spans:
-            item = DTYPES[self.graph.tensor[buffer.tensor].dtype]
-            strides = element_strides(buffer.box)
-            spans: list[tuple[int, int]] = []
-            for box in boxes:
-                part = intersect(box, buffer.box)
-                if not is_empty(part):
-                    low = sum((p.lo - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
-                    last = sum((p.hi - 1 - b.lo) * s for p, b, s in zip(part, buffer.box, strides, strict=True))
-                    spans.append((low * item, (last + 1) * item))
-            self._spans[key] = tuple(spans)
+            parts = (intersect(box, buffer.box) for box in boxes)
+            self._spans[key] = tuple(self._bytes(buffer.tensor, p, buffer.box) for p in parts if not is_empty(p))
         return self._spans[key]
+
+    def _bytes(self, tensor: str, part: Box, held: Box) -> tuple[int, int]:
+        """From where to where a part of a tensor lies in a dense buffer that holds a box of it."""
+        item, strides = DTYPES[self.graph.tensor[tensor].dtype], element_strides(held)
+        low = sum((p.lo - b.lo) * s for p, b, s in zip(part, held, strides, strict=True))
+        last = sum((p.hi - 1 - b.lo) * s for p, b, s in zip(part, held, strides, strict=True))
+        return low * item, (last + 1) * item
 
     def store(
         self, segment: int, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area,

@@ -10,6 +10,7 @@ from typing import Literal
 from ...ir.machine import Link, Machine
 from ...ir.plan import SharedBuffer
 from ..cost.copy_time import CopyTime, bytes_served, slow_memories
+from .parts_in_use import PartsInUse
 
 REMEMBERED = 4096
 """Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
@@ -238,21 +239,54 @@ class Horizon:
 
 @dataclass
 class Area:
-    """Bytes of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``."""
+    """Addresses of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
+
+    ``parts``: of the last use that went tile by tile, until when the engine ``reader`` needs which bytes. ``under``:
+    the lifetimes that had these addresses before, until two more begin here.
+    """
 
     low: int
     high: int
     floor: Horizon = field(default_factory=Horizon)
     uses: Horizon = field(default_factory=Horizon)
     ready: Horizon = field(default_factory=Horizon)
+    parts: PartsInUse = ()
+    reader: str | None = None
+    under: tuple[Area, ...] = ()
 
     def use(self, stop: float, engine: str | None) -> None:
         """Something of this engine that reads or writes here is over, and visible, at ``stop``."""
         self.uses.note(stop, engine)
 
+    def use_parts(self, parts: PartsInUse, engine: str | None) -> None:
+        """The same of a use that is done with some bytes sooner than with others; the last part goes on to the end."""
+        self.uses = self.used(self.low, self.high)
+        (first, _, until), end = parts[-1], self.high - self.low
+        self.parts, self.reader = (*parts[:-1], (first, end, until)), engine
+
+    def used(self, low: int, high: int) -> Horizon:
+        """Until when any of the addresses from ``low`` up to ``high`` are in use."""
+        used = Horizon()
+        if self.low < high and low < self.high:
+            used.merge(self.uses)
+            for first, end, until in self.parts:
+                if self.low + first < high and low < self.low + end:
+                    used.note(until, self.reader)
+        return used
+
+    def floor_of(self, low: int, high: int) -> Horizon:
+        """From when on the addresses from ``low`` up to ``high`` are free, some of those of the area."""
+        floor = Horizon()
+        for old in self.under:
+            if old.low < high and low < old.high:
+                floor.merge(old.floor)
+                floor.merge(old.used(low, high))
+        return floor
+
     def free(self, engine: str | None) -> float:
         """When the engine can write here, whatever used it before."""
-        return max(self.floor.seen_by(engine), self.uses.seen_by(engine))
+        uses = self.used(self.low, self.high) if self.parts else self.uses
+        return max(self.floor.seen_by(engine), uses.seen_by(engine))
 
 
 @dataclass
@@ -273,14 +307,20 @@ class Space:
             return new
         self.top = max(self.top, high)
         left: list[Area] = []
+        under: list[Area] = []
         for old in self.areas:
             if old.low >= high or low >= old.high:
                 left.append(old)
                 continue
+            under.append(old)
+            # A result can begin in place of an input that is yet to be loaded, which has to know what was there.
+            for older in old.under:
+                older.under = ()
             new.floor.merge(old.floor)
-            new.floor.merge(old.uses)
+            new.floor.merge(old.used(low, high))
             if not (low <= old.low and old.high <= high):
                 left.append(old)
+        new.under = tuple(under)
         left.append(new)
         self.areas = left
         return new

@@ -6,7 +6,8 @@ are there and its target is free. An engine sees its own results at once, others
 
 - inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
 - targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
-  that used its bytes in an earlier lifetime is done;
+  that used its bytes in an earlier lifetime is done. What is loaded in portions waits for what used the bytes of the
+  portion: of operators without staged operands, for the tiles that read them (:mod:`.parts_in_use`);
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 Where cores load from main memory themselves and keep its link busy, the run is replayed in the order of time, and
@@ -27,9 +28,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...ir.box import Box, Span
+from ...ir.box import Box, Span, shape_of
 from ...ir.equivalence import tensor_names
-from ...ir.graph import Graph, Op
+from ...ir.graph import DTYPES, Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
@@ -45,6 +46,7 @@ from .core_engines import CoreEngines, Lane, last_lane
 from .data_movement import Movement
 from .fair_sharing import BUSY, REPLAYS, RecordedRun, busiest, fair_durations
 from .link_sharing import Area
+from .parts_in_use import PartsInUse, parts_in_use
 from .running_step import RunningStep
 from .staged_tiles import StagedTiles
 from .staging_queues import StagingQueues
@@ -253,6 +255,7 @@ class _Simulation:
         versions_of_banks = len(banks.slower)
         staged = self._staged(step, op, walk, weights, banks)
         done: list[float] = []
+        multiplied: list[float] = []
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
             version = index % depth
@@ -295,6 +298,7 @@ class _Simulation:
                         lane.free[version] = engines.vector + vector_latency
                     lane.run_stages(stages.part(number, index, 2, target), vector_slower, demand)
                     lane.result = engines.vector + vector_latency
+            multiplied.append(max(lane.multiplied for lane in lanes))
             result = max(lane.result for lane in lanes)
             if not kind.matrix and not kind.vector:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
@@ -312,14 +316,35 @@ class _Simulation:
         for name, (over, engine) in self._left(op, last).items():
             for area in areas.pop(name, ()):
                 area.use(self.movement.over(over, self.machine.engine[engine]), engine)
+        by_vector = stages.last_uses(walk.timing[-1], last.prepared, vector) if done else {}
+        for name in dict.fromkeys((*early, *late)) if staged is None and done else ():
+            engine, until = matrix_engine, multiplied
+            if name in late:
+                engine, until = vector_engine, [*done[:-1], by_vector.get(name, vector) + vector_latency]
+            parts = self._parts_in_use(step, walk, name, until) if name in areas else None
+            if parts is not None:
+                area = areas.pop(name)[0]
+                area.use_parts(parts, engine.name)
+                if name in early and name in late:
+                    area.use(last.multiplied, matrix_engine.name)
         for name in (*early, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
-        for name, visible in stages.last_uses(walk.timing[-1], last.prepared, vector).items() if done else ():
+        for name, visible in by_vector.items():
             for area in areas.get(name, ()):
                 area.use(visible + vector_latency, vector_engine.name)
         stop = done[-1] if done else 0.0
         return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+
+    def _parts_in_use(
+        self, step: RunningStep, walk: TileWalk, name: str, until: Sequence[float]
+    ) -> PartsInUse | None:  # fmt: skip
+        """Until when parts of an input are in use, if tile i is done at ``until[i]``; ``None`` unless the tiles read it
+        from a buffer that holds just what the cell has of it."""
+        box = step.cell.tensors.get(name)
+        if name not in walk.reads or box is None or step.cell.allocated(name) != box:
+            return None
+        return parts_in_use(walk.reads[name], shape_of(box), DTYPES[self.graph.tensor[name].dtype], until)
 
     def _seen(self, step: RunningStep, walk: TileWalk, op: Op, name: str) -> list[float]:
         """For each tile, when vector stages can read what they do of an input: loaded, or made by another engine.
