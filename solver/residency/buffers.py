@@ -72,6 +72,11 @@ class Residency:
     timing: Timing
     effort: Effort = NO_EFFORT
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether addresses for all requests are known."""
+        return all(request.at is not None for request in self.requests)
+
     def placed(self, addresses: Sequence[int]) -> tuple[SharedBuffer, ...]:
         """All buffers, those of the shared memory at the ``addresses`` of the requests."""
         shared = (p.at(self.memory, addresses[r]) for p, r in zip(self.planned, self.request_of, strict=True))

@@ -1,14 +1,18 @@
 """Repair of a residency that cannot be packed: fetches are delayed until everything has an address.
 
 Residency counts bytes, and a memory that is full to the last byte can seldom be packed. A fetch that comes later than
-planned costs little. Where neither first fit nor the model of banks finds addresses for all planned lifetimes, a fetch
-whose lifetime finds none is given the address that is free the longest before its use:
+planned costs little. Where first fit does not find addresses for all planned lifetimes, a fetch whose lifetime finds
+none is given the address that is free the longest before its use:
 
     address   |-------- a: resident -----|            c is planned from here: |.....
               |--- b: until here ---|                   and begins here: |--- c ---|   where b has left
 
 This is done in several orders, and the answer that costs least is taken. The last resort begins with the shortest
 lifetimes of all (each fetch in the slot of its use), packed as well as can be, from which fetches move back in turn.
+
+The model of banks could look for addresses of the planned lifetimes. It found them in one of six cases of ResNet-50 at
+batch 64 on `stcp920`, where it took as long as all else in residency, and plans without it are as good: seven networks
+take from 0.0 to 0.3 % more cycles.
 """
 
 from __future__ import annotations
@@ -67,14 +71,11 @@ def repair(
     planned = pack(packing.planned, packing.capacity)
     if peak(packing.planned, planned) <= packing.capacity:
         return Repair(packing.repaired(planned, [item.first for item in packing.planned]))
-    as_planned = packing.searched(budget, seed)
-    if as_planned.requests is not None:
-        return as_planned
     answers = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
     last_resort = packing.from_shortest(budget, seed)
     answers.append(last_resort.requests)
     best = min((answer for answer in answers if answer is not None), key=cost, default=None)
-    return Repair(best, as_planned.effort + last_resort.effort)
+    return Repair(best, last_resort.effort)
 
 
 class _Packing:
@@ -113,17 +114,6 @@ class _Packing:
             first[i], addresses[i] = earliest
             placed[i] = True
         return self.repaired(addresses.tolist(), first.tolist())
-
-    def searched(self, budget: Budget, seed: int) -> Repair:
-        """The planned lifetimes, packed by the model of banks."""
-        requests = tuple(m.request for m in self.movable)
-        problem = BankProblem(requests, self.memory, self.memory.alignment, tuple(self.planned), self.capacity, 0, ())
-        # It divides the wall clock among many searches.
-        addresses, solution = find(problem, Budget(4 * budget.seconds, budget.limit), seed)
-        effort = solution.effort if solution else NO_EFFORT
-        if addresses is None:
-            return Repair(None, effort)
-        return Repair(self.repaired(addresses, [item.first for item in self.planned]), effort)
 
     def from_shortest(self, budget: Budget, seed: int) -> Repair:
         """Pack the shortest lifetimes; then each fetch moves back, among the others as they are."""

@@ -111,12 +111,17 @@ def decide_residency(
         bound = bound or answer.bound
         packed = residency(graph, machine, problem, replace(answer, bound=bound), budget=budget, seed=seed)
         effort += packed.effort
-        if best is None or packed.timing.objective < best.timing.objective:
+        if best is None or _rank(packed) < _rank(best):
             best = packed
-        if packed.timing.objective <= answer.timing.objective:
+        if packed.is_packed and packed.timing.objective <= answer.timing.objective:
             break
     assert best is not None
     return replace(best, effort=effort)
+
+
+def _rank(answer: Residency) -> tuple[bool, int]:
+    """What has addresses is better than what has none, and then what costs less."""
+    return not answer.is_packed, answer.timing.objective
 
 
 def _greedy(problem: ResidencyProblem, room: NDArray[np.int64], disabled: Disabled) -> Decisions:
