@@ -23,8 +23,8 @@ COUNTED_PLAN = 0.01
 """Seconds for each operator of each plan, besides what is counted below: searches of a timeout of 60 s for seven
 networks of 55 to 324 operators on `stcp920` took from 0.6 to 1.4 times what was counted, with 0.0125 here."""
 COUNTED_SEARCH = 9.0
-"""Seconds for each deterministic second of CP-SAT. Those of residency, which are most, took 8 to 12, of addresses 22,
-and of tiles 3."""
+"""Seconds for each deterministic second of CP-SAT. Those of residency, which are most, took 8 to 12, of addresses 22
+(while residency's were searched, too), and of tiles 3."""
 COUNTED_PREDICTION = 0.005
 """Seconds for each operator that is predicted to choose tiles for each other, each time: MobileNet-V2, Conformer
 and ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031, ResNet-50 on `stcp920` 0.006, and MobileNet-V2

@@ -86,7 +86,7 @@ class Residency:
 def residency(
     graph: Graph, machine: Machine, problem: ResidencyProblem, answer: ResidencyIncumbent, *, budget: Budget, seed: int
 ) -> Residency:
-    """The buffers that follow from the decisions; fetches are delayed where the memory cannot be packed otherwise.
+    """The buffers that follow from the decisions; fetches are delayed where first fit finds no addresses.
 
     Raises :class:`InfeasibleSearchError` if main memory is too small.
     """

@@ -27,8 +27,8 @@ from .problem import ResidencyProblem, residency_problem
 __all__ = ["Reservation", "Residency", "SharedOverflow", "decide_residency"]
 
 FILLS = (1.0, 0.95, 0.9)
-"""Shares of the memory that are given away where there is a choice, in this order until one can be packed: a full one
-can seldom be. Chosen."""
+"""Shares of the memory that are given away where there is a choice, in this order until one is packed at no further
+cost: a full one can seldom be. Chosen."""
 FAVOURS = (1, 3)
 """How much more the greedy answers count a cycle saved on intermediates than one on other data. Chosen, not
 measured."""
@@ -107,9 +107,11 @@ def decide_residency(
         given = np.maximum(least, (room * fill).astype(np.int64))
         start = _greedy(problem, given, disabled)
         answer = improve(problem, given, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
-        # What is proven for the whole memory holds for a part of it.
+        # What is proven for the whole memory holds for a part of it, and what is optimal in a part may not be.
         bound = bound or answer.bound
-        packed = residency(graph, machine, problem, replace(answer, bound=bound), budget=budget, seed=seed)
+        status = "feasible" if answer.timing.objective > bound else answer.status
+        answer = replace(answer, status=status, bound=bound)
+        packed = residency(graph, machine, problem, answer, budget=budget, seed=seed)
         effort += packed.effort
         if best is None or _rank(packed) < _rank(best):
             best = packed

@@ -296,11 +296,8 @@ class Movement:
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             reached = self._reached(shared.buffer, beside) if self.links.crowded else None
-            floor = area.floor
-            if area.under:
-                first, end = self._bytes(name, part, group.box)
-                floor = area.floor_of(area.low + first, area.low + end)
-            free = floor.seen_by
+            first, end = self._bytes(name, part, group.box)
+            free = area.floor_of(area.low + first, area.low + end).seen_by
             arrived, engine = self.copy(group.cores, shared, part, way[1], free, move, turns, area, reached)
             area.ready.note(arrived, engine)
             area.use(arrived, engine)

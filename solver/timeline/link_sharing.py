@@ -242,7 +242,7 @@ class Area:
     """Addresses of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
 
     ``parts``: of the last use that went tile by tile, until when the engine ``reader`` needs which bytes. ``under``:
-    the lifetimes that had these addresses before, until two more begin here.
+    the lifetimes before this one at these addresses, forgotten when the next but one begins.
     """
 
     low: int
@@ -260,6 +260,7 @@ class Area:
 
     def use_parts(self, parts: PartsInUse, engine: str | None) -> None:
         """The same of a use that is done with some bytes sooner than with others; the last part goes on to the end."""
+        assert parts
         self.uses = self.used(self.low, self.high)
         (first, _, until), end = parts[-1], self.high - self.low
         self.parts, self.reader = (*parts[:-1], (first, end, until)), engine
@@ -276,6 +277,8 @@ class Area:
 
     def floor_of(self, low: int, high: int) -> Horizon:
         """From when on the addresses from ``low`` up to ``high`` are free, some of those of the area."""
+        if not self.under:
+            return self.floor
         floor = Horizon()
         for old in self.under:
             if old.low < high and low < old.high:
@@ -285,8 +288,7 @@ class Area:
 
     def free(self, engine: str | None) -> float:
         """When the engine can write here, whatever used it before."""
-        uses = self.used(self.low, self.high) if self.parts else self.uses
-        return max(self.floor.seen_by(engine), uses.seen_by(engine))
+        return max(self.floor.seen_by(engine), self.used(self.low, self.high).seen_by(engine))
 
 
 @dataclass

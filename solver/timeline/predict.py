@@ -6,8 +6,8 @@ are there and its target is free. An engine sees its own results at once, others
 
 - inputs: the producer's tiles up to the last one that the tile reads; loads and fetches that have arrived;
 - targets: a version of scratch or weights is free when the tile that had it is done; a buffer is free when everything
-  that used its bytes in an earlier lifetime is done. What is loaded in portions waits for what used the bytes of the
-  portion: of operators without staged operands, for the tiles that read them (:mod:`.parts_in_use`);
+  that used its bytes in an earlier lifetime is done. A portion that is loaded waits only for uses of the bytes that it
+  covers, and an operator without staged operands is done with an input tile by tile (:mod:`.parts_in_use`);
 - links are shared by all that moves: loads and stores of all cores, broadcasts once, DMA.
 
 Where cores load from main memory themselves and keep its link busy, the run is replayed in the order of time, and

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.residency.buffers import residency as buffers_of
 from girih.solver.residency.decisions import Decisions, NoFetch, Source
 from girih.solver.residency.evaluation import effects, evaluate_decisions, held_bytes, link_load, lower_bound
 from girih.solver.residency.fetch_slots import PASSED_OVER, with_fetch_slots
@@ -297,6 +299,40 @@ def test_reservation_leaves_room() -> None:
     assert isinstance(short, SharedOverflow) and (short.slot, short.op) == (2, "b0")
     assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
     assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
+
+
+@pytest.mark.parametrize(
+    ("packed", "delays", "chosen", "asked"),
+    [
+        ((True, True, True), (0, 0, 0), 0, 1),
+        ((False, True, True), (0, 0, 0), 1, 2),
+        ((False, False, True), (0, 0, 50), 2, 3),
+        ((False, False, False), (9, 0, 0), 1, 3),
+        ((True, True, False), (90, 50, 0), 1, 3),
+    ],
+)
+def test_fills_are_tried_until_one_is_packed_at_no_further_cost(
+    packed: tuple[bool, ...], delays: tuple[int, ...], chosen: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By fill: whether it has addresses, and by how much its fetches are delayed."""
+    answers: list[Residency] = []
+
+    def as_told(*args: Any, **options: Any) -> Residency:
+        answer, number = buffers_of(*args, **options), len(answers)
+        requests = tuple(replace(r, at=r.at if packed[number] else None) for r in answer.requests)
+        timing = replace(answer.timing, end=answer.timing.end + delays[number])
+        answers.append(replace(answer, requests=requests, timing=timing))
+        return answers[-1]
+
+    monkeypatch.setattr("girih.solver.residency.solve.residency", as_told)
+    graph = residual(2, size=16)
+    cells = Cells(graph)
+    segments = rough_segments(graph, STCP, group=1)
+    steps = in_order(segments)
+    cycles = rough_cycles(graph, segments, steps, cells)
+    answer = decide_residency(graph, cells, STCP, segments, steps, slot_cycles=cycles, budget=BUDGET)
+    assert isinstance(answer, Residency) and len(answers) == asked
+    assert answer.requests == answers[chosen].requests and answer.timing == answers[chosen].timing
 
 
 def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None:
