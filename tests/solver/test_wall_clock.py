@@ -48,6 +48,12 @@ def no_heuristic_segments(patch: Patch) -> None:
     patch.setattr(SegmentationProblem, "search", lambda self: (search(self)[0], None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
+def no_delayed_fetches(patch: Patch) -> None:
+    """Neither first fit nor delays give addresses: the last resort is to search them for the shortest lifetimes."""
+    patch.setattr(repair, "pack", above)
+    patch.setattr(repair._Packing, "place", lambda *_: None)  # pyright: ignore[reportPrivateUsage, reportUnknownLambdaType]
+
+
 def nothing(patch: Patch) -> None:
     """The model is solved anyway."""
 
@@ -63,7 +69,7 @@ CASES: dict[str, Case] = {
     "segmentation": (segmentation, no_heuristic_segments),
     "tiling": (tiling, nothing),
     "residency": (neighbourhood, nothing),
-    "repair": (banks_model, lambda patch: patch.setattr(repair, "pack", above)),
+    "repair": (banks_model, no_delayed_fetches),
     "banks": (banks_model, lambda patch: patch.setattr(banks, "pack", above)),
 }
 """By model with a search: the module that solves it, and what makes its heuristics leave something to solve."""
