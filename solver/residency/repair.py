@@ -7,9 +7,9 @@ none is given the address that is free the longest before its use:
     address   |-------- a: resident -----|            c is planned from here: |.....
               |--- b: until here ---|                   and begins here: |--- c ---|   where b has left
 
-This is done in several orders, and the answer that costs least is taken. The last resort, where none is found, begins
-with the shortest lifetimes of all (each fetch in the slot of its use), packed by first fit or by the model of banks,
-from which fetches move back in turn.
+This is done in several orders. Another way begins with the shortest lifetimes of all (each fetch in the slot of its
+use), packed by first fit, from which fetches move back in turn. The answer that costs least is taken; where there is
+none, the model of banks looks for addresses of the shortest lifetimes.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def repair(
     planned = pack(packing.planned, packing.capacity)
     if peak(packing.planned, planned) <= packing.capacity:
         return Repair(packing.repaired(planned, [item.first for item in packing.planned]))
-    placed = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
-    found = [answer for answer in placed if answer is not None]
-    return Repair(min(found, key=cost)) if found else packing.from_shortest(budget, seed)
+    answers = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
+    answers.append(packing.from_shortest(pack(packing.shortest, packing.capacity)))
+    found = [answer for answer in answers if answer is not None]
+    return Repair(min(found, key=cost)) if found else packing.searched(budget, seed)
 
 
 class _Packing:
@@ -110,19 +111,23 @@ class _Packing:
             placed[i] = True
         return self.repaired(addresses.tolist(), first.tolist())
 
-    def from_shortest(self, budget: Budget, seed: int) -> Repair:
-        """Pack the shortest lifetimes; then each fetch moves back, among the others as they are."""
+    def searched(self, budget: Budget, seed: int) -> Repair:
+        """The shortest lifetimes, packed by the model of banks; then as :meth:`from_shortest`."""
+        requests = tuple(replace(m.request, live=(m.latest, m.request.live[1])) for m in self.movable)
+        items = tuple(self.shortest)
+        problem = BankProblem(requests, self.memory, self.memory.alignment, items, self.capacity, 0, ())
+        packed, solution = find(problem, budget, seed)
+        effort = solution.effort if solution else NO_EFFORT
+        return Repair(None if packed is None else self.from_shortest(packed), effort)
+
+    def from_shortest(self, packed: Sequence[int]) -> Repaired | None:
+        """The shortest lifetimes at these addresses; then each fetch moves back, among the others as they are.
+
+        ``None`` if they end beyond the memory.
+        """
         items = self.shortest
-        packed = pack(items, self.capacity)
-        effort = NO_EFFORT
         if peak(items, packed) > self.capacity:
-            requests = tuple(replace(m.request, live=(m.latest, m.request.live[1])) for m in self.movable)
-            problem = BankProblem(requests, self.memory, self.memory.alignment, tuple(items), self.capacity, 0, ())
-            answer, solution = find(problem, budget, seed)
-            effort = solution.effort if solution else NO_EFFORT
-            if answer is None:
-                return Repair(None, effort)
-            packed = answer
+            return None
         first, addresses = np.array([item.first for item in items]), np.array(packed)
         for i in sorted(range(len(items)), key=lambda i: (items[i].first, self.planned[i].first, i)):
             if self.planned[i].first < items[i].first:
@@ -130,7 +135,7 @@ class _Packing:
                 # Its own place is free for its shortest lifetime.
                 assert earliest is not None
                 first[i], addresses[i] = earliest
-        return Repair(self.repaired(addresses.tolist(), first.tolist()), effort)
+        return self.repaired(addresses.tolist(), first.tolist())
 
     def _earliest(
         self, i: int, shortest: Item, near: Int, first: Int, addresses: Int, down: bool
