@@ -70,8 +70,8 @@ def repair(
         return Repair(packing.repaired(planned, [item.first for item in packing.planned]))
     answers = [packing.place(order, high) for order in packing.orders() for high in (True, False)]
     answers.append(packing.from_shortest(pack(packing.shortest, packing.capacity)))
-    found = [answer for answer in answers if answer is not None]
-    return Repair(min(found, key=cost)) if found else packing.searched(budget, seed)
+    valid = [answer for answer in answers if answer is not None]
+    return Repair(min(valid, key=cost)) if valid else packing.searched(budget, seed)
 
 
 class _Packing:

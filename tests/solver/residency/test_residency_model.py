@@ -302,7 +302,7 @@ def test_reservation_leaves_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("packed", "delays", "chosen", "asked"),
+    ("packed", "delays", "chosen", "tried"),
     [
         ((True, True, True), (0, 0, 0), 0, 1),
         ((False, True, True), (0, 0, 0), 1, 2),
@@ -312,26 +312,26 @@ def test_reservation_leaves_room() -> None:
     ],
 )
 def test_fills_are_tried_until_one_is_packed_at_no_further_cost(
-    packed: tuple[bool, ...], delays: tuple[int, ...], chosen: int, asked: int, monkeypatch: pytest.MonkeyPatch
+    packed: tuple[bool, ...], delays: tuple[int, ...], chosen: int, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By fill: whether it has addresses, and by how much its fetches are delayed."""
     answers: list[Residency] = []
 
-    def as_told(*args: Any, **options: Any) -> Residency:
+    def packed_or_delayed(*args: Any, **options: Any) -> Residency:
         answer, number = buffers_of(*args, **options), len(answers)
         requests = tuple(replace(r, at=r.at if packed[number] else None) for r in answer.requests)
         timing = replace(answer.timing, end=answer.timing.end + delays[number])
         answers.append(replace(answer, requests=requests, timing=timing))
         return answers[-1]
 
-    monkeypatch.setattr("girih.solver.residency.solve.residency", as_told)
+    monkeypatch.setattr("girih.solver.residency.solve.residency", packed_or_delayed)
     graph = residual(2, size=16)
     cells = Cells(graph)
     segments = rough_segments(graph, STCP, group=1)
     steps = in_order(segments)
     cycles = rough_cycles(graph, segments, steps, cells)
     answer = decide_residency(graph, cells, STCP, segments, steps, slot_cycles=cycles, budget=BUDGET)
-    assert isinstance(answer, Residency) and len(answers) == asked
+    assert isinstance(answer, Residency) and len(answers) == tried
     assert answer.requests == answers[chosen].requests and answer.timing == answers[chosen].timing
 
 
