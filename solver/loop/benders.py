@@ -178,7 +178,7 @@ class _Search:
         self.subproblem = Subproblem(
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
-        self.columns = ColumnStages(graph, machine, options.disabled, workers)
+        self.columns = ColumnStages(graph, machine, options, workers)
         self.master = Master(graph, machine, self.columns.candidates, options.seed, live, workers)
         rates = Rates(
             len(graph.ops),

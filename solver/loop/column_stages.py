@@ -1,4 +1,5 @@
-"""The columns of segmentation in stages: short runs of operators first, where there are many kinds of operators."""
+"""The columns of segmentation in stages: short runs of operators first, where there are many kinds of operators and the
+timeout is too short for all columns at once."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Machine
+from ..options import Options
 from ..parallel.questions import price_columns
 from ..parallel.workers import Workers
 from ..segmentation.candidates import Candidates
-from ..switches import Disabled
+from ..subproblem.time_budget import ENUMERATION_SECONDS, affords
 
 MANY_KINDS = 100
 """Structural equivalence classes of operators beyond which there are two stages. Chosen: the columns of a network with
@@ -25,10 +27,13 @@ that with all."""
 class ColumnStages:
     """``candidates``: the columns that segmentation chooses from. ``kinds``: structural equivalence classes."""
 
-    def __init__(self, graph: Graph, machine: Machine, disabled: Disabled, workers: Workers | None) -> None:
+    def __init__(self, graph: Graph, machine: Machine, options: Options, workers: Workers | None) -> None:
         self.kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
-        self.are_two = self.kinds > MANY_KINDS
-        self.candidates = Candidates(graph, machine, at_first=SHORT_RUN if self.are_two else None, disabled=disabled)
+        at_once = affords(options.timeout, ENUMERATION_SECONDS, len(graph.ops), self.kinds)
+        self.are_two = self.kinds > MANY_KINDS and not at_once
+        self.candidates = Candidates(
+            graph, machine, at_first=SHORT_RUN if self.are_two else None, disabled=options.disabled
+        )
         self._workers = workers
 
     @property

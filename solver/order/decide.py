@@ -16,8 +16,6 @@ SHARE = 0.1
 """Of the timeout, for windows; a quarter gains little more, see ``docs/solver.md``."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
-LOWERINGS = 2
-"""Lowerings that a decision takes, besides simulations: a timeout has to pay for them."""
 
 
 def with_order(
@@ -26,12 +24,13 @@ def with_order(
 ) -> Planned:  # fmt: skip
     """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
 
+    The timeout has to pay for a lowering and a simulation: of the two of each, the lowering that is kept comes anyway.
     An interrupt keeps the plan that there is.
     """
     plan, log = planned.plan, planned.log
     if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
         return planned
-    if LOWERINGS * judging_seconds(graph, plan) > options.timeout:
+    if judging_seconds(graph, plan) > options.timeout:
         return replace(planned, log=_unpaid(log, "an order of queues"))
     began = time.perf_counter()
     try:

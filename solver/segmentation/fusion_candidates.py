@@ -8,7 +8,7 @@ local memory that is needed, the cycles that the operators take, and the bytes t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -88,6 +88,7 @@ class FusionEnumeration:
 
     Splits that need more than ``local_capacity`` bytes of local memory are dropped as the run is extended; those that
     need more than ``shared_capacity`` of shared memory are left out of the candidate. ``None``: any number of bytes.
+    ``lengths``: the numbers of operators of the runs that are candidates, all if ``None``.
     """
 
     def __init__(
@@ -98,10 +99,12 @@ class FusionEnumeration:
         cells: BatchedCells,
         local_capacity: int | None = None,
         shared_capacity: int | None = None,
+        lengths: Collection[int] | None = None,
     ) -> None:
         graph = costs.graph
         self.costs, self.graph, self.cells = costs, graph, cells
         self.local_capacity, self.shared_capacity = local_capacity, shared_capacity
+        self.lengths = range(1, last - first + 2) if lengths is None else lengths
         self.first, self.last = first, last
         self.ops = graph.ops[first : last + 1]
         self.splits = np.arange(len(cells.first_cell), dtype=np.int64)
@@ -141,6 +144,8 @@ class FusionEnumeration:
                 self._select(fitting)
             if not len(self.splits):
                 return
+            if len(self.ops) - position not in self.lengths:
+                continue
             shared_bytes = self._shared_bytes()
             fits = np.ones(len(self.splits), dtype=np.bool_)
             if self.shared_capacity is not None:

@@ -16,6 +16,7 @@ from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned
 from girih.solver.segmentation.candidates import MOST_OPERATORS
 from girih.solver.segmentation.solve import Segmentation
+from girih.solver.subproblem import time_budget
 from girih.solver.subproblem.time_budget import Iteration
 from girih.solver.switches import checked
 from tests.support import graphs
@@ -73,6 +74,7 @@ def test_a_longer_search_begins_with_the_whole_of_a_shorter_one() -> None:
 def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graphs.residual(dtype="float32")
     monkeypatch.setattr(column_stages, "MANY_KINDS", 1)
+    monkeypatch.setattr(column_stages, "affords", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(column_stages, "SHORT_RUN", 2)
     lengths: list[tuple[int, int]] = []
     segmentation = benders._Search._segmentation  # pyright: ignore[reportPrivateUsage]
@@ -110,3 +112,21 @@ def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest
         short = plan(graph, TINY, alone)
     assert [longest for longest, _ in lengths] == [2]
     assert long.plan.cycles <= short.plan.cycles
+
+
+def test_a_timeout_that_pays_for_all_columns_begins_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphs.residual(dtype="float32")
+    kinds = column_stages.ColumnStages(graph, TINY, Options(60.0), None).kinds
+    monkeypatch.setattr(column_stages, "MANY_KINDS", 1)
+    monkeypatch.setattr(column_stages, "SHORT_RUN", 2)
+    monkeypatch.setattr(time_budget, "FREE_KINDS", 0)
+    monkeypatch.setattr(column_stages, "ENUMERATION_SECONDS", 10.0 / kinds)
+    for timeout, stages in ((9.9, 2), (10.1, 1)):
+        columns = column_stages.ColumnStages(graph, TINY, Options(timeout), None)
+        assert 1 + columns.are_two == stages
+        assert columns.is_last != columns.are_two
+        columns.price()
+        short = columns.candidates.columns()
+        assert (max(c.last - c.first for c in short) < column_stages.SHORT_RUN) == columns.are_two
+        columns.go_on()
+        assert (columns.candidates.columns() == short) != columns.are_two

@@ -11,7 +11,8 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.solver.parallel.questions import PriceRoot
-from girih.solver.segmentation.candidates import Candidates
+from girih.solver.segmentation import candidates as candidates_module
+from girih.solver.segmentation.candidates import Candidates, run_lengths
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.fusion_candidates import FusionEnumeration
 from girih.solver.switches import ALL_ON
@@ -98,3 +99,21 @@ def test_what_fits_nowhere_is_refused_each_time() -> None:
     candidates.lengthen()
     with pytest.raises(InfeasibleError):
         candidates.columns()
+
+
+def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphs.residual(4, channels=32)
+    every = Candidates(graph, TINY).columns()
+    longest = max(lengths(every))
+    assert set(lengths(every)) == set(range(1, longest + 1)), "all of these are short"
+    monkeypatch.setattr(candidates_module, "EVERY_LENGTH", 4)
+    allowed = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15}
+    assert sorted(run_lengths(15)) == sorted(allowed)
+    some = Candidates(graph, TINY, longest=15).columns()
+    assert some == [c for c in every if c.last - c.first + 1 in allowed]
+    assert len(some) < len(every)
+    # A run that is asked for is priced, whatever its length.
+    column = next(c for c in every if c.last - c.first + 1 == 9)
+    found = Candidates(graph, TINY, longest=15).cheapest(column.first, column.last, (column.split,))
+    assert found is not None
+    assert (found.first, found.last, found.split) == (column.first, column.last, column.split)
