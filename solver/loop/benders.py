@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ...ir.bounds.lower_bound import lower_bound
+from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph
 from ...ir.machine import Level, Machine
@@ -45,6 +46,7 @@ from ..cpsat.log import Record
 from ..effort import InfeasibleSearchError
 from ..options import Ending, Judge, Listener, Options, Planned
 from ..parallel.workers import Workers
+from ..segmentation.candidates import Candidates
 from ..segmentation.solve import BendersCut, Segmentation
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.subproblem import Subproblem
@@ -57,7 +59,6 @@ from ..subproblem.time_budget import (
     MOST_ITERATIONS,
     SEARCHES,
     SHORT,
-    SHORT_ENUMERATION_SECONDS,
     SINGLE_SECONDS,
     WALL_CLOCK_FACTOR,
     Iteration,
@@ -66,7 +67,6 @@ from ..subproblem.time_budget import (
     cost,
     rounds,
 )
-from .column_stages import ColumnStages
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
 from .local_search import improve
@@ -84,7 +84,7 @@ MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 LESS_MEMORY_SECONDS = 5.0
 """What a search for less memory may take, counted; chosen, so that many of them fit into a minute."""
-ITERATIONS, LONGER_SEGMENTS = "iterations", "columns of longer segments"
+COLUMNS, ITERATIONS = "columns of segments", "iterations"
 LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
 STEP_OF_ROOM = 16
@@ -178,12 +178,14 @@ class _Search:
         self.subproblem = Subproblem(
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
-        self.columns = ColumnStages(graph, machine, options, workers)
-        self.master = Master(graph, machine, self.columns.candidates, options.seed, live, workers)
+        self.kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
+        """Structural equivalence classes of operators."""
+        candidates = Candidates(graph, machine, disabled=options.disabled)
+        self.master = Master(graph, machine, candidates, options.seed, live, workers)
         rates = Rates(
             len(graph.ops),
-            lambda: self.columns.candidates.priced_roots,
-            lambda: self.columns.candidates.priced_count,
+            lambda: candidates.priced_roots,
+            lambda: candidates.priced_count,
             lambda: self.subproblem.predicted,
         )
         self.spending = Spending(self.record, rates, options.timeout)
@@ -191,8 +193,6 @@ class _Search:
         self._round = rounds[0]
         self._alone = alone
         self._iterations = 0
-        self._changes_due = False
-        """Whether the best plan is one of which no changes were tried."""
         self._tried: set[tuple[Segment, ...]] = set()
         self._unpaid: list[str] = []
         self._infeasible: InfeasibleError | None = None
@@ -241,28 +241,22 @@ class _Search:
         """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")
-        enumeration = SHORT_ENUMERATION_SECONDS if self.columns.are_two else ENUMERATION_SECONDS
-        if self.incumbent.best is not None and not self._affords(enumeration):
-            seconds = cost(enumeration, len(self.graph.ops), self.columns.kinds)
+        if self.incumbent.best is not None and not self._affords(ENUMERATION_SECONDS):
+            seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self.kinds)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             if self.incumbent.is_loose and self._affords(SINGLE_SECONDS):
                 with suppress(InfeasibleError):
                     self._single_operators()
             return
+        if not self.incumbent.is_final:
+            # A step of its own: no iteration is expected to cost it again.
+            with self.spending.step(COLUMNS):
+                self.master.price()
         for round_ in self._rounds:
             self._round = round_
             before, best = len(self.record.runs), self.incumbent.best
             self._tried.clear()
-            if not self.columns.is_last:
-                with self.spending.step(LONGER_SEGMENTS):
-                    self.columns.price()
-                self._iterate()
-                if self._next(LONGER_SEGMENTS):
-                    with self.spending.step(LONGER_SEGMENTS):
-                        self.columns.go_on()
-                    self._iterate()
-            else:
-                self._iterate()
+            self._iterate()
             if self.incumbent.best is None:
                 # What segments of several operators do not allow, operators by themselves may.
                 try:
@@ -329,7 +323,7 @@ class _Search:
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
-        return affords(self.options.timeout, seconds, len(self.graph.ops), self.columns.kinds)
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self.kinds)
 
     def _next(self, kind: str) -> bool:
         """Whether there is something to be won by another step of the kind, and the timeout pays for it."""
@@ -337,14 +331,12 @@ class _Search:
 
     @contextmanager
     def _step(self, kind: str) -> Generator[None]:
-        """A step; a better plan is followed by changes of it, once there are columns of runs of any length."""
+        """A step; a better plan is followed by changes of it."""
         before = self.incumbent.best
         self._iterations += 1
         with self.spending.step(kind):
             yield
-        self._changes_due |= self.incumbent.best is not before
-        if self._changes_due and self.columns.is_last and self.options.timeout >= SHORT:
-            self._changes_due = False
+        if self.incumbent.best is not before and self.options.timeout >= SHORT:
             budgets = self._round.iteration(self._iterations)
             paid = partial(self.spending.goes_on, LOCAL_CHANGES)
             improve(
@@ -352,9 +344,8 @@ class _Search:
             )
 
     def _iterate(self) -> None:
-        """Iterations, until nothing new comes, or no more segmentations are feasible; one of them for short runs."""
-        short = self.options.timeout < SHORT or not self.columns.is_last
-        for count in range(1 if short else MOST_ITERATIONS):
+        """Iterations, until nothing new comes, or no more segmentations are feasible."""
+        for count in range(1 if self.options.timeout < SHORT else MOST_ITERATIONS):
             # The first is begun at any timeout.
             if self.incumbent.is_final or ((count or self._round != self._rounds[0]) and not self._next(ITERATIONS)):
                 return

@@ -5,8 +5,10 @@ Cuts are immutable and only ever added, so that no answer comes twice.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
 from ...ir.machine import Level, Machine
 from ...ir.plan import Segment
@@ -49,10 +51,16 @@ class Master:
         self._live = live
         self._workers = workers
 
-    def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
-        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
+    def price(self) -> None:
+        """Price all columns; what fits nowhere is for :meth:`segmentation` to tell."""
         if self._workers is not None:
             price_columns(self.candidates, self._workers)
+        with suppress(InfeasibleError):
+            for _, last in self.candidates.unpriced():
+                self.candidates.ending(last)
+
+    def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
+        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
             self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
             budget=iteration.budget("segmentation", iteration.segmentation),

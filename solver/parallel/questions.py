@@ -17,7 +17,6 @@ from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget
 from ..residency.solve import Residency, SharedOverflow, decide_residency
 from ..segmentation.candidates import Candidates, PricedRoot
-from ..segmentation.column_cost import Column
 from ..switches import Disabled
 from ..tiling.solve import Caps, Tiler, TilerAnswers
 from .workers import Workers
@@ -28,26 +27,19 @@ FEWEST_ROOTS = 12
 
 @dataclass(frozen=True)
 class PriceRoot:
-    """The columns of one root, of runs of more than ``above`` and up to ``longest`` operators."""
+    """The columns with one root."""
 
     machine: Machine
     disabled: Disabled
     first: int
     last: int
-    above: int
-    longest: int
 
-    def answer(self, graph: Graph, kept: dict[Any, Any]) -> list[Column]:
+    def answer(self, graph: Graph, kept: dict[Any, Any]) -> PricedRoot:
         key = "columns", repr(self.machine), self.disabled
         if key not in kept:
             kept[key] = Candidates(graph, self.machine, disabled=self.disabled)
         candidates: Candidates = kept[key]
-        # A worker that has priced shorter runs goes on with these.
-        ends = *key, self.first, self.last
-        if ends not in kept:
-            kept[ends] = candidates.root(self.first, self.last)
-        root: PricedRoot = kept[ends]
-        return [c for c in root.up_to(self.longest) if c.last - c.first >= self.above]
+        return candidates.root(self.first, self.last)
 
 
 def price_columns(candidates: Candidates, workers: Workers) -> None:
@@ -59,10 +51,10 @@ def price_columns(candidates: Candidates, workers: Workers) -> None:
         return
     # The longest first, so that no worker is left with one at the end.
     roots.sort(key=lambda root: root[0] - root[1])
-    questions = [PriceRoot(candidates.machine, candidates.disabled, *root, candidates.length) for root in roots]
-    for (first, last, _), columns in zip(roots, workers.answers(questions), strict=True):
-        if columns is not None:
-            candidates.learn(first, last, columns)
+    questions = [PriceRoot(candidates.machine, candidates.disabled, *root) for root in roots]
+    for root in workers.answers(questions):
+        if root is not None:
+            candidates.learn(root)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ memory; columns that do not are never made. :mod:`.column_cost` says what a colu
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from sys import maxsize
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,59 +52,20 @@ def run_lengths(longest: int) -> frozenset[int]:
     return frozenset(lengths)
 
 
+@dataclass(frozen=True)
 class PricedRoot:
-    """Columns with the root ``last`` of runs from ``first`` on; longer runs go on where shorter ones end.
+    """The ``columns`` with the root ``last``, of runs from ``first`` on or later, from short to long."""
 
-    ``runs`` prices those of one run after the other, from short to long. It holds arrays of all splits, and is dropped
-    when all are priced.
-    """
-
-    def __init__(self, first: int, last: int, runs: Iterator[list[Column]]) -> None:
-        self.first, self.last = first, last
-        self.longest = 0
-        """Operators of a run up to which all are priced."""
-        self._runs = runs
-        self._columns: list[Column] = []
-        """From short to long."""
-
-    def up_to(self, longest: int) -> list[Column]:
-        """The columns of runs of up to so many operators, from short to long."""
-        while self.longest < longest:
-            run = next(self._runs, None)
-            if run is None:
-                self.longest = maxsize
-                break
-            if _operators(run[0]) > self.longest:
-                self._columns += run
-                self.longest = _operators(run[0])
-        if self.longest > self.last - self.first:
-            self._runs = iter(())
-        return self.priced(longest)
-
-    def priced(self, longest: int) -> list[Column]:
-        """Of these columns those that are priced."""
-        return self._columns[: self.priced_count(longest)]
-
-    def priced_count(self, longest: int) -> int:
-        """How many these are; it is asked for often."""
-        return bisect_right(self._columns, longest, key=_operators)
-
-    def learn(self, columns: Sequence[Column], longest: int) -> None:
-        """These are all columns of runs of up to ``longest`` operators that were not priced."""
-        if longest > self.longest:
-            self._columns += columns
-            self.longest = longest
-
-
-def _operators(column: Column) -> int:
-    return column.last - column.first + 1
+    first: int
+    last: int
+    columns: list[Column]
 
 
 class Candidates:
     """All columns of a graph on a machine.
 
-    ``longest``: operators in a run at most; ``at_first``: so many until :meth:`lengthen`. ``margin`` and
-    ``shared_margin``: bytes of local and of shared memory to leave free.
+    ``longest``: operators in a run at most. ``margin`` and ``shared_margin``: bytes of local and of shared memory to
+    leave free.
     """
 
     def __init__(
@@ -115,7 +74,6 @@ class Candidates:
         machine: Machine,
         *,
         longest: int = MOST_OPERATORS,
-        at_first: int | None = None,
         margin: int = 0,
         shared_margin: int = 0,
         disabled: Disabled = ALL_ON,
@@ -125,8 +83,6 @@ class Candidates:
         self.disabled = disabled
         self.longest = longest
         self.lengths = run_lengths(longest)
-        self.length = min(longest, at_first or longest)
-        """Operators in a run at most, so far."""
         self.capacity = machine.levels.activations.capacity - margin
         self.shared_capacity = (
             (machine.levels.exchange.capacity - shared_margin) * (WEIGHT_RESERVE - 1) // WEIGHT_RESERVE
@@ -146,16 +102,12 @@ class Candidates:
     @property
     def priced_count(self) -> int:
         """Columns that were priced so far."""
-        return sum(root.priced_count(self.length) for root in self._roots.values())
+        return sum(len(root.columns) for root in self._roots.values())
 
     @property
     def priced_roots(self) -> int:
         """Roots that were priced so far."""
         return len(self._roots)
-
-    def lengthen(self) -> None:
-        """Go on to runs of any length up to the longest; what is priced stays."""
-        self.length = self.longest
 
     def ending(self, last: int) -> list[Column]:
         """The columns with the root ``last``; roots in equal contexts are priced once."""
@@ -163,13 +115,12 @@ class Candidates:
             return [kernel_column(self.graph, self.machine, last)]
         first = self.earliest(last)
         key = self._context(first, last)
-        root = self._roots.get(key) or self.root(first, last)
-        columns = root.up_to(self.length)
-        # Not before: what fits nowhere is refused again each time.
-        self._roots[key] = root
+        if key not in self._roots:
+            self._roots[key] = self.root(first, last)
+        root = self._roots[key]
         if root.last == last:
-            return columns
-        return self._translated(columns, root.first, root.last, last - root.last)
+            return root.columns
+        return self._translated(root.columns, root.first, root.last, last - root.last)
 
     def cheapest(self, first: int, last: int, splits: tuple[SegmentSplit, ...]) -> Column | None:
         """The cheapest column of operators ``first .. last`` with one of these splits; ``None`` if none fits."""
@@ -242,33 +193,22 @@ class Candidates:
             for c in columns
         ]
 
-    def unpriced(self) -> list[tuple[int, int, int]]:
-        """Of each root of which :meth:`columns` is going to price something: the first operator of its longest run,
-        itself, and the length of the runs that are priced."""
+    def unpriced(self) -> list[tuple[int, int]]:
+        """Of each root that :meth:`columns` is going to price: the first operator of its longest run, and itself."""
         ends: dict[object, tuple[int, int]] = {}
         for last, op in enumerate(self.graph.ops):
             if op.host is None:
                 first = self.earliest(last)
                 ends.setdefault(self._context(first, last), (first, last))
-        unpriced: list[tuple[int, int, int]] = []
-        for key, (first, last) in ends.items():
-            root = self._roots.get(key)
-            if root is None:
-                unpriced.append((first, last, 0))
-            elif root.longest < self.length:
-                unpriced.append((root.first, root.last, root.longest))
-        return unpriced
+        return [pair for key, pair in ends.items() if key not in self._roots]
 
-    def learn(self, first: int, last: int, columns: list[Column]) -> None:
-        """These are the columns that :meth:`root` has beyond those that are priced."""
-        key = self._context(first, last)
-        if key not in self._roots:
-            self._roots[key] = self.root(first, last)
-        self._roots[key].learn(columns, self.length)
+    def learn(self, root: PricedRoot) -> None:
+        """These are the columns that :meth:`root` has."""
+        self._roots[self._context(root.first, root.last)] = root
 
     def root(self, first: int, last: int) -> PricedRoot:
-        """The root ``last`` of runs that begin at ``first`` or later, of which nothing is priced."""
-        return PricedRoot(first, last, self._runs(first, last))
+        """Price the root ``last`` of runs that begin at ``first`` or later; InfeasibleError if nothing fits."""
+        return PricedRoot(first, last, [column for run in self._runs(first, last) for column in run])
 
     def _runs(self, first: int, last: int) -> Iterator[list[Column]]:
         """The columns of each run with the root ``last``, from short to long, under as few instances as fit."""

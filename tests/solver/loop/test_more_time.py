@@ -11,12 +11,9 @@ import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
-from girih.solver.loop import benders, column_stages, spending
+from girih.solver.loop import benders, spending
 from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned
-from girih.solver.segmentation.candidates import MOST_OPERATORS
-from girih.solver.segmentation.solve import Segmentation
-from girih.solver.subproblem import time_budget
 from girih.solver.subproblem.time_budget import Iteration
 from girih.solver.switches import checked
 from tests.support import graphs
@@ -71,20 +68,8 @@ def test_a_longer_search_begins_with_the_whole_of_a_shorter_one() -> None:
     assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
 
 
-def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = graphs.residual(dtype="float32")
-    monkeypatch.setattr(column_stages, "MANY_KINDS", 1)
-    monkeypatch.setattr(column_stages, "affords", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType]
-    monkeypatch.setattr(column_stages, "SHORT_RUN", 2)
-    lengths: list[tuple[int, int]] = []
-    segmentation = benders._Search._segmentation  # pyright: ignore[reportPrivateUsage]
-
-    def watched(self: benders._Search, iteration: Iteration) -> Segmentation:  # pyright: ignore[reportPrivateUsage]
-        answer = segmentation(self, iteration)
-        lengths.append((self.master.candidates.length, max(len(s.ops) for s in answer.segments)))
-        return answer
-
-    monkeypatch.setattr(benders._Search, "_segmentation", watched)  # pyright: ignore[reportPrivateUsage]
+def test_columns_are_a_step_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No iteration is expected to cost them again."""
     spent: Counter[str] = Counter()
     step = Spending.step
 
@@ -97,36 +82,7 @@ def test_many_kinds_begin_with_short_runs_and_go_on_with_all(monkeypatch: pytest
 
     monkeypatch.setattr(Spending, "step", counted)
     monkeypatch.setattr(spending, "COUNTED_ROOT", 10.0)
-    alone = Options(400.0, disabled=checked(["smaller-memories"]))
     with unhurried():
-        long = plan(graph, TINY, alone)
-    assert lengths[0] == (2, 2)
-    assert all(longest == MOST_OPERATORS for longest, _ in lengths[1:])
-    assert max(ops for _, ops in lengths) > 2
-    # Columns are a step of their own: the first iteration with them is not expected to cost them again.
-    assert spent["columns of longer segments"] > spent["iterations"]
-    # What does not pay for the others ends with the first.
-    lengths.clear()
-    monkeypatch.setattr(Spending, "pays", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType]
-    with unhurried():
-        short = plan(graph, TINY, alone)
-    assert [longest for longest, _ in lengths] == [2]
-    assert long.plan.cycles <= short.plan.cycles
-
-
-def test_a_timeout_that_pays_for_all_columns_begins_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = graphs.residual(dtype="float32")
-    kinds = column_stages.ColumnStages(graph, TINY, Options(60.0), None).kinds
-    monkeypatch.setattr(column_stages, "MANY_KINDS", 1)
-    monkeypatch.setattr(column_stages, "SHORT_RUN", 2)
-    monkeypatch.setattr(time_budget, "FREE_KINDS", 0)
-    monkeypatch.setattr(column_stages, "ENUMERATION_SECONDS", 10.0 / kinds)
-    for timeout, stages in ((9.9, 2), (10.1, 1)):
-        columns = column_stages.ColumnStages(graph, TINY, Options(timeout), None)
-        assert 1 + columns.are_two == stages
-        assert columns.is_last != columns.are_two
-        columns.price()
-        short = columns.candidates.columns()
-        assert (max(c.last - c.first for c in short) < column_stages.SHORT_RUN) == columns.are_two
-        columns.go_on()
-        assert (columns.candidates.columns() == short) != columns.are_two
+        planned = plan(graphs.residual(dtype="float32"), TINY, Options(400.0, disabled=checked(["smaller-memories"])))
+    assert spent["columns of segments"] > 10.0 > spent["iterations"] > 0.0
+    assert plans(planned) > 1

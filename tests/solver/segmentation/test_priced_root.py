@@ -1,4 +1,4 @@
-"""Longer runs go on where shorter ones ended: the columns are those that are priced at once."""
+"""Each root is priced once, here or by a worker; long runs are priced in growing lengths."""
 
 from __future__ import annotations
 
@@ -29,49 +29,22 @@ def lengths(columns: list[Column]) -> list[int]:
 
 
 @pytest.mark.parametrize("graph", NETWORKS, ids=range(len(NETWORKS)))
-@pytest.mark.parametrize("at_first", [1, 2, 3, 5])
-def test_lengthened_columns_are_those_of_one_pass(graph: Graph, at_first: int) -> None:
-    whole = Candidates(graph, TINY).columns()
-    candidates = Candidates(graph, TINY, at_first=at_first)
-    short = candidates.columns()
-    assert short == [c for c in whole if c.last - c.first < at_first]
-    counted = candidates.priced_count, candidates.priced_roots
-    candidates.lengthen()
-    assert candidates.priced_roots == counted[1], "roots are priced once"
-    assert candidates.columns() == whole
-    assert candidates.priced_count >= counted[0]
-    assert not candidates.unpriced()
-
-
-@pytest.mark.parametrize("graph", NETWORKS, ids=range(len(NETWORKS)))
-@pytest.mark.parametrize("forgets", [False, True])
-def test_workers_go_on_too(graph: Graph, *, forgets: bool) -> None:
-    """Whether the worker of the shorter runs is asked for the longer ones, or another one."""
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_workers_price_the_same_columns(graph: Graph, every: int) -> None:
+    """What workers do not answer is priced here."""
     whole = Candidates(graph, TINY)
-    candidates = Candidates(graph, TINY, at_first=2)
-    kept: dict[object, object] = {}
-    for longest in (2, whole.longest):
-        for first, last, above in candidates.unpriced():
-            question = PriceRoot(TINY, ALL_ON, first, last, above, longest)
-            candidates.learn(first, last, question.answer(graph, {} if forgets else kept))
-        assert candidates.columns() == [c for c in whole.columns() if c.last - c.first < longest]
-        candidates.lengthen()
+    columns = whole.columns()
+    candidates = Candidates(graph, TINY)
+    for number, (first, last) in enumerate(candidates.unpriced()):
+        if number % every == 0:
+            candidates.learn(PriceRoot(TINY, ALL_ON, first, last).answer(graph, {}))
+    assert candidates.priced_roots == len(range(0, whole.priced_roots, every))
+    assert candidates.columns() == columns
+    assert not candidates.unpriced()
     assert (candidates.priced_count, candidates.priced_roots) == (whole.priced_count, whole.priced_roots)
 
 
-def test_what_a_worker_did_not_answer_is_priced_here() -> None:
-    graph = NETWORKS[0]
-    candidates = Candidates(graph, TINY, at_first=2)
-    for number, (first, last, above) in enumerate(candidates.unpriced()):
-        if number % 2:
-            candidates.learn(first, last, PriceRoot(TINY, ALL_ON, first, last, above, 2).answer(graph, {}))
-    candidates.columns()
-    candidates.lengthen()
-    assert candidates.columns() == Candidates(graph, TINY).columns()
-
-
-def test_no_operator_is_put_in_front_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = NETWORKS[0]
+def test_no_root_is_priced_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     prepended: Counter[str] = Counter()
     prepend = FusionEnumeration._prepend  # pyright: ignore[reportPrivateUsage]
 
@@ -80,25 +53,20 @@ def test_no_operator_is_put_in_front_twice(monkeypatch: pytest.MonkeyPatch) -> N
         return prepend(self, position)
 
     monkeypatch.setattr(FusionEnumeration, "_prepend", counted)
-    Candidates(graph, TINY).columns()
-    at_once = prepended.pop("all")
-    candidates = Candidates(graph, TINY, at_first=2)
-    candidates.columns()
-    assert prepended["all"] < at_once
-    candidates.lengthen()
-    candidates.columns()
-    assert prepended["all"] == at_once
+    candidates = Candidates(NETWORKS[0], TINY)
+    columns = candidates.columns()
+    once = prepended["all"]
+    assert once > 0
+    assert candidates.columns() == columns
+    assert prepended["all"] == once
 
 
 def test_what_fits_nowhere_is_refused_each_time() -> None:
     machine: Machine = with_capacity(TINY, TINY.levels.activations.name, 64)
-    candidates = Candidates(graphs.residual(), machine, at_first=2)
+    candidates = Candidates(graphs.residual(), machine)
     for _ in range(2):
         with pytest.raises(InfeasibleError):
             candidates.columns()
-    candidates.lengthen()
-    with pytest.raises(InfeasibleError):
-        candidates.columns()
 
 
 def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.MonkeyPatch) -> None:
