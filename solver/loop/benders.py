@@ -3,7 +3,8 @@
     segmentation → tiling → pipeline → residency → banks → timeline and check → plan
        master      '------------------------ subproblem -----------------------'
 
-It begins with the plan of published heuristics, so that there is one soon and none that is worse comes out.
+It begins with the plan of published heuristics, so that there is one soon and none that is worse comes out. Then all
+columns of segmentation are priced, once.
 
 The master decides with relaxed costs of the subproblem. What the subproblem finds out returns as a cut:
 
@@ -54,6 +55,7 @@ from ..subproblem.tiling_alternatives import KnownTiles, TilingCuts
 from ..subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
+    LEAST_ENUMERATION_SECONDS,
     LIMITED_BY_TIMEOUT,
     MOST_DIVERSIONS,
     MOST_ITERATIONS,
@@ -83,8 +85,11 @@ FRUITLESS = 6
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
 LESS_MEMORY_SECONDS = 5.0
-"""What a search for less memory may take, counted; chosen, so that many of them fit into a minute."""
-COLUMNS, ITERATIONS = "columns of segments", "iterations"
+"""What a search for less memory may take beyond its columns and first iteration, counted; chosen, so that many of them
+fit into a minute."""
+COLUMNS = "columns of segments"
+"""The kind of the first step, which is never refused."""
+ITERATIONS = "iterations"
 LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
 STEP_OF_ROOM = 16
@@ -178,7 +183,7 @@ class _Search:
         self.subproblem = Subproblem(
             graph, machine, options, incumbent.note, live, workers, self._known, any_plan=incumbent.any_plan
         )
-        self.kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
+        self._kinds = len(set(graph.analysis(EquivalenceClasses).class_of.values()))
         """Structural equivalence classes of operators."""
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
@@ -241,8 +246,8 @@ class _Search:
         """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")
-        if self.incumbent.best is not None and not self._affords(ENUMERATION_SECONDS):
-            seconds = cost(ENUMERATION_SECONDS, len(self.graph.ops), self.kinds)
+        if self.incumbent.best is not None and not self._affords(LEAST_ENUMERATION_SECONDS):
+            seconds = cost(LEAST_ENUMERATION_SECONDS, len(self.graph.ops), self._kinds)
             self._unpaid.append(f"the constraint models, from {seconds:.0f} s on")
             if self.incumbent.is_loose and self._affords(SINGLE_SECONDS):
                 with suppress(InfeasibleError):
@@ -323,7 +328,7 @@ class _Search:
 
     def _affords(self, seconds: float) -> bool:
         """Whether the timeout has so many seconds for each kind of operator, and for another plan."""
-        return affords(self.options.timeout, seconds, len(self.graph.ops), self.kinds)
+        return affords(self.options.timeout, seconds, len(self.graph.ops), self._kinds)
 
     def _next(self, kind: str) -> bool:
         """Whether there is something to be won by another step of the kind, and the timeout pays for it."""

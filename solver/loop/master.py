@@ -55,8 +55,8 @@ class Master:
         """Price all columns; what fits nowhere is for :meth:`segmentation` to tell."""
         if self._workers is not None:
             price_columns(self.candidates, self._workers)
-        with suppress(InfeasibleError):
-            for _, last in self.candidates.unpriced():
+        for _, last in self.candidates.unpriced():
+            with suppress(InfeasibleError):
                 self.candidates.ending(last)
 
     def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:

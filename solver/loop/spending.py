@@ -15,7 +15,7 @@ from ..cpsat.log import Record
 COUNTED_ROOT = 0.03
 """Seconds for each operator with which segments end that was priced, however many columns it has, beside
 :data:`COUNTED_COLUMN`: 0.002 to 0.075 fit MobileNet-V2, ResNet-50, DenseNet-121, ViT and Conformer on seven
-machines."""
+machines. This and the next figure are of runs of up to 24 operators."""
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation: these networks took 0.0004 to 0.0007 beside :data:`COUNTED_ROOT`, and from
 0.4 to 1.5 times the sum of both."""

@@ -24,7 +24,8 @@ def with_order(
 ) -> Planned:  # fmt: skip
     """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
 
-    The timeout has to pay for a lowering and a simulation: of the two of each, the lowering that is kept comes anyway.
+    The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
+    order, both simulations and the program that is kept; the second simulation is not counted.
     An interrupt keeps the plan that there is.
     """
     plan, log = planned.plan, planned.log

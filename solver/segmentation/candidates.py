@@ -1,4 +1,4 @@
-"""Columns of the segmentation model: every run of operators that can be a segment, under its best splits.
+"""Columns of the segmentation model: runs of operators that can be a segment, under their best splits.
 
 A run is valid if each of its operators but the last has a consumer in it (then all are ancestors of the last, its
 root), and host operators are alone. A column fits the local memory of a core and, instance by instance, the shared
@@ -26,11 +26,12 @@ from .split_cost import OperatorCosts
 from .splits import MOST_INSTANCES, MOST_INSTANCES_IN_TWO, SegmentSplit, fine_splits, segment_splits, single_elements
 
 MOST_OPERATORS = 64
-"""Operators in a run at most: the time to price a root grows with the length of its runs. With 24, DenseNet-121 at
-batch 32 on `stcp920` has 14 segments instead of 9, and takes 0.8 % more cycles."""
+"""Operators in a run at most: the time to price a root grows with the length of its runs. With 24 and all else equal,
+DenseNet-121 at batch 32 on `stcp920` has 14 segments instead of 9, and takes 0.8 % more cycles."""
 EVERY_LENGTH = 24
-"""Runs of up to so many operators are priced in every length, longer ones in lengths that grow by a quarter: a ninth
-more columns of DenseNet-121. In every length up to 64 there are twice as many, for 0.3 % fewer cycles."""
+"""Runs of up to so many operators are priced in every length, longer ones in lengths that grow by a quarter. That is a
+ninth more columns of DenseNet-121 than of runs of up to 24 operators; in every length up to 64 there are twice as many
+as there, for 0.3 % fewer cycles."""
 MOST_COLUMNS_OF_RUN = 6
 """Columns of one run at most. Chosen, not measured: few splits of a run are not dominated."""
 WEIGHT_RESERVE = 16
@@ -48,13 +49,13 @@ def run_lengths(longest: int) -> frozenset[int]:
     """The numbers of operators, up to ``longest``, of the runs that are priced."""
     lengths = list(range(1, min(longest, EVERY_LENGTH) + 1))
     while lengths[-1] < longest:
-        lengths.append(min(longest, lengths[-1] + lengths[-1] // 4))
+        lengths.append(min(longest, lengths[-1] + max(1, lengths[-1] // 4)))
     return frozenset(lengths)
 
 
 @dataclass(frozen=True)
 class PricedRoot:
-    """The ``columns`` with the root ``last``, of runs from ``first`` on or later, from short to long."""
+    """The ``columns`` with the root ``last``, of runs that begin at ``first`` or later, from short to long."""
 
     first: int
     last: int
@@ -62,7 +63,7 @@ class PricedRoot:
 
 
 class Candidates:
-    """All columns of a graph on a machine.
+    """All columns of a graph on a machine, of runs whose ``lengths`` are priced.
 
     ``longest``: operators in a run at most. ``margin`` and ``shared_margin``: bytes of local and of shared memory to
     leave free.

@@ -133,7 +133,7 @@ class FusionEnumeration:
         return self._local_bytes(0), self._shared_bytes()
 
     def candidates(self) -> Iterator[FusionCandidate]:
-        """Ever longer runs, as long as some split fits."""
+        """Ever longer runs of the ``lengths``, as long as some split fits."""
         for position in range(len(self.ops) - 1, -1, -1):
             if not self._prepend(position):
                 return

@@ -47,8 +47,8 @@ class SegmentAlternatives:
         """The segment of an operator and its other splits, then the best other segments that contain it, the cheapest
         first.
 
-        Looked at are segments that end like the plan's, and those that end with the operator. Nothing if segments of
-        the plan are no columns of the model, as those of other strategies may be.
+        Looked at are segments that end like the plan's, and those that end with the operator, of the lengths that are
+        priced. Nothing if segments of the plan are no columns of the model, as those of other strategies may be.
         """
         position = self._place[name]
         own = next((c for c in self._columns if c.first <= position <= c.last), None)

@@ -21,7 +21,9 @@ from girih.ir.semantics.task_graph import queue_orders, sequence
 from girih.lowering import Lowerer, lower
 from girih.models import build
 from girih.solver import plan
-from girih.solver.options import Options
+from girih.solver.loop.referee import judging_seconds
+from girih.solver.options import Options, Planned, SolveLog
+from girih.solver.order.decide import with_order
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
@@ -49,6 +51,16 @@ def test_it_saves_cycles_and_is_predicted() -> None:
     assert ordered.cycles_simulated == cycles(ordered)
     assert abs(ordered.cycles_predicted / cycles(ordered) - 1) < 0.03
     assert [s.model for s in ordered.solved].count("order") == 1
+
+
+@pytest.mark.parametrize(("share", "paid"), [(0.99, False), (1.01, True)])
+def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float, paid: bool) -> None:
+    graph, plain = network(), planned("queue-order")
+    options = Options(share * judging_seconds(graph, plain))
+    lowerer = Lowerer(graph, TINY)
+    answer = with_order(Planned(plain, SolveLog((), None)), graph, options, None, judge(lowerer), lowerer.tasks)
+    assert ("order" in [run.model for run in answer.log.runs]) == paid
+    assert ("an order of queues" in answer.log.unpaid) != paid
 
 
 def test_the_program_follows_the_order() -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.solver.loop.master import Master
 from girih.solver.parallel.questions import PriceRoot
 from girih.solver.segmentation import candidates as candidates_module
-from girih.solver.segmentation.candidates import Candidates, run_lengths
+from girih.solver.segmentation.candidates import EVERY_LENGTH, MOST_OPERATORS, Candidates, PricedRoot, run_lengths
 from girih.solver.segmentation.column_cost import Column
-from girih.solver.segmentation.fusion_candidates import FusionEnumeration
 from girih.solver.switches import ALL_ON
 from tests.support import graphs
 from tests.support.machines import with_capacity
@@ -44,21 +42,22 @@ def test_workers_price_the_same_columns(graph: Graph, every: int) -> None:
     assert (candidates.priced_count, candidates.priced_roots) == (whole.priced_count, whole.priced_roots)
 
 
-def test_no_root_is_priced_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepended: Counter[str] = Counter()
-    prepend = FusionEnumeration._prepend  # pyright: ignore[reportPrivateUsage]
+def test_equal_roots_are_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    priced: list[int] = []
+    root = Candidates.root
 
-    def counted(self: FusionEnumeration, position: int) -> bool:
-        prepended["all"] += 1
-        return prepend(self, position)
+    def counted(self: Candidates, first: int, last: int) -> PricedRoot:
+        priced.append(last)
+        return root(self, first, last)
 
-    monkeypatch.setattr(FusionEnumeration, "_prepend", counted)
-    candidates = Candidates(NETWORKS[0], TINY)
+    monkeypatch.setattr(Candidates, "root", counted)
+    graph = graphs.chain(40, channels=8, kernel=1, dtype="float32")
+    candidates = Candidates(graph, TINY, longest=4)
     columns = candidates.columns()
-    once = prepended["all"]
-    assert once > 0
+    assert len(priced) == len(set(priced)) == candidates.priced_roots < len(graph.ops) // 2
+    assert {c.last for c in columns} == set(range(len(graph.ops)))
     assert candidates.columns() == columns
-    assert prepended["all"] == once
+    assert len(priced) == candidates.priced_roots
 
 
 def test_what_fits_nowhere_is_refused_each_time() -> None:
@@ -73,7 +72,8 @@ def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.Monke
     graph = graphs.residual(4, channels=32)
     every = Candidates(graph, TINY).columns()
     longest = max(lengths(every))
-    assert set(lengths(every)) == set(range(1, longest + 1)), "all of these are short"
+    assert longest <= min(EVERY_LENGTH, 15)
+    assert set(lengths(every)) == set(range(1, longest + 1))
     monkeypatch.setattr(candidates_module, "EVERY_LENGTH", 4)
     allowed = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15}
     assert sorted(run_lengths(15)) == sorted(allowed)
@@ -85,3 +85,25 @@ def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.Monke
     found = Candidates(graph, TINY, longest=15).cheapest(column.first, column.last, (column.split,))
     assert found is not None
     assert (found.first, found.last, found.split) == (column.first, column.last, column.split)
+
+
+def test_segments_of_more_operators_than_every_length_has() -> None:
+    graph = graphs.chain(70, channels=4, size=4, kernel=1, dtype="float32")
+    found = set(lengths(Candidates(graph, TINY).columns()))
+    assert found == run_lengths(MOST_OPERATORS)
+    assert max(found) == MOST_OPERATORS > EVERY_LENGTH + 10
+
+
+def test_what_fits_nowhere_does_not_end_pricing() -> None:
+    """So that a search counts the same roots, whoever prices them."""
+    net = graphs.Net("large", "float32")
+    wide = net.matmul("wide", net.input("x", 4, 4096), 4)
+    graph = net.graph(wide, net.elementwise("narrow", "exp", net.input("y", 4, 4)))
+    machine = with_capacity(TINY, TINY.levels.activations.name, 1024)
+    candidates = Candidates(graph, machine)
+    Master(graph, machine, candidates, 0).price()
+    assert [op.name for op in graph.ops] == ["wide", "narrow"]
+    assert candidates.unpriced() == [(0, 0)]
+    assert candidates.priced_roots == 1
+    with pytest.raises(InfeasibleError):
+        candidates.columns()
