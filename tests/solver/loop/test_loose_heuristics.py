@@ -17,7 +17,7 @@ TINY = load_machine("tiny")
 @pytest.mark.parametrize(("loose", "seconds", "tried"), [(0.5, 0.0, True), (1e9, 0.0, False), (0.5, 1e9, False)])
 def test_single_operators_compete(monkeypatch: pytest.MonkeyPatch, loose: float, seconds: float, tried: bool) -> None:
     monkeypatch.setattr(time_budget, "FREE_KINDS", 0)
-    monkeypatch.setattr(benders, "ENUMERATION_SECONDS", 1e9)
+    monkeypatch.setattr(benders, "LEAST_ENUMERATION_SECONDS", 1e9)
     monkeypatch.setattr(benders, "SINGLE_SECONDS", seconds)
     monkeypatch.setattr(incumbent, "LOOSE", loose)
     planned = plan(graphs.chain(3), TINY, Options(timeout=5.0))
