@@ -195,7 +195,8 @@ class Candidates:
         ]
 
     def unpriced(self) -> list[tuple[int, int]]:
-        """Of each root that :meth:`Candidates.columns` is going to price: the first operator of its longest run, and itself."""
+        """Of each root that :meth:`Candidates.columns` is going to price: the first operator of its longest run, and
+        itself."""
         ends: dict[object, tuple[int, int]] = {}
         for last, op in enumerate(self.graph.ops):
             if op.host is None:
