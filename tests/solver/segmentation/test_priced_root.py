@@ -82,16 +82,16 @@ def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.Monke
     assert len(some) < len(every)
     # A run that is asked for is priced, whatever its length.
     column = next(c for c in every if c.last - c.first + 1 == 9)
-    found = Candidates(graph, TINY, longest=15).cheapest(column.first, column.last, (column.split,))
-    assert found is not None
-    assert (found.first, found.last, found.split) == (column.first, column.last, column.split)
+    cheapest = Candidates(graph, TINY, longest=15).cheapest(column.first, column.last, (column.split,))
+    assert cheapest is not None
+    assert (cheapest.first, cheapest.last, cheapest.split) == (column.first, column.last, column.split)
 
 
 def test_segments_of_more_operators_than_every_length_has() -> None:
     graph = graphs.chain(70, channels=4, size=4, kernel=1, dtype="float32")
-    found = set(lengths(Candidates(graph, TINY).columns()))
-    assert found == run_lengths(MOST_OPERATORS)
-    assert max(found) == MOST_OPERATORS > EVERY_LENGTH + 10
+    priced = set(lengths(Candidates(graph, TINY).columns()))
+    assert priced == run_lengths(MOST_OPERATORS)
+    assert max(priced) == MOST_OPERATORS > EVERY_LENGTH + 10
 
 
 def test_what_fits_nowhere_does_not_end_pricing() -> None:
