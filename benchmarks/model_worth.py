@@ -117,12 +117,12 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
     network = fitted(graph(case.network), machine, divides=True)
-    simulated = judge(Lowerer(network, machine))
+    lowerer = Lowerer(network, machine)
+    simulated = judge(lowerer)
     began = time.perf_counter()
     try:
-        planned = plan(
-            network, machine, Options(case.timeout, disabled=checked(disabled(case.without))), None, simulated
-        )
+        options = Options(case.timeout, disabled=checked(disabled(case.without)))
+        planned = plan(network, machine, options, None, simulated, lowerer.tasks)
         cycles = simulated(planned.plan)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}

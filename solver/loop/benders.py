@@ -18,12 +18,15 @@ After the iterations, segmentation does without one segment of the best plan at 
 (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one. Then plans for less
 memory are tried (:mod:`.smaller_memories`), and at last segments are excluded one after the other and for good, of each
 plan the longest: every answer is a segmentation that was not looked at before. Whatever finds a better plan is followed
-by changes of that (:mod:`.local_search`). All of this is one round. Where searches of models came to their limit, the
-next round gives them four times as long; it goes beyond its iterations only if these find a better plan.
+by changes of that (:mod:`.local_search`). All of this is one round. Before it comes one of iterations alone in which
+models answer with their hints: searches take most of an iteration, and changes of a plan are worth more. Where searches
+came to their limit, the next round gives them four times as long; it goes beyond its iterations only if these find a
+better plan.
 
-Each cut excludes what caused it, so no answer comes twice. The incumbent is the best plan so far; each step can only
-improve it. From 5 s on, a timeout ends the sequence of steps and changes nothing else in it (:mod:`.spending`), so that
-the same inputs give the same plan and more time no worse one. The wall clock only ends what takes far longer than that.
+Each cut excludes what caused it, so no answer comes twice in a round. The incumbent is the best plan so far; each step
+can only improve it. From 5 s on, a timeout ends the sequence of steps and changes nothing else in it
+(:mod:`.spending`), so that the same inputs give the same plan and more time no worse one. The wall clock only ends what
+takes far longer than that.
 
 Reference: Hooker and Ottosson, "Logic-based Benders decomposition", Mathematical Programming 96, 2003.
 """
@@ -84,7 +87,7 @@ FRUITLESS = 6
 """Segmentations in a row without a better plan, after which the search is exhausted; chosen."""
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
-LESS_MEMORY_SECONDS = 5.0
+LESS_MEMORY_SECONDS = 8.0
 """What a search for less memory may take beyond its columns and first iteration, counted; chosen, so that many of them
 fit into a minute."""
 COLUMNS = "columns of segments"
@@ -236,7 +239,9 @@ class _Search:
         if self.incumbent.referee.unpaid:
             unpaid.append("a simulation of what is predicted to be as good or better")
         searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
-        if unpaid and searched and self._round.search < SEARCHES[-1]:
+        if unpaid and not self._round.search:
+            unpaid.append("searches of the constraint models")
+        elif unpaid and searched and self._round.search < SEARCHES[-1]:
             unpaid.append(f"a longer search of {', '.join(searched)}")
         return ("budget" if unpaid else "exhausted"), tuple(unpaid)
 
@@ -257,10 +262,13 @@ class _Search:
             # A step of its own: no iteration is expected to cost it again.
             with self.spending.step(COLUMNS):
                 self.master.price()
+        explored = False
         for round_ in self._rounds:
             self._round = round_
             before, best = len(self.record.runs), self.incumbent.best
             self._tried.clear()
+            # What a shorter search could not do, or only at a high cost, a longer one may.
+            self.cuts = Cuts()
             self._iterate()
             if self.incumbent.best is None:
                 # What segments of several operators do not allow, operators by themselves may.
@@ -272,13 +280,14 @@ class _Search:
                 if not self.incumbent.is_final:
                     self._unpaid.append(f"more iterations and changes of the best plan, from {SHORT:g} s on")
                 return
-            if round_ == self._rounds[0] or self.incumbent.best is not best:
+            if round_.search and (self.incumbent.best is not best or not explored):
+                explored = True
                 self._diversify()
                 if not self._alone:
                     self._compete()
                     self._wander()
             limited = any(r.limited and r.model in LIMITED_BY_TIMEOUT for r in self.record.runs[before:])
-            if self.incumbent.is_final or self.spending.refused or not limited:
+            if self.incumbent.is_final or self.spending.refused or (round_.search and not limited):
                 return
 
     def _single_operators(self) -> None:
@@ -400,8 +409,9 @@ class _Search:
                 part, lower_bound(self.graph, machine), Referee(self.graph, self.options.timeout, None)
             )
             options = replace(self.options, timeout=LESS_MEMORY_SECONDS)
+            hints_first = self._rounds[0], self._round
             search = _Search(
-                self.graph, machine, options, incumbent, (self._round,), self.workers, alone=True, known=self._known
+                self.graph, machine, options, incumbent, hints_first, self.workers, alone=True, known=self._known
             )
             with self.spending.step(LESS_MEMORY):
                 with suppress(InfeasibleError):

@@ -22,9 +22,12 @@ MOST_ITERATIONS = 6
 """Iterations at most in a round; more of them repeat segmentations that were tried. Chosen, not measured."""
 MOST_DIVERSIONS = 12
 """Iterations without a segment of the best plan at most in a round. Chosen, not measured."""
-SEARCHES = (2.0, 8.0, 32.0)
-"""Seconds for one search of a model, by round; with half a second in the first, two layers of BERT at 512 positions
-took 5 % more cycles after 20 s, and the same after 60. The last ends any timeout. Chosen."""
+SEARCHES = (0.0, 2.0, 8.0, 32.0)
+"""Seconds for one search of a model, by round. In the first, hints are the answers: without that round, the ten
+published configurations took 0.2 to 3.2 % more cycles after 15 s, and up to 0.9 % after 60. The last ends any timeout.
+The others are chosen."""
+BANKS_SECONDS = 0.2
+"""Seconds for one search of addresses in the memories of a core. Chosen, not measured."""
 ENUMERATION_SECONDS = 0.2
 """What the columns of segmentation take for each kind of operator, about, with the first plans: 0.24 for DenseNet-121
 at batch 32 on `stcp920`."""
@@ -60,8 +63,8 @@ measured.
 class Iteration:
     """One pass from segmentation to a plan, and the seconds for each model.
 
-    ``number`` counts from 1; what comes before the first is 0. ``disabled``: switches, of which those of models leave
-    them their hints.
+    ``number`` counts from 1; what comes before the first is 0. A model without seconds, or whose switch is in
+    ``disabled``, answers with its hint.
     """
 
     number: int
@@ -73,7 +76,7 @@ class Iteration:
 
     def budget(self, model: Literal["segmentation", "tiling", "residency", "banks"], seconds: float) -> Budget:
         """What a search of the model for about so many seconds may take."""
-        return NO_SEARCH if f"{model}-model" in self.disabled else budget(seconds)
+        return NO_SEARCH if f"{model}-model" in self.disabled or not seconds else budget(seconds)
 
     def request(self, segments: tuple[Segment, ...], steps: tuple[Step, ...], *, layerwise: bool) -> PlanRequest:
         """What everything below the tiles is asked in this iteration."""
@@ -88,7 +91,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Round:
-    """All that a search does with so many seconds for each search of a model; the next round has more of them."""
+    """All that is done with so many seconds for each ``search`` of a model; the next round has more of them."""
 
     number: int
     search: float
@@ -96,12 +99,14 @@ class Round:
 
     def iteration(self, number: int) -> Iteration:
         """One that is as long as it can be."""
-        return Iteration(number, self.search, self.search, self.search, 0.2, self.disabled)
+        return self._iteration(number, self.search)
 
     def diversion(self, number: int) -> Iteration:
         """One of many: a quarter of the time."""
-        share = self.search / 4
-        return Iteration(number, share, share, share, 0.2, self.disabled)
+        return self._iteration(number, self.search / 4)
+
+    def _iteration(self, number: int, search: float) -> Iteration:
+        return Iteration(number, search, search, search, BANKS_SECONDS if search else 0.0, self.disabled)
 
 
 def rounds(timeout: float, disabled: Disabled = ALL_ON) -> tuple[Round, ...]:

@@ -253,11 +253,40 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
     assert diverted and len({cuts[-1] for cuts in diverted}) == len(diverted)
 
 
+def test_changes_of_a_plan_come_before_searches_of_models() -> None:
+    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
+    runs = plan(graph, machine, Options(timeout=20.0)).log.runs
+    first = next(number for number, run in enumerate(runs) if run.searches)
+    before = [run for run in runs[:first] if run.model == "plan"]
+    assert any("iteration 1" in run.note for run in before)
+
+
+def test_nothing_competes_in_a_round_without_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    competed: list[float] = []
+    monkeypatch.setattr(benders._Search, "_compete", lambda search: competed.append(search._round.search))
+    graph, machine = graphs.chain(dtype="float32"), load_machine("tiny")
+    planned = plan(graph, machine, Options(timeout=20.0))
+    assert planned.plan.cycles_predicted > planned.plan.lower_bound_cycles
+    assert competed and 0.0 not in competed
+    monkeypatch.setattr(time_budget, "SEARCHES", (0.0,))
+    competed.clear()
+    plan(graph, machine, Options(timeout=20.0))
+    assert not competed
+
+
+def test_who_has_only_hints_is_told_that_models_can_be_searched() -> None:
+    graph, machine = graphs.residual(1), load_machine("tiny")
+    incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
+    incumbent.referee.unpaid = True
+    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0))  # pyright: ignore[reportPrivateUsage]
+    assert search.ending()[1][-1] == "searches of the constraint models"
+
+
 def test_only_a_simulation_that_is_too_dear_is_one_for_a_longer_timeout() -> None:
     graph, machine = graphs.residual(1), load_machine("tiny")
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
     incumbent.referee.used_up = True
-    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0))  # pyright: ignore[reportPrivateUsage]
+    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0)[1:])  # pyright: ignore[reportPrivateUsage]
     assert search.ending() == ("exhausted", ())
     incumbent.referee.unpaid = True
     assert search.ending() == ("budget", ("a simulation of what is predicted to be as good or better",))

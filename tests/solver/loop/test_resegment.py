@@ -98,7 +98,7 @@ def planned(machine: Machine, *segments: Segment) -> Neighbourhood:
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
     around = Neighbourhood(
-        incumbent, subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[0].iteration(1), lambda: True
+        incumbent, subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[1].iteration(1), lambda: True
     )
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
     return around

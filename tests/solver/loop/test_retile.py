@@ -31,7 +31,7 @@ from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingCuts
 from girih.solver.subproblem.time_budget import Iteration, rounds
 
 MACHINE = load_machine("ascend310")
-ITERATION = rounds(20.0)[0].iteration(1)
+ITERATION = rounds(20.0)[1].iteration(1)
 
 
 @dataclass

@@ -28,7 +28,7 @@ from tests.support import graphs
 
 MACHINE = load_machine("ascend310")
 NO_CUTS = TilingCuts()
-ITERATION = rounds(20.0)[0].iteration(1)
+ITERATION = rounds(20.0)[1].iteration(1)
 
 
 @dataclass(frozen=True)
