@@ -6,8 +6,9 @@
 Eighteen networks (the ten published configurations and eight others) are planned, lowered and simulated for four
 machines. Without a model's search (the switches NAME-model of solver/switches.py) its answer is its hint: for
 segmentation the best of the shortest paths, for tiling the best row of the table that greedy versions leave, each
-operator by itself (without "joint-tiles"), for residency the best greedy answer, for banks packings in several orders.
-The gain of a model is the cycles without it over those with it, less one.
+operator by itself (without "joint-tiles"), for the order of queues the best list schedule, for residency the best
+greedy answer, for banks packings in several orders. The gain of a model is the cycles without it over those with it,
+less one.
 
 The solver's deterministic limits end the search, and its wall clock only far later than otherwise. With ``--json``
 every finished plan is kept in that file at once: after an interrupt the same command goes on where it stopped

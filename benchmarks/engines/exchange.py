@@ -23,7 +23,7 @@ from girih.solver.loop.resegment import bare
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
-from girih.solver.subproblem.time_budget import SHORT, rounds
+from girih.solver.subproblem.time_budget import SHORT, rounds, searching
 
 
 def split(text: str) -> tuple[Split, ...]:
@@ -67,7 +67,7 @@ def run_of(compiled: girih.Compiled, text: str, instances: str, cores: str) -> S
 
 def best_plan(subproblem: Subproblem, segments: tuple[Segment, ...]) -> Plan:
     """The better plan of all orders of the instances; :class:`girih.InfeasibleError` if none fits."""
-    iteration = rounds(SHORT, subproblem.options.disabled)[0].iteration(1)
+    iteration = searching(rounds(SHORT, subproblem.options.disabled)).iteration(1)
     tiled = subproblem.tiles(segments, TilingCuts(), iteration)
     if isinstance(tiled, Infeasibility):
         raise tiled.error()

@@ -14,14 +14,14 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
-After the iterations, segmentation does without one segment of the best plan at a time, up to 12 times
+A search is a sequence of *rounds*. In the first, models answer with their hints, and there are iterations alone:
+searches take most of an iteration, and changes of its plan are worth more. In the others, models are searched, and
+after the iterations, segmentation does without one segment of the best plan at a time, up to 12 times
 (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one. Then plans for less
 memory are tried (:mod:`.smaller_memories`), and at last segments are excluded one after the other and for good, of each
 plan the longest: every answer is a segmentation that was not looked at before. Whatever finds a better plan is followed
-by changes of that (:mod:`.local_search`). All of this is one round. Before it comes one of iterations alone in which
-models answer with their hints: searches take most of an iteration, and changes of a plan are worth more. Where searches
-came to their limit, the next round gives them four times as long; it goes beyond its iterations only if these find a
-better plan.
+by changes of that (:mod:`.local_search`). Where searches came to their limit, the next round gives them four times as
+long; it goes beyond its iterations only if these find a better plan.
 
 Each cut excludes what caused it, so no answer comes twice in a round. The incumbent is the best plan so far; each step
 can only improve it. From 5 s on, a timeout ends the sequence of steps and changes nothing else in it
@@ -71,6 +71,7 @@ from ..subproblem.time_budget import (
     affords,
     cost,
     rounds,
+    searching,
 )
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
@@ -87,9 +88,9 @@ FRUITLESS = 6
 """Segmentations in a row without a better plan, after which the search is exhausted; chosen."""
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
-LESS_MEMORY_SECONDS = 8.0
-"""What a search for less memory may take beyond its columns and first iteration, counted; chosen, so that many of them
-fit into a minute."""
+LESS_MEMORY_SECONDS = 5.0
+"""What a search for less memory may take, counted, beyond the first iterations of its rounds; chosen, so that many of
+them fit into a minute."""
 COLUMNS = "columns of segments"
 """The kind of the first step, which is never refused."""
 ITERATIONS = "iterations"
@@ -198,7 +199,9 @@ class _Search:
         )
         self.spending = Spending(self.record, rates, options.timeout)
         self._rounds = rounds
-        self._round = rounds[0]
+        self._round = searching(rounds)
+        self._searched = False
+        """Whether an iteration has searched models."""
         self._alone = alone
         self._iterations = 0
         self._tried: set[tuple[Segment, ...]] = set()
@@ -239,9 +242,9 @@ class _Search:
         if self.incumbent.referee.unpaid:
             unpaid.append("a simulation of what is predicted to be as good or better")
         searched = [model for model in self.record.limited if model in LIMITED_BY_TIMEOUT]
-        if unpaid and not self._round.search:
+        if self.spending.refused and not self._searched:
             unpaid.append("searches of the constraint models")
-        elif unpaid and searched and self._round.search < SEARCHES[-1]:
+        elif unpaid and searched and self._round.seconds < SEARCHES[-1]:
             unpaid.append(f"a longer search of {', '.join(searched)}")
         return ("budget" if unpaid else "exhausted"), tuple(unpaid)
 
@@ -262,7 +265,7 @@ class _Search:
             # A step of its own: no iteration is expected to cost it again.
             with self.spending.step(COLUMNS):
                 self.master.price()
-        explored = False
+        beyond_iterations = False
         for round_ in self._rounds:
             self._round = round_
             before, best = len(self.record.runs), self.incumbent.best
@@ -270,6 +273,8 @@ class _Search:
             # What a shorter search could not do, or only at a high cost, a longer one may.
             self.cuts = Cuts()
             self._iterate()
+            if round_.hints and not self.incumbent.is_final and not (self.spending.refused and self.incumbent.best):
+                continue
             if self.incumbent.best is None:
                 # What segments of several operators do not allow, operators by themselves may.
                 try:
@@ -280,14 +285,14 @@ class _Search:
                 if not self.incumbent.is_final:
                     self._unpaid.append(f"more iterations and changes of the best plan, from {SHORT:g} s on")
                 return
-            if round_.search and (self.incumbent.best is not best or not explored):
-                explored = True
+            if not round_.hints and (self.incumbent.best is not best or not beyond_iterations):
+                beyond_iterations = True
                 self._diversify()
                 if not self._alone:
                     self._compete()
                     self._wander()
             limited = any(r.limited and r.model in LIMITED_BY_TIMEOUT for r in self.record.runs[before:])
-            if self.incumbent.is_final or self.spending.refused or (round_.search and not limited):
+            if self.incumbent.is_final or self.spending.refused or not limited:
                 return
 
     def _single_operators(self) -> None:
@@ -360,18 +365,23 @@ class _Search:
     def _iterate(self) -> None:
         """Iterations, until nothing new comes, or no more segmentations are feasible."""
         for count in range(1 if self.options.timeout < SHORT else MOST_ITERATIONS):
-            # The first is begun at any timeout.
-            if self.incumbent.is_final or ((count or self._round != self._rounds[0]) and not self._next(ITERATIONS)):
+            if self.incumbent.is_final or not (self._begins(count) or self._next(ITERATIONS)):
                 return
             try:
                 with self._step(ITERATIONS):
+                    self._searched = self._searched or not self._round.hints
                     attempt = self._iteration(self._round.iteration(self._iterations))
             except InfeasibleError:
-                # These cuts are never taken back, so no later iteration can do better.
+                # These cuts are not taken back in this round, so no later iteration of it can do better.
                 return
             if attempt is None or attempt.evaluated is None:
                 return
             self._learn(attempt)
+
+    def _begins(self, count: int) -> bool:
+        """Whether an iteration, after so many others of its round, is begun at any timeout: the first, the first of a
+        round if there is no plan, and both first ones of a search for less memory."""
+        return count == 0 and (self._round is self._rounds[0] or self.incumbent.best is None or self._alone)
 
     def _diversify(self) -> None:
         """Segmentations without one segment of the best plan at a time, the longest first.
@@ -396,7 +406,7 @@ class _Search:
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
 
     def _compete(self) -> None:
-        """Plans for less memory, each of a whole round as it would be for that."""
+        """Plans for less memory, each of a search of its own: of hints, and with the searches of this round."""
         if "smaller-memories" in self.options.disabled:
             return
         builder = self.subproblem.builder
@@ -409,9 +419,9 @@ class _Search:
                 part, lower_bound(self.graph, machine), Referee(self.graph, self.options.timeout, None)
             )
             options = replace(self.options, timeout=LESS_MEMORY_SECONDS)
-            hints_first = self._rounds[0], self._round
+            rounds = tuple(r for r in self._rounds if r.hints or r is self._round)
             search = _Search(
-                self.graph, machine, options, incumbent, hints_first, self.workers, alone=True, known=self._known
+                self.graph, machine, options, incumbent, rounds, self.workers, alone=True, known=self._known
             )
             with self.spending.step(LESS_MEMORY):
                 with suppress(InfeasibleError):

@@ -1,6 +1,6 @@
 """The master of the Benders decomposition: segmentation under cuts, and the cuts that lower models send up.
 
-Cuts are immutable and only ever added, so that no answer comes twice.
+Cuts are immutable and, within a round, only ever added, so that no answer comes twice in it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Spending:
     """Keeps the account of one search with a ``timeout`` in seconds.
 
     A step is expected to cost as much as the costliest of its kind before it, the first of a kind as the costliest of
-    any kind.
+    any kind. The first iteration with searches, or with longer ones, may cost more than that.
     """
 
     def __init__(self, record: Record, rates: Rates, timeout: float) -> None:

@@ -148,7 +148,7 @@ class _Search:
         if seconds > 0 and limit > 0:
             return False
         self.timed_out = self.timed_out or limit > 0
-        self.limited = self.limited or limit <= 0
+        self.limited = self.limited or limit <= 0 < self.budget.limit
         self.stopped = True
         return True
 

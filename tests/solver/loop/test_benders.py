@@ -22,12 +22,14 @@ from girih.solver import plan
 from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing
 from girih.solver.banks.solve import PlacementOverflow
 from girih.solver.baselines.graphturbo import Heuristics
-from girih.solver.cpsat.backend import Budget
+from girih.solver.cpsat.backend import NO_SEARCH, Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
 from girih.solver.loop import benders, master
 from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.master import Cuts
 from girih.solver.loop.referee import Referee
+from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned, Progress, Strategy
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import BendersCut, Segmentation
@@ -38,6 +40,7 @@ from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingAlte
 from girih.solver.subproblem.time_budget import (
     ENUMERATION_SECONDS,
     ITERATION_SECONDS,
+    SEARCHED,
     WALL_CLOCK_FACTOR,
     rounds,
 )
@@ -261,25 +264,60 @@ def test_changes_of_a_plan_come_before_searches_of_models() -> None:
     assert any("iteration 1" in run.note for run in before)
 
 
-def test_nothing_competes_in_a_round_without_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    competed: list[float] = []
-    monkeypatch.setattr(benders._Search, "_compete", lambda search: competed.append(search._round.search))
-    graph, machine = graphs.chain(dtype="float32"), load_machine("tiny")
+def test_a_round_of_hints_has_iterations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each round begins without what the one before has learned."""
+    beyond: list[bool] = []
+    begun: list[tuple[bool, Cuts]] = []
+    cut = BendersCut(("nothing",))
+
+    def iterate(search: Any) -> None:
+        begun.append((search._round.hints, search.cuts))
+        search.cuts = Cuts((cut,))
+
+    monkeypatch.setattr(benders._Search, "_iterate", iterate)
+    for name in ("_diversify", "_compete", "_wander"):
+        monkeypatch.setattr(benders._Search, name, lambda search: beyond.append(search._round.hints))
+    plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0))
+    assert begun == [(True, Cuts()), (False, Cuts())]
+    assert beyond == [False] * 3
+
+
+def test_models_are_searched_where_hints_find_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the timeout pays for nothing more; single operators are the last resort."""
+    searched: list[bool] = []
+    monkeypatch.setattr(Heuristics, "plan", refused)
+    monkeypatch.setattr(Spending, "spent", 1e9)
+
+    def segment(*_: Any, budget: Budget, **__: Any) -> NoReturn:
+        searched.append(budget != NO_SEARCH)
+        raise InfeasibleSearchError("no segments", NO_EFFORT)
+
+    monkeypatch.setattr(master, "segment", segment)
+    found = plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0)).plan
+    assert all(len(s.ops) == 1 for s in found.segments)
+    assert searched[:2] == [False, True]
+
+
+def test_strategies_without_a_search_search_the_models_of_tiles() -> None:
+    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
+    short, long = (plan(graph, machine, Options(timeout, strategy="layerwise")) for timeout in (2.0, 60.0))
+    assert sum(run.searches for run in long.log.runs) >= sum(run.searches for run in short.log.runs) > 0
+
+
+def test_where_nothing_is_searched_no_round_comes_before() -> None:
+    assert [r.hints for r in rounds(20.0)] == [True, False, False, False]
+    assert not any(r.hints for r in (*rounds(20.0, SEARCHED), *rounds(1.0)))
+    hints, searches = (r.iteration(1) for r in rounds(20.0)[:2])
+    for model in ("segmentation", "tiling", "residency", "banks"):
+        assert hints.budget(model, 1.0) == NO_SEARCH != searches.budget(model, 1.0)
+
+
+def test_who_has_only_hints_is_told_that_models_can_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
+    monkeypatch.setattr(Spending, "spent", 1e9)
     planned = plan(graph, machine, Options(timeout=20.0))
-    assert planned.plan.cycles_predicted > planned.plan.lower_bound_cycles
-    assert competed and 0.0 not in competed
-    monkeypatch.setattr(time_budget, "SEARCHES", (0.0,))
-    competed.clear()
-    plan(graph, machine, Options(timeout=20.0))
-    assert not competed
-
-
-def test_who_has_only_hints_is_told_that_models_can_be_searched() -> None:
-    graph, machine = graphs.residual(1), load_machine("tiny")
-    incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
-    incumbent.referee.unpaid = True
-    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0))  # pyright: ignore[reportPrivateUsage]
-    assert search.ending()[1][-1] == "searches of the constraint models"
+    assert not any(run.searches for run in planned.log.runs)
+    assert planned.log.unpaid[-1] == "searches of the constraint models"
 
 
 def test_only_a_simulation_that_is_too_dear_is_one_for_a_longer_timeout() -> None:
