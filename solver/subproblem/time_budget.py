@@ -64,8 +64,8 @@ measured.
 class Iteration:
     """One pass from segmentation to a plan, and the seconds for each model.
 
-    ``number`` counts from 1; what comes before the first is 0. A model without seconds, or whose switch is in
-    ``disabled``, answers with its hint.
+    ``number`` counts from 1; what comes before the first is 0. A model whose switch is in ``disabled`` answers with its
+    hint.
     """
 
     number: int
@@ -117,7 +117,7 @@ def rounds(timeout: float, disabled: Disabled = ALL_ON) -> tuple[Round, ...]:
     """The rounds of a search; from :data:`SHORT` on they are the same for all timeouts.
 
     The first of them is one of hints, unless nothing is searched anyway. Without it, the ten published configurations
-    took 0.2 to 3.2 % more cycles after 15 s, and from 0.9 % more to 0.2 % fewer after 60.
+    took 0.1 to 3.4 % more cycles after 15 s, and from 0.9 % more to 0.2 % fewer after 60.
     """
     if timeout < SHORT:
         return (Round(0.02 * timeout, disabled),)
