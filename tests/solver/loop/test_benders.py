@@ -312,6 +312,13 @@ def test_where_nothing_is_searched_no_round_comes_before() -> None:
         assert hints.budget(model, 1.0) == NO_SEARCH != searches.budget(model, 1.0)
 
 
+def test_what_was_not_searched_came_to_no_limit() -> None:
+    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
+    runs = plan(graph, machine, Options(timeout=8.0, disabled=SEARCHED)).log.runs
+    assert any(run.model == "residency" and run.gap for run in runs)
+    assert not any(run.limited or run.searches for run in runs)
+
+
 def test_who_has_only_hints_is_told_that_models_can_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
     monkeypatch.setattr(Spending, "spent", 1e9)
