@@ -293,8 +293,8 @@ def test_models_are_searched_where_hints_find_no_plan(monkeypatch: pytest.Monkey
         raise InfeasibleSearchError("no segments", NO_EFFORT)
 
     monkeypatch.setattr(master, "segment", segment)
-    found = plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0)).plan
-    assert all(len(s.ops) == 1 for s in found.segments)
+    planned = plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0))
+    assert all(len(s.ops) == 1 for s in planned.plan.segments)
     assert searched[:2] == [False, True]
 
 

@@ -24,7 +24,7 @@ from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
-from girih.solver.subproblem.time_budget import rounds
+from girih.solver.subproblem.time_budget import rounds, searching
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -98,7 +98,12 @@ def planned(machine: Machine, *segments: Segment) -> Neighbourhood:
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
     subproblem = Subproblem(GRAPH, machine, Options(20.0), incumbent.note)
     around = Neighbourhood(
-        incumbent, subproblem, Candidates(GRAPH, machine), TilingCuts(), rounds(20.0)[1].iteration(1), lambda: True
+        incumbent,
+        subproblem,
+        Candidates(GRAPH, machine),
+        TilingCuts(),
+        searching(rounds(20.0)).iteration(1),
+        lambda: True,
     )
     evaluate_segments(subproblem, incumbent, segments, around.cuts, around.iteration)
     return around

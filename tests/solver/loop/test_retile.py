@@ -28,10 +28,10 @@ from girih.solver.segmentation.solve import segment
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanRequest
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingCuts
-from girih.solver.subproblem.time_budget import Iteration, rounds
+from girih.solver.subproblem.time_budget import Iteration, rounds, searching
 
 MACHINE = load_machine("ascend310")
-ITERATION = rounds(20.0)[1].iteration(1)
+ITERATION = searching(rounds(20.0)).iteration(1)
 
 
 @dataclass

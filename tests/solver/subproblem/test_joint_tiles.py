@@ -22,13 +22,13 @@ from girih.solver.subproblem.joint_tiles import JointTiles, KnownJointTiles, Ref
 from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
-from girih.solver.subproblem.time_budget import rounds
+from girih.solver.subproblem.time_budget import rounds, searching
 from girih.solver.tiling.solve import Caps, Tiler
 from tests.support import graphs
 
 MACHINE = load_machine("ascend310")
 NO_CUTS = TilingCuts()
-ITERATION = rounds(20.0)[1].iteration(1)
+ITERATION = searching(rounds(20.0)).iteration(1)
 
 
 @dataclass(frozen=True)
