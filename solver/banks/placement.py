@@ -38,7 +38,7 @@ class Placing:
         self.walks = walks
         self.seed = seed
         self.disabled = disabled
-        self._known: dict[tuple[object, ...], Placement | PlacementOverflow] = {}
+        self._known: dict[tuple[object, ...], tuple[tuple[BufferRequest, ...], Placement | PlacementOverflow]] = {}
         self._places: dict[tuple[Hashable, Budget], tuple[OperatorRun, LocalPlaces]] = {}
 
     def place(
@@ -47,8 +47,13 @@ class Placing:
         """An address for each request."""
         key = (memory, tuple((r.bytes, r.live, r.again) for r in requests), conflicts, budget)
         if key not in self._known:
-            self._known[key] = place(requests, memory, conflicts=conflicts, budget=budget, seed=self.seed)
-        return self._known[key]
+            self._known[key] = requests, place(requests, memory, conflicts=conflicts, budget=budget, seed=self.seed)
+        first, answer = self._known[key]
+        if isinstance(answer, Placement):
+            return answer
+        # What is in the way has other names here.
+        name = {one.name: other.name for one, other in zip(first, requests, strict=True)}
+        return replace(answer, names=tuple(name[n] for n in answer.names))
 
     def local(self, index: int, segment: Segment, budget: Budget) -> LocalPlaces | LocalOverflow:
         """The local buffers of a segment at their addresses, or what does not fit; equal segments share the answer."""
