@@ -14,8 +14,9 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Generic, Protocol, TypeVar
@@ -25,6 +26,8 @@ from ...ir.graph import Graph
 Answer = TypeVar("Answer", covariant=True)
 LENGTH = 8
 """Bytes that say how many follow."""
+POLL_SECONDS = 0.5
+"""How often who waits for an answer looks whether it is over. Chosen."""
 
 
 class Question(Protocol, Generic[Answer]):
@@ -54,7 +57,7 @@ class Workers:
         return self.jobs <= 1 or (self._started and not self._alive)
 
     def ask(self, question: Question[Answer]) -> Future[Answer | None]:
-        """The answer to come; ``None`` if it could not be had."""
+        """The answer to come; ``None`` if it could not be had. Nobody begins with what was cancelled before."""
         future: Future[Answer | None] = Future()
         self._start()
         with self._lock:
@@ -111,7 +114,10 @@ class Workers:
             with process.stdin as questions, process.stdout as answers:
                 write_frame(questions, graph)
                 while (task := self._queue.get()) is not None:
-                    question, future = task
+                    question, asked = task
+                    if not asked.set_running_or_notify_cancel():
+                        continue
+                    future = asked
                     write_frame(questions, pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
                     answer = pickle.loads(read_frame(answers))
                     future.set_result(answer)
@@ -131,8 +137,16 @@ class Workers:
                 task = self._queue.get_nowait()
             except Empty:
                 return
-            if task is not None:
+            if task is not None and task[1].set_running_or_notify_cancel():
                 task[1].set_result(None)
+
+
+def answered(asked: Future[Answer | None], is_over: Callable[[], bool]) -> Answer | None:
+    """The answer once it is there; ``None`` if it could not be had before it ``is_over``."""
+    while not is_over():
+        with suppress(TimeoutError):
+            return asked.result(POLL_SECONDS)
+    return None
 
 
 def write_frame(stream: IO[bytes], data: bytes) -> None:
