@@ -71,7 +71,7 @@ def best_plan(subproblem: Subproblem, segments: tuple[Segment, ...]) -> Plan:
     tiled = subproblem.tiles(segments, TilingCuts(), iteration)
     if isinstance(tiled, Infeasibility):
         raise tiled.error()
-    answers = [subproblem.build(draft) for draft in subproblem.drafts(subproblem.requests(tiled, iteration))]
+    answers = list(subproblem.plans(subproblem.requests(tiled, iteration)))
     plans = [answer.plan for answer in answers if isinstance(answer, EvaluatedPlan)]
     if not plans:
         raise next(answer for answer in answers if isinstance(answer, Infeasibility)).error()

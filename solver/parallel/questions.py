@@ -1,6 +1,7 @@
-"""The questions that workers are asked during a search: columns of a root, tiles of a segment, residency of a schedule.
+"""Questions that workers are asked during a search: columns of a root, tiles of a segment.
 
-The one about a window of an order of queues is in :mod:`..order.windows`.
+Those about tiled segments are in :mod:`..subproblem.questions`, that about a window of an order of queues in
+:mod:`..order.windows`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from typing import Any
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import Segment, Step
+from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
 from ..cpsat.backend import Budget
-from ..residency.solve import Residency, SharedOverflow, decide_residency
 from ..segmentation.candidates import Candidates, PricedRoot
 from ..switches import Disabled
 from ..tiling.solve import Caps, Tiler, TilerAnswers
@@ -42,19 +42,16 @@ class PriceRoot:
         return candidates.root(self.first, self.last)
 
 
-def price_columns(candidates: Candidates, workers: Workers) -> None:
-    """Price all columns that are not priced yet, if they are worth workers."""
+def ask_columns(candidates: Candidates, workers: Workers) -> list[Future[PricedRoot | None]]:
+    """All columns that are not priced yet, to come, if they are worth workers."""
     if workers.idle:
-        return
+        return []
     roots = candidates.unpriced()
     if len(roots) < FEWEST_ROOTS:
-        return
+        return []
     # The longest first, so that no worker is left with one at the end.
     roots.sort(key=lambda root: root[0] - root[1])
-    questions = [PriceRoot(candidates.machine, candidates.disabled, *root) for root in roots]
-    for root in workers.answers(questions):
-        if root is not None:
-            candidates.learn(root)
+    return [workers.ask(PriceRoot(candidates.machine, candidates.disabled, *root)) for root in roots]
 
 
 @dataclass(frozen=True)
@@ -122,36 +119,3 @@ class TilesAhead:
 
 FEWEST_SEGMENTS = 4
 """With fewer segments to tile, workers are not asked. Chosen."""
-
-
-@dataclass(frozen=True)
-class Residence:
-    """What lives in shared memory when, of one schedule."""
-
-    machine: Machine
-    disabled: Disabled
-    segments: tuple[Segment, ...]
-    steps: tuple[Step, ...]
-    slot_cycles: tuple[int, ...]
-    budget: Budget
-    seed: int
-
-    def answer(self, graph: Graph, kept: dict[Any, Any]) -> Residency | SharedOverflow:
-        cells = kept.setdefault("cells", Cells(graph))
-        return decide_residency(
-            graph, cells, self.machine, self.segments, self.steps, slot_cycles=self.slot_cycles, budget=self.budget,
-            seed=self.seed, disabled=self.disabled,
-        )  # fmt: skip
-
-
-FEWEST_SLOTS = 40
-"""With fewer slots, workers are not asked about residency. Chosen."""
-
-
-def ask_residence(
-    workers: Workers, question: Residence, schedules: int
-) -> Future[Residency | SharedOverflow | None] | None:
-    """The answer to come, if there are several ``schedules`` at one time, and they are worth workers."""
-    if workers.idle or schedules < 2 or len(question.slot_cycles) < FEWEST_SLOTS:
-        return None
-    return workers.ask(question)

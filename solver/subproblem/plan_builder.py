@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,10 +17,10 @@ from ...ir.box import full
 from ...ir.checks.check_plan import check_plan
 from ...ir.checks.plan_facts import Geometry
 from ...ir.errors import InfeasibleError
-from ...ir.graph import Graph
+from ...ir.graph import Graph, Tensor
 from ...ir.machine import Level, Machine, Memory
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
-from ...ir.semantics.cell import Cells
+from ...ir.semantics.cell import Cells, count
 from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
 from ..banks.problem import BufferRequest
 from ..banks.solve import Placement, PlacementOverflow
@@ -29,8 +28,6 @@ from ..cost.tile_walk import TileWalks
 from ..cpsat.backend import NO_SEARCH, Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun
-from ..parallel.questions import Residence, ask_residence
-from ..parallel.workers import Workers
 from ..pipeline.solve import PipelinedLoop, PipelineOverflow, Pipelines
 from ..residency.homes import Homes, HomesOverflowError, homes_without_exchange
 from ..residency.problem import ResidencyProblem, residency_problem
@@ -83,20 +80,6 @@ class PlanRequest:
     shared: Budget
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A ``plan`` without shared memory, what was ``solved`` for it, and the estimated computation of each slot.
-
-    ``residency``: what a worker is going to answer; ``None`` if none was asked.
-    """
-
-    plan: Plan
-    solved: tuple[Solved, ...]
-    request: PlanRequest
-    slot_cycles: tuple[int, ...]
-    residency: Future[Residency | SharedOverflow | None] | None
-
-
 class PlanBuilder:
     """Everything that plans of one graph on one machine have in common, remembered from one to the next.
 
@@ -105,8 +88,7 @@ class PlanBuilder:
 
     def __init__(
         self, graph: Graph, machine: Machine, cells: Cells, seed: int, note: Callable[[ModelRun], None],
-        disabled: Disabled = ALL_ON, live: LiveListener | None = None, workers: Workers | None = None,
-        *, any_plan: bool = False,
+        disabled: Disabled = ALL_ON, live: LiveListener | None = None, *, any_plan: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
@@ -118,44 +100,24 @@ class PlanBuilder:
         self.placing = Placing(graph, cells, machine, self.walks, seed, disabled)
         self._note = note
         self._live = live
-        self._workers = workers
         self._sha256 = graph.digest
         self.any_plan = any_plan
-        self._slot_cycles: dict[tuple[object, ...], tuple[int, ...]] = {}
         # What the checker finds out is its own: it must be able to prove everything else here wrong.
         self._geometry = Geometry(graph)
 
-    def drafts(self, requests: Sequence[PlanRequest]) -> list[Draft | Infeasibility]:
-        """What is to be built for each request; with workers, residency of all is under way."""
-        drafts: list[Draft | Infeasibility] = []
-        for request in requests:
-            drafted = self._draft(request)
-            if not isinstance(drafted, Infeasibility):
-                plan, solved = drafted
-                drafted = Draft(plan, tuple(solved), request, self.slot_cycles(plan), None)
-            drafts.append(drafted)
-        return [draft if isinstance(draft, Infeasibility) else self._asked(draft, len(drafts)) for draft in drafts]
-
-    def _asked(self, draft: Draft, drafts: int) -> Draft:
-        """The draft, of so many at one time, with residency under way if that is worth a worker."""
-        request, plan = draft.request, draft.plan
-        if self._workers is None or request.layerwise or not self.machine.levels.has_exchange:
-            return draft
-        question = Residence(
-            self.machine, self.disabled, plan.segments, plan.steps, draft.slot_cycles, request.residency, self.seed
-        )
-        return replace(draft, residency=ask_residence(self._workers, question, drafts))
-
-    def build(self, draft: Draft | Infeasibility) -> EvaluatedPlan | Infeasibility:
+    def build(self, request: PlanRequest) -> EvaluatedPlan | Infeasibility:
         """The plan, or the first reason why there is none."""
-        if isinstance(draft, Infeasibility):
-            return draft
-        shared = self._shared(draft)
+        drafted = self._draft(request)
+        if isinstance(drafted, Infeasibility):
+            return drafted
+        draft, solved = drafted
+        cycles = self._slot_cycles(draft)
+        shared = self._shared(draft, request, cycles)
         if isinstance(shared, Infeasibility):
             return shared
         buffers, answers = shared
-        plan = self.timed(replace(draft.plan, shared=buffers, solved=(*draft.solved, *answers)))
-        return EvaluatedPlan(plan, _by_segment(plan, draft.slot_cycles))
+        plan = self.timed(replace(draft, shared=buffers, solved=(*solved, *answers)))
+        return EvaluatedPlan(plan, _by_segment(plan, cycles))
 
     def timed(self, plan: Plan) -> Plan:
         """A whole plan with what is predicted for it, checked."""
@@ -164,31 +126,32 @@ class PlanBuilder:
         check_plan(plan, self.graph, self.machine, self._geometry)
         return plan
 
-    def on_cores(self, request: PlanRequest) -> tuple[int, ...] | Infeasibility:
-        """By segment, what its instances take on the cores if they never wait for main memory."""
-        drafted = self._draft(request)
-        if isinstance(drafted, Infeasibility):
-            return drafted
-        draft, _ = drafted
-        return _by_segment(draft, self.slot_cycles(draft))
+    def on_cores(self, segment: Segment, instances: int | None = None, window: range | None = None) -> int | None:
+        """Cycles that a segment's instances take on the cores if all that they read is there before and they are alone;
+        ``None`` if packing without a search finds no place for their buffers.
 
-    def on_cores_alone(self, segment: Segment, instances: int, window: range) -> int | None:
-        """Cycles of the operators at some positions of a segment in its first instances if everything else was there
-        before; ``None`` if it does not fit. Addresses are packed without a search."""
-        steps = tuple(Step(0, n) for n in range(instances))
+        ``instances``: how many of them, from the first on; ``window``: positions of the operators that are predicted,
+        in the segment; all unless they are given. Equal segments take as long.
+        """
+        steps = tuple(Step(0, n) for n in range(count(segment.instances) if instances is None else instances))
         request = PlanRequest((segment,), steps, False, NO_SEARCH, NO_SEARCH, NO_SEARCH, NO_SEARCH)
         drafted = self._unheard._draft(request)
         if isinstance(drafted, Infeasibility):
             return None
-        endless = self._endless(drafted[0])
+        names = self.cells.run(segment.ops).tensors
+        own = [self.graph.tensor[name] for name in names if name in self.graph.tensor]
+        endless = self._endless(drafted[0], own)
         timeline = predict(self.graph, self.cells, self.machine, endless, self.walks, window)
         return max(prediction.stop for prediction in timeline.predictions)
 
     @cached_property
     def _unheard(self) -> PlanBuilder:
-        """The same builder, of whose answers nobody hears."""
+        return self.heard_by(_ignore)
+
+    def heard_by(self, note: Callable[[ModelRun], None]) -> PlanBuilder:
+        """The same builder, of whose answers somebody else hears."""
         other = copy(self)
-        other._note = _ignore
+        other._note = note
         return other
 
     def _draft(self, request: PlanRequest) -> tuple[Plan, list[Solved]] | Infeasibility:
@@ -266,9 +229,10 @@ class PlanBuilder:
             f"at once, which has {overflow.capacity:,}; {_ways_out(level)}",
         )  # fmt: skip
 
-    def _shared(self, drafted: Draft) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
-        """What lives in the shared memory when, and where."""
-        draft, request, cycles = drafted.plan, drafted.request, drafted.slot_cycles
+    def _shared(
+        self, draft: Plan, request: PlanRequest, cycles: tuple[int, ...]
+    ) -> tuple[tuple[SharedBuffer, ...], tuple[Solved, ...]] | Infeasibility:
+        """What lives in the shared memory when, and where; ``cycles``: of each slot."""
         if not self.machine.levels.has_exchange:
             solved = Solved("residency", "fixed", 0.0, 0.0, "cycles, weighted")
             self._run(solved, NO_EFFORT, "the cores load from main memory")
@@ -279,8 +243,7 @@ class PlanBuilder:
         memory = self.machine.levels.exchange.memory
         problem: ResidencyProblem | None = None
         reservations: list[Reservation] = []
-        # Of a worker that was killed there is no answer.
-        answer = drafted.residency.result() if drafted.residency is not None else None
+        answer: Residency | SharedOverflow | None = None
         while True:
             try:
                 if answer is None:
@@ -355,26 +318,22 @@ class PlanBuilder:
         if self._live is not None:
             self._live("residency", incumbent, bound, "cycles, weighted")
 
-    def slot_cycles(self, draft: Plan) -> tuple[int, ...]:
+    def _slot_cycles(self, draft: Plan) -> tuple[int, ...]:
         """Cycles of each slot if the shared memory were endless and held everything: by how much it moves the end."""
         if self.any_plan:
             return (1,) * len(draft.slots)
-        # Tiles are compared by it in one order, and then planned in each: often the same.
-        key = draft.segments, draft.steps, draft.local
-        if key not in self._slot_cycles:
-            timeline = predict(self.graph, self.cells, self.machine, self._endless(draft), self.walks)
-            stops = accumulate((p.stop for p in timeline.predictions), max, initial=0)
-            self._slot_cycles[key] = tuple(max(1, stop - before) for before, stop in pairwise(stops))
-        return self._slot_cycles[key]
+        timeline = predict(self.graph, self.cells, self.machine, self._endless(draft, self.graph.tensors), self.walks)
+        stops = accumulate((p.stop for p in timeline.predictions), max, initial=0)
+        return tuple(max(1, stop - before) for before, stop in pairwise(stops))
 
-    def _endless(self, draft: Plan) -> Plan:
-        """The plan with each tensor in its own place of shared and of main memory, for good."""
+    def _endless(self, draft: Plan, tensors: Iterable[Tensor]) -> Plan:
+        """The plan with each of these tensors in its own place of shared and of main memory, for good."""
         buffers: list[SharedBuffer] = []
         slots = len(draft.slots)
         levels = self.machine.levels
         for level in (levels.exchange, levels.home) if levels.has_exchange else (levels.home,):
             address = 0
-            for tensor in self.graph.tensors:
+            for tensor in tensors:
                 constant = tensor.name in self.graph.constant_names
                 held = levels.home_of(constant=constant) if level == levels.home else level
                 place = (held.name, address, tensor.bytes, (0, slots))

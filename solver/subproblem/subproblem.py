@@ -7,7 +7,7 @@ remembers answers, so that equal questions are answered once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ...ir.graph import Graph
@@ -18,7 +18,8 @@ from ..effort import Effort, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun, Options
 from ..parallel.workers import Workers
 from ..tiling.solve import together
-from .plan_builder import Draft, EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
+from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
+from .questions import Searched, ask_plans
 from .step_order import orders
 from .tiling_alternatives import KnownTiles, TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
@@ -41,8 +42,10 @@ class Subproblem:
         self.note = note
         self.cells = Cells(graph)
         self.builder = PlanBuilder(
-            graph, machine, self.cells, options.seed, note, options.disabled, live, workers, any_plan=any_plan
+            graph, machine, self.cells, options.seed, note, options.disabled, live, any_plan=any_plan
         )
+        self._workers = workers
+        self._searched = Searched(machine, options.disabled, options.seed)
         self.is_layerwise = options.strategy == "layerwise"
         self._alternatives = TilingAlternatives(
             graph, machine, self.cells, self.builder, options.seed, options.disabled, live,
@@ -74,9 +77,17 @@ class Subproblem:
         """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
         return self._alternatives.joint(segment, cuts, iteration, is_over)
 
-    def known_joint_tiles(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
-        """The segment with tiles that were chosen for each other before, on the same engines."""
-        return self._alternatives.known_joint(tiled, cuts)
+    def ask_joint_tiles(self, segments: Iterable[Segment], cuts: TilingCuts) -> None:
+        """Workers begin with :meth:`joint_tiles` of the first of these tiled segments."""
+        self._alternatives.ask_joint(segments, cuts)
+
+    def cancel_joint_tiles(self) -> None:
+        """Nobody needs what workers have not begun with."""
+        self._alternatives.cancel_joint()
+
+    def known_joint_tiles(self, segment: Segment, cuts: TilingCuts) -> TiledSegment | None:
+        """A tiled segment with tiles that were chosen for each other before, on the same engines."""
+        return self._alternatives.known_joint(segment, cuts)
 
     @property
     def predicted(self) -> int:
@@ -102,16 +113,27 @@ class Subproblem:
         tried = step_orders[:1] if self.is_layerwise else step_orders
         return [iteration.request(segments, order, layerwise=self.is_layerwise) for order in tried]
 
-    def drafts(self, requests: Sequence[PlanRequest]) -> list[Draft | Infeasibility]:
-        """What is to be built for each order; with workers, residency of all is under way."""
-        return self.builder.drafts(requests)
-
-    def build(self, draft: Draft | Infeasibility, *above: Solved) -> EvaluatedPlan | Infeasibility:
-        """The plan for one order; it also carries what the models ``above`` answered."""
-        answer = self.builder.build(draft)
-        if isinstance(answer, Infeasibility):
-            return answer
-        return replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))
+    def plans(self, requests: Sequence[PlanRequest], *above: Solved) -> Iterator[EvaluatedPlan | Infeasibility]:
+        """The plan for each request; it also carries what the models ``above`` answered. Workers build several."""
+        workers = None if self.builder.any_plan else self._workers
+        under_way = ask_plans(workers, self._searched, requests)
+        try:
+            for request, asked in zip(requests, under_way, strict=True):
+                # Of a worker that was killed there is no answer.
+                built = asked.result() if asked is not None else None
+                if built is None:
+                    answer = self.builder.build(request)
+                else:
+                    answer, runs = built
+                    for run in runs:
+                        self.note(run)
+                if isinstance(answer, EvaluatedPlan):
+                    answer = replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))
+                yield answer
+        finally:
+            for asked in under_way:
+                if asked is not None:
+                    asked.cancel()
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:
         """Log the answer of a model."""

@@ -9,24 +9,28 @@ equal segments on the same engines from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeAlias
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment
 from ...ir.semantics.cell import Cells
+from ..cost.equivalence import structural_class
 from ..options import LiveListener
 from ..parallel.questions import TilesAhead
-from ..parallel.workers import Workers
+from ..parallel.workers import Workers, answered
 from ..switches import ALL_ON, Disabled
 from ..tiling.solve import Caps, Choice, TileOverflow, Tiler, TilerAnswers, seen_by_tiles
 from .concat_aliasing import with_inside
 from .joint_tiles import JointTiles, KnownJointTiles
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
-from .step_order import segment_by_segment
+from .questions import ChosenTogether, Searched, cycles_on_cores, worth_descents
+from .tile_descent import Descent, Descents
 from .time_budget import Iteration
 
 
@@ -46,6 +50,9 @@ LONGEST_TILING = 5.0
 """Seconds for the tiles of one operator at most; chosen, not measured."""
 
 
+CapsByName: TypeAlias = "tuple[tuple[str, Caps], ...]"
+
+
 @dataclass(frozen=True)
 class TilingCuts:
     """What models below tiling have inferred. ``caps``: bytes that tiles of an operator may take, by its name.
@@ -60,6 +67,10 @@ class TilingCuts:
     def cap(self) -> dict[str, Caps]:
         """The caps by operator."""
         return dict(self.caps)
+
+    def caps_of(self, segment: Segment) -> CapsByName:
+        """Those of the operators of a segment."""
+        return tuple((name, self.cap[name]) for name in segment.ops if name in self.cap)
 
     def capped(self, caps: dict[str, Caps]) -> TilingCuts:
         """With these caps in place of those that the operators have."""
@@ -95,10 +106,16 @@ class TilingAlternatives:
         self.layerwise = layerwise
         self._live = live
         self._tilers: dict[float, Tiler] = {}
+        self._cycles: dict[Hashable, int | None] = {}
         self._known = KnownTiles() if known is None else known
         self._seen = repr(seen_by_tiles(machine))
         self._ahead = TilesAhead(workers) if workers is not None else None
-        self._joint = JointTiles(graph, cells, builder.on_cores_alone, self._known.joint.setdefault(self._seen, {}))
+        descents = Descents(graph, cells, builder.on_cores)
+        self._joint = JointTiles(descents, self._known.joint.setdefault(self._seen, {}))
+        self._workers = workers
+        self._searched = Searched(machine, disabled, seed)
+        self._under_way: dict[tuple[Segment, CapsByName], Future[Descent | None]] = {}
+        """What workers are choosing together."""
 
     def best(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = (),
@@ -115,7 +132,7 @@ class TilingAlternatives:
             way for given in (segments, instead) if given for way in self._others(given, cuts, iteration, engines)
         ]
         choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]
-        chosen = self.quickest(fallback, others, iteration)
+        chosen = self.quickest(fallback, others)
         used = [choice for tiled in chosen for choice in tiled.choices]
         self.builder.discard("tiling", (c.effort for c in choices if c.effort.timed_out and c not in used))
         return chosen
@@ -132,12 +149,36 @@ class TilingAlternatives:
         """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
         if not segment.tiles:
             return TiledSegment(segment, ())
-        refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over)
+        asked = self._under_way.pop((segment, cuts.caps_of(segment)), None)
+        found = partial(answered, asked, is_over) if asked is not None else lambda: None
+        refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over, found)
         return TiledSegment(refined.segment, refined.choices)
 
-    def known_joint(self, tiled: TiledSegment, cuts: TilingCuts) -> TiledSegment | None:
-        """The segment with tiles that were chosen for each other before, on the same engines."""
-        refined = self._joint.known(tiled.segment, cuts.cap) if tiled.segment.tiles else None
+    def ask_joint(self, segments: Iterable[Segment], cuts: TilingCuts) -> None:
+        """Have workers choose tiles for each other for the first of these tiled segments, one for each worker."""
+        workers, segments = self._workers, list(segments)
+        if workers is None or workers.idle or not worth_descents(segments):
+            return
+        under_way = sum(not asked.done() for asked in self._under_way.values())
+        classes = {self._joint.key(segment, dict(caps)) for segment, caps in self._under_way}
+        for segment in segments:
+            if under_way >= workers.jobs:
+                break
+            key, caps = self._joint.key(segment, cuts.cap), cuts.caps_of(segment)
+            if segment.tiles and key not in classes and not self._joint.is_known(segment, cuts.cap):
+                self._under_way[segment, caps] = workers.ask(ChosenTogether(self._searched, segment, caps))
+                classes.add(key)
+                under_way += 1
+
+    def cancel_joint(self) -> None:
+        """Nobody needs what workers have not begun with; what they are at, nobody will ask for."""
+        for asked in self._under_way.values():
+            asked.cancel()
+        self._under_way.clear()
+
+    def known_joint(self, segment: Segment, cuts: TilingCuts) -> TiledSegment | None:
+        """A tiled segment with tiles that were chosen for each other before, on the same engines."""
+        refined = self._joint.known(segment, cuts.cap) if segment.tiles else None
         return None if refined is None else TiledSegment(refined.segment, refined.choices)
 
     @property
@@ -145,20 +186,21 @@ class TilingAlternatives:
         """How many operators were predicted to choose tiles for each other so far."""
         return self._joint.predicted
 
-    def quickest(
-        self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]], iteration: Iteration
-    ) -> list[TiledSegment]:
-        """For each segment that alternative with which it takes the cores the least time."""
-        others = [way for way in others if way != fallback]
-        cycles = self._on_cores(fallback, fallback, iteration) if others else None
-        if cycles is None:
+    def quickest(self, fallback: list[TiledSegment], others: Iterable[list[TiledSegment]]) -> list[TiledSegment]:
+        """For each segment that alternative with which it takes the cores the least time; the first of equal ones."""
+        ways = [fallback, *(way for way in others if way != fallback)]
+        if len(ways) == 1:
             return fallback
-        options = [(fallback, cycles)]
-        for way in others:
-            cycles = self._on_cores(way, fallback, iteration)
-            if cycles is not None:
-                options.append((way, cycles))
-        return [min(options, key=lambda o: o[1][i])[0][i] for i in range(len(fallback))]
+        options = [tuple(dict.fromkeys(own)) for own in zip(*ways, strict=True)]
+        self._predict(option.segment for own in options if len(own) > 1 for option in own)
+        return [self._quickest(own) for own in options]
+
+    def _quickest(self, options: tuple[TiledSegment, ...]) -> TiledSegment:
+        """Of one segment; the first if none fits, or there is no other."""
+        if len(options) == 1:
+            return options[0]
+        timed = [(cycles, option) for option in options if (cycles := self._on_cores(option.segment)) is not None]
+        return min(timed, key=lambda timed: timed[0], default=(0, options[0]))[1]
 
     def _tiled(
         self,
@@ -215,21 +257,24 @@ class TilingAlternatives:
                 tiled = self._tiled(ordered, cuts, iteration, stalls=stalls, engines=engines)
                 if isinstance(tiled, Infeasibility):
                     continue
-                for way in (tiled, [self.known_joint(t, cuts) or t for t in tiled]):
+                for way in (tiled, [self.known_joint(t.segment, cuts) or t for t in tiled]):
                     if way not in known:
                         known.append(way)
                         yield way
 
-    def _on_cores(
-        self, way: list[TiledSegment], fallback: list[TiledSegment], iteration: Iteration
-    ) -> tuple[int, ...] | None:
-        """Cycles of each segment; those that are infeasible are replaced by the ``fallback`` in ``way``."""
-        while True:
-            segments = tuple(s.segment for s in way)
-            request = iteration.request(segments, segment_by_segment(segments), layerwise=self.layerwise)
-            answer = self.builder.on_cores(request)
-            if not isinstance(answer, Infeasibility):
-                return answer
-            if way[answer.segment] == fallback[answer.segment]:
-                return None
-            way[answer.segment] = fallback[answer.segment]
+    def _on_cores(self, segment: Segment) -> int | None:
+        """Cycles of a segment's instances; equal segments share the answer."""
+        key = structural_class(self.cells, segment)
+        if key not in self._cycles:
+            self._cycles[key] = self.builder.on_cores(segment)
+        return self._cycles[key]
+
+    def _predict(self, segments: Iterable[Segment]) -> None:
+        """Have workers find out what the segments take on the cores, if they are worth it."""
+        unknown: dict[Hashable, Segment] = {}
+        for segment in segments:
+            key = structural_class(self.cells, segment)
+            if key not in self._cycles:
+                unknown.setdefault(key, segment)
+        answers = cycles_on_cores(self._workers, self._searched, list(unknown.values()))
+        self._cycles |= {key: answer[0] for key, answer in zip(unknown, answers, strict=True) if answer is not None}
