@@ -4,7 +4,7 @@
        master      '------------------------ subproblem -----------------------'
 
 It begins with the plan of published heuristics, so that there is one soon and none that is worse comes out. Then all
-columns of segmentation are priced, once.
+columns of segmentation are priced, once; workers begin with that while the heuristics plan.
 
 The master decides with relaxed costs of the subproblem. What the subproblem finds out returns as a cut:
 
@@ -252,6 +252,9 @@ class _Search:
 
     def _solver(self) -> None:
         """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
+        if self._affords(LEAST_ENUMERATION_SECONDS):
+            # Workers do so while the heuristics plan.
+            self.master.ask()
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")
         if self.incumbent.best is not None and not self._affords(LEAST_ENUMERATION_SECONDS):
@@ -261,7 +264,9 @@ class _Search:
                 with suppress(InfeasibleError):
                     self._single_operators()
             return
-        if not self.incumbent.is_final:
+        if self.incumbent.is_final:
+            self.master.cancel()
+        else:
             # A step of its own: no iteration is expected to cost it again.
             with self.spending.step(COLUMNS):
                 self.master.price()

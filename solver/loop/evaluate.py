@@ -63,16 +63,16 @@ def evaluate_tiled(
     solved = subproblem.tiling(tiled)
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None
-    for draft in subproblem.drafts(subproblem.requests(tiled, iteration, steps)):
-        if best is not None and incumbent.is_over:
-            break
-        answer = subproblem.build(draft, *above, solved)
+    requests = subproblem.requests(tiled, iteration, steps)
+    for left, answer in zip(reversed(range(len(requests))), subproblem.plans(requests, *above, solved), strict=True):
         if isinstance(answer, Infeasibility):
             infeasibility = infeasibility or answer
             continue
         incumbent.offer(iteration.number, answer.plan)
         if best is None or answer.plan.cycles_predicted < best.plan.cycles_predicted:
             best = answer
+        if left and incumbent.is_over:
+            break
     if best is not None:
         return best
     assert infeasibility is not None

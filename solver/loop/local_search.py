@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.plan import Plan
+from ...ir.plan import Plan, Segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.tiling_alternatives import TiledSegment
 from .evaluate import evaluate_segments, evaluate_tiled
@@ -33,6 +33,7 @@ def improve(around: Neighbourhood) -> None:
     readdress(around, plan)
     if around.tries("joint-tiles"):
         retiled = retile(around, plan)
+        around.subproblem.cancel_joint_tiles()
         if retiled is not plan:
             readdress(around, retiled)
 
@@ -73,33 +74,35 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
     """
     subproblem, cuts, iteration = around.subproblem, around.cuts, around.iteration
     answered = around.best.answers("segmentation")
-    kept = [subproblem.kept_tiles(segment, cuts, iteration) for segment in plan.segments]
-    chosen, predicted = list(kept), subproblem.predicted
+    segments, kept = plan.segments, dict[int, TiledSegment]()
+    chosen, predicted = dict[int, TiledSegment](), subproblem.predicted
     left = longest_first(plan)
     while left:
         if around.incumbent.is_over or not around.paid():
             # What was chosen since the last plan is lost: a longer search would not stop here to build one.
             return plan
+        subproblem.ask_joint_tiles((segments[j] for j in left), cuts)
         i = left.pop(0)
-        chosen[i] = subproblem.joint_tiles(kept[i].segment, cuts, iteration, lambda: around.incumbent.is_over)
+        chosen[i] = subproblem.joint_tiles(segments[i], cuts, iteration, lambda: around.incumbent.is_over)
         if around.incumbent.is_over:
             return plan
-        equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(kept[j], cuts)) is not None}
+        equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(segments[j], cuts)) is not None}
         left = [j for j in left if j not in equal]
-        chosen = [equal.get(j, tiled) for j, tiled in enumerate(chosen)]
+        chosen |= equal
         enough = subproblem.predicted - predicted >= PREDICTED_BETWEEN_PLANS * len(subproblem.graph.ops)
-        if (left and not enough) or not _differ(chosen, kept):
+        if (left and not enough) or all(_is_tiled_like(t.segment, segments[j]) for j, t in chosen.items()):
             continue
-        answer = evaluate_tiled(subproblem, around.incumbent, chosen, iteration, *answered, steps=plan.steps)
+        tiled = [
+            chosen.get(j) or kept.get(j) or subproblem.kept_tiles(segment, cuts, iteration)
+            for j, segment in enumerate(segments)
+        ]
+        answer = evaluate_tiled(subproblem, around.incumbent, tiled, iteration, *answered, steps=plan.steps)
         if isinstance(answer, EvaluatedPlan) and answer.plan.cycles_predicted < plan.cycles_predicted:
-            plan, kept = answer.plan, list(chosen)
-        chosen, predicted = list(kept), subproblem.predicted
+            plan, segments, kept = answer.plan, tuple(t.segment for t in tiled), dict(enumerate(tiled))
+        chosen, predicted = {}, subproblem.predicted
     return plan
 
 
-def _differ(chosen: list[TiledSegment], kept: list[TiledSegment]) -> bool:
-    """Whether segments have other tiles."""
-    return any(
-        [tile.cut for tile in c.segment.tiles] != [tile.cut for tile in k.segment.tiles]
-        for c, k in zip(chosen, kept, strict=True)
-    )
+def _is_tiled_like(one: Segment, other: Segment) -> bool:
+    """Whether two segments of the same operators have the same tiles."""
+    return [tile.cut for tile in one.tiles] == [tile.cut for tile in other.tiles]

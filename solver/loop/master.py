@@ -5,6 +5,7 @@ Cuts are immutable and, within a round, only ever added, so that no answer comes
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +16,9 @@ from ...ir.plan import Segment
 from ...ir.semantics.contraction_engines import contraction_engine
 from ..cost.smallest_tile import middle_element, smallest_tile_bytes
 from ..options import LiveListener
-from ..parallel.questions import price_columns
+from ..parallel.questions import ask_columns
 from ..parallel.workers import Workers
-from ..segmentation.candidates import Candidates
+from ..segmentation.candidates import Candidates, PricedRoot
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.tile_caps import SHRINK, least_cap, may_stream
@@ -50,11 +51,26 @@ class Master:
         self.seed = seed
         self._live = live
         self._workers = workers
+        self._asked: list[Future[PricedRoot | None]] = []
+
+    def ask(self) -> None:
+        """Workers begin to price all columns."""
+        if self._workers is not None and not self._asked:
+            self._asked = ask_columns(self.candidates, self._workers)
+
+    def cancel(self) -> None:
+        """What workers have not begun with, nobody needs."""
+        for priced in self._asked:
+            priced.cancel()
+        self._asked.clear()
 
     def price(self) -> None:
         """Price all columns; what fits nowhere is for :meth:`segmentation` to tell."""
-        if self._workers is not None:
-            price_columns(self.candidates, self._workers)
+        self.ask()
+        for priced in self._asked:
+            if (root := priced.result()) is not None:
+                self.candidates.learn(root)
+        self._asked.clear()
         for _, last in self.candidates.unpriced():
             with suppress(InfeasibleError):
                 self.candidates.ending(last)
