@@ -15,7 +15,7 @@ from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, Solved, Tile
+from girih.ir.plan import Plan, Segment, Solved, Split, Tile
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
@@ -202,23 +202,28 @@ def test_an_interrupt_before_the_first_plan_is_passed_on() -> None:
 
 
 def test_each_segment_takes_the_tiles_that_take_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two tilings, told apart by their first tile, the other is said to be better for the second segment alone."""
+    """Of two tilings, told apart by their tile, the second takes two of five segments less time."""
     graph, machine = graphs.residual(), load_machine("stcp920")
-    refused = Infeasibility(3, "", machine.levels.activations, 2, 1, "")
-    cycles = iter([(5, 4, 9, 9, 9), (7, 3, 9, 9, 9), (5, 4, 9, 9, 9), refused, (9, 9, 8, 1, 9)])
-    monkeypatch.setattr(PlanBuilder, "on_cores", lambda *_: next(cycles))
-    subproblem = Subproblem(graph, machine, QUICK, lambda _: None)
-    alternatives = TilingAlternatives(graph, machine, subproblem.cells, subproblem.builder, 0)
-    parts = [Segment((op.name,), (), (), ()) for op in graph.ops[:5]]
+    # No two of them are equal.
+    parts = [Segment((op.name,), (), (Split(0, n),), ()) for n, op in enumerate(graph.ops[:5], 1)]
     eager, patient = (
         [TiledSegment(replace(p, tiles=(Tile(p.ops[0], (size,), (0,)),)), ()) for p in parts] for size in (1, 2)
     )
-    budget = rounds(1.0)[0].iteration(1)
-    better = alternatives.quickest(patient, [patient, eager], budget)
-    assert better == [patient[0], eager[1], *patient[2:]]
-    # Where a segment cannot be like this, it is as it was.
-    better = alternatives.quickest(patient, [eager], budget)
-    assert better == [*patient[:2], eager[2], *patient[3:]]
+    # The fourth cannot be patient, nor the fifth eager; the third takes as long with either.
+    cycles = {
+        1: dict(zip(parts, (7, 3, 9, 5, None), strict=True)),
+        2: dict(zip(parts, (5, 4, 9, None, 9), strict=True)),
+    }
+
+    def on_cores(_: PlanBuilder, segment: Segment) -> int | None:
+        return cycles[segment.tiles[0].sizes[0]][segment.bare]
+
+    monkeypatch.setattr(PlanBuilder, "on_cores", on_cores)
+    subproblem = Subproblem(graph, machine, QUICK, lambda _: None)
+    alternatives = TilingAlternatives(graph, machine, subproblem.cells, subproblem.builder, 0)
+    better = alternatives.quickest(patient, [patient, eager])
+    assert better == [patient[0], eager[1], patient[2], eager[3], patient[4]]
+    assert alternatives.quickest(patient, [patient]) == patient
 
 
 def refused(*_: object, **__: object) -> NoReturn:

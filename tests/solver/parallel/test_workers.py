@@ -21,10 +21,15 @@ from girih.models import build
 from girih.solver import plan
 from girih.solver.options import Options, Planned
 from girih.solver.parallel import questions
-from girih.solver.parallel.workers import Workers
+from girih.solver.parallel import workers as parallel_workers
+from girih.solver.parallel.workers import Workers, answered
+from girih.solver.subproblem import questions as below_segmentation
+from tests.support import graphs
 from tests.support.cpsat import unhurried
 
 GRAPH = import_onnx(build("tiny-cnn"), batch=4)
+CHAIN = graphs.chain(8, batch=8, size=32)
+"""Its instances have more than one order."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,9 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def planned(jobs: int) -> Planned:
+def planned(jobs: int, graph: Graph = GRAPH, timeout: float = 4.0) -> Planned:
     with unhurried():
-        return plan(GRAPH, load_machine("tiny"), Options(4.0), jobs=jobs)
+        return plan(graph, load_machine("tiny"), Options(timeout), jobs=jobs)
 
 
 def test_answers_come_in_the_order_of_the_questions() -> None:
@@ -93,6 +98,25 @@ def test_an_interrupt_is_the_business_of_who_asks_and_the_end_is_that_of_all() -
     assert [future.result(5.0) for future in pending] == [None] * 4
 
 
+def test_nobody_begins_with_what_was_cancelled() -> None:
+    with closing(Workers(GRAPH, 2)) as workers:
+        busy = [workers.ask(Echo(n, 0.5)) for n in range(2)]
+        unwanted, wanted = workers.ask(Fail(True)), workers.ask(Echo(2))
+        assert unwanted.cancel()
+        assert [future.result(10.0) for future in (*busy, wanted)] == [(n, len(GRAPH.ops)) for n in range(3)]
+        pending = [workers.ask(Echo(n, 60.0)) for n in range(4)]
+        assert pending[3].cancel()
+    assert [future.result(5.0) for future in pending[:3]] == [None] * 3
+
+
+def test_who_waits_for_an_answer_stops_once_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_workers, "POLL_SECONDS", 0.01)
+    with closing(Workers(GRAPH, 2)) as workers:
+        assert answered(workers.ask(Echo(1, 0.1)), lambda: False) == (1, len(GRAPH.ops))
+        looks = iter([False, False, True])
+        assert answered(workers.ask(Echo(1, 60.0)), lambda: next(looks)) is None
+
+
 def test_a_graph_that_cannot_be_sent_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = Workers(GRAPH, 2)
     monkeypatch.setattr(workers, "_graph", lambda: None)
@@ -102,8 +126,10 @@ def test_a_graph_that_cannot_be_sent_has_no_workers(monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are asked about everything."""
-    for name in ("FEWEST_ROOTS", "FEWEST_SEGMENTS", "FEWEST_SLOTS"):
+    for name in ("FEWEST_ROOTS", "FEWEST_SEGMENTS"):
         monkeypatch.setattr(questions, name, 0)
+    for name in ("FEWEST_ALTERNATIVES", "FEWEST_OPERATORS", "FEWEST_SLOTS"):
+        monkeypatch.setattr(below_segmentation, name, 0)
 
 
 @pytest.mark.usefixtures("eager")
@@ -124,6 +150,35 @@ def test_plans_are_the_same_with_any_number_of_workers(monkeypatch: pytest.Monke
     monkeypatch.setattr(Workers, "ask", killing)
     together = planned(2)
     assert {"PriceRoot", "TileSegment"} <= set(asked) if survivors else len(asked) >= 5
+    assert together.plan == alone.plan
+    assert together.log.without_clock == alone.log.without_clock
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    ("graph", "survives", "question"),
+    [(GRAPH, True, "OnCores"), (CHAIN, True, "BuildPlan"), (CHAIN, False, "ChosenTogether")],
+)
+def test_changes_of_plans_are_the_same_with_workers(
+    monkeypatch: pytest.MonkeyPatch, graph: Graph, survives: bool, question: str
+) -> None:
+    """Tiles that workers choose for each other, and plans that they build; with workers that live, and with those that
+    are killed as they are asked for tiles."""
+    asked: list[str] = []
+    ask = Workers.ask
+
+    def killing(self: Workers, question: Any) -> Future[Any]:
+        asked.append(type(question).__name__)
+        future = ask(self, question)
+        if not survives and asked[-1] == "ChosenTogether":
+            for process in self._processes:
+                process.kill()
+        return future
+
+    alone = planned(1, graph, 8.0)
+    monkeypatch.setattr(Workers, "ask", killing)
+    together = planned(2, graph, 8.0)
+    assert {"ChosenTogether", question} <= set(asked)
     assert together.plan == alone.plan
     assert together.log.without_clock == alone.log.without_clock
 

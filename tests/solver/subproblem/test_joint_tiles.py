@@ -13,14 +13,14 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Segment, Split
-from girih.ir.semantics.cell import Cells
 from girih.models import build
 from girih.solver.cost.local_buffers import all_cells, targets
 from girih.solver.options import Options
-from girih.solver.subproblem import joint_tiles
+from girih.solver.subproblem import tile_descent
 from girih.solver.subproblem.joint_tiles import JointTiles, KnownJointTiles, Refined
 from girih.solver.subproblem.plan_builder import Infeasibility
 from girih.solver.subproblem.subproblem import Subproblem
+from girih.solver.subproblem.tile_descent import Descents
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
 from girih.solver.subproblem.time_budget import rounds, searching
 from girih.solver.tiling.solve import Caps, Tiler
@@ -47,12 +47,15 @@ class Case:
         return answer[0]
 
     def cycles(self, segment: Segment) -> int:
-        cycles = self.subproblem.builder.on_cores_alone(segment, 1, range(len(segment.ops)))
+        cycles = self.subproblem.builder.on_cores(segment, 1, range(len(segment.ops)))
         assert cycles is not None
         return cycles
 
     def joint(self) -> JointTiles:
-        return JointTiles(self.graph, self.subproblem.cells, self.subproblem.builder.on_cores_alone)
+        return JointTiles(self.descents())
+
+    def descents(self) -> Descents:
+        return Descents(self.graph, self.subproblem.cells, self.subproblem.builder.on_cores)
 
 
 def case(graph: Graph, machine: Machine = MACHINE) -> Case:
@@ -85,10 +88,10 @@ def test_what_is_chosen_together_is_better_than_what_is_chosen_alone(block: tupl
 
 def test_it_is_as_good_as_all_combinations(block: tuple[Case, Segment], monkeypatch: pytest.MonkeyPatch) -> None:
     setup, segment = block
-    monkeypatch.setattr(joint_tiles, "MOST_TILES", 4)
-    candidates = joint_tiles._candidates(setup.graph, setup.subproblem.cells, setup.tiler, segment, {})
+    monkeypatch.setattr(tile_descent, "MOST_TILES", 4)
+    candidates = setup.descents().candidates(setup.tiler, segment, {})
     ways = product(*([own.tile, *(choice.tile for choice in others)] for own, others in candidates))
-    judged = (setup.subproblem.builder.on_cores_alone(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)
+    judged = (setup.subproblem.builder.on_cores(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)
     best = min(cycles for cycles in judged if cycles is not None)
     assert setup.cycles(refined(setup, setup.joint(), segment).segment) <= 1.01 * best
 
@@ -141,8 +144,7 @@ def test_what_is_over_leaves_the_tiles_as_they_are(block: tuple[Case, Segment]) 
 def test_other_searches_know_what_was_found(block: tuple[Case, Segment]) -> None:
     setup, segment = block
     shared: KnownJointTiles = {}
-    judge = setup.subproblem.builder.on_cores_alone
-    first, second = (JointTiles(setup.graph, Cells(setup.graph), judge, shared) for _ in range(2))
+    first, second = (JointTiles(setup.descents(), shared) for _ in range(2))
     assert refined(setup, first, segment) == refined(setup, second, segment)
     assert first.predicted > 0 and second.predicted == 0
 
@@ -167,17 +169,17 @@ def test_long_segments_are_predicted_around_an_operator(monkeypatch: pytest.Monk
 
     def judge(segment: Segment, instances: int, window: range) -> int | None:
         windows.append((instances, window))
-        return setup.subproblem.builder.on_cores_alone(segment, instances, window)
+        return setup.subproblem.builder.on_cores(segment, instances, window)
 
-    refined(setup, JointTiles(graph, setup.subproblem.cells, judge), segment)
-    assert len(segment.ops) > joint_tiles.LONG
+    refined(setup, JointTiles(Descents(graph, setup.subproblem.cells, judge)), segment)
+    assert len(segment.ops) > tile_descent.LONG
     assert {instances for instances, _ in windows} == {1}
-    assert max(len(window) for _, window in windows) == 2 * joint_tiles.NEIGHBOURS + 1
+    assert max(len(window) for _, window in windows) == 2 * tile_descent.NEIGHBOURS + 1
 
 
 def test_a_window_is_a_part_of_the_whole(block: tuple[Case, Segment]) -> None:
     setup, segment = block
-    judge = setup.subproblem.builder.on_cores_alone
+    judge = setup.subproblem.builder.on_cores
     whole = judge(segment, 1, range(3))
     parts = [judge(segment, 1, range(i, i + 1)) for i in range(3)]
     assert whole is not None
