@@ -1,6 +1,6 @@
 """Questions that workers are asked during a search: columns of a root, tiles of a segment.
 
-Those about tiled segments are in :mod:`..subproblem.questions`, that about a window of an order of queues in
+Those about tiled segments are in :mod:`..subproblem.plan_questions`, that about a window of an order of queues in
 :mod:`..order.windows`.
 """
 

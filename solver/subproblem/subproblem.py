@@ -19,7 +19,7 @@ from ..options import LiveListener, ModelRun, Options
 from ..parallel.workers import Workers
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
-from .questions import Searched, ask_plans
+from .plan_questions import Searched, ask_plans
 from .step_order import orders
 from .tiling_alternatives import KnownTiles, TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration

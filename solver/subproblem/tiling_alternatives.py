@@ -29,7 +29,7 @@ from .concat_aliasing import with_inside
 from .joint_tiles import JointTiles, KnownJointTiles
 from .operator_order import interleaved
 from .plan_builder import Infeasibility, PlanBuilder
-from .questions import ChosenTogether, Searched, cycles_on_cores, worth_descents
+from .plan_questions import ChosenTogether, Searched, cycles_on_cores, worth_descents
 from .tile_descent import Descent, Descents
 from .time_budget import Iteration
 

@@ -23,7 +23,7 @@ from girih.solver.options import Options, Planned
 from girih.solver.parallel import questions
 from girih.solver.parallel import workers as parallel_workers
 from girih.solver.parallel.workers import Workers, answered
-from girih.solver.subproblem import questions as below_segmentation
+from girih.solver.subproblem import plan_questions
 from tests.support import graphs
 from tests.support.cpsat import unhurried
 
@@ -129,7 +129,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FEWEST_ROOTS", "FEWEST_SEGMENTS"):
         monkeypatch.setattr(questions, name, 0)
     for name in ("FEWEST_ALTERNATIVES", "FEWEST_OPERATORS", "FEWEST_SLOTS"):
-        monkeypatch.setattr(below_segmentation, name, 0)
+        monkeypatch.setattr(plan_questions, name, 0)
 
 
 @pytest.mark.usefixtures("eager")

@@ -14,7 +14,7 @@ from girih.solver.cost.equivalence import structural_class
 from girih.solver.options import ModelRun
 from girih.solver.parallel.workers import Workers
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder
-from girih.solver.subproblem.questions import BuildPlan, ChosenTogether, OnCores, Searched
+from girih.solver.subproblem.plan_questions import BuildPlan, ChosenTogether, OnCores, Searched
 from girih.solver.subproblem.step_order import segment_by_segment
 from girih.solver.subproblem.tile_descent import Descents
 from girih.solver.subproblem.time_budget import rounds
