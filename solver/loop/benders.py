@@ -253,7 +253,7 @@ class _Search:
     def _solver(self) -> None:
         """Heuristics, and rounds as long as searches come to their limit and the timeout pays for more."""
         if self._affords(LEAST_ENUMERATION_SECONDS):
-            # Workers do so while the heuristics plan.
+            # Workers price columns while the heuristics plan.
             self.master.ask()
         with suppress(InfeasibleError):
             self._graphturbo("graphturbo")

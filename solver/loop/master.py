@@ -51,26 +51,26 @@ class Master:
         self.seed = seed
         self._live = live
         self._workers = workers
-        self._asked: list[Future[PricedRoot | None]] = []
+        self._pending: list[Future[PricedRoot | None]] = []
 
     def ask(self) -> None:
         """Workers begin to price all columns."""
-        if self._workers is not None and not self._asked:
-            self._asked = ask_columns(self.candidates, self._workers)
+        if self._workers is not None and not self._pending:
+            self._pending = ask_columns(self.candidates, self._workers)
 
     def cancel(self) -> None:
         """What workers have not begun with, nobody needs."""
-        for priced in self._asked:
+        for priced in self._pending:
             priced.cancel()
-        self._asked.clear()
+        self._pending.clear()
 
     def price(self) -> None:
         """Price all columns; what fits nowhere is for :meth:`segmentation` to tell."""
         self.ask()
-        for priced in self._asked:
+        for priced in self._pending:
             if (root := priced.result()) is not None:
                 self.candidates.learn(root)
-        self._asked.clear()
+        self._pending.clear()
         for _, last in self.candidates.unpriced():
             with suppress(InfeasibleError):
                 self.candidates.ending(last)

@@ -114,10 +114,10 @@ class Workers:
             with process.stdin as questions, process.stdout as answers:
                 write_frame(questions, graph)
                 while (task := self._queue.get()) is not None:
-                    question, asked = task
-                    if not asked.set_running_or_notify_cancel():
+                    question, pending = task
+                    if not pending.set_running_or_notify_cancel():
                         continue
-                    future = asked
+                    future = pending
                     write_frame(questions, pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
                     answer = pickle.loads(read_frame(answers))
                     future.set_result(answer)
@@ -141,11 +141,11 @@ class Workers:
                 task[1].set_result(None)
 
 
-def answered(asked: Future[Answer | None], is_over: Callable[[], bool]) -> Answer | None:
+def answered(pending: Future[Answer | None], is_over: Callable[[], bool]) -> Answer | None:
     """The answer once it is there; ``None`` if it could not be had before it ``is_over``."""
     while not is_over():
         with suppress(TimeoutError):
-            return asked.result(POLL_SECONDS)
+            return pending.result(POLL_SECONDS)
     return None
 
 

@@ -49,19 +49,19 @@ class JointTiles:
 
     def refined(
         self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool],
-        found: Callable[[], Descent | None] = lambda: None,
+        by_worker: Callable[[], Descent | None] = lambda: None,
     ) -> Refined:  # fmt: skip
         """The segment with tiles that are predicted to take no longer than those with which it was asked for first.
 
-        If it ``is_over`` before they are found, with those so far, which are not remembered. ``found``: what somebody
-        else has found for this very segment, if it was asked for.
+        If it ``is_over`` before they are found, with those so far, which are not remembered. ``by_worker``: what
+        a worker has found for this very segment, if one was asked.
         """
         key = self.key(segment, caps)
         if key not in self._known:
             named = self._named(segment, key)
             choices = self._shared.get(named)
             if choices is None:
-                descent = found() or self._descents.descend(tiler, segment, caps, is_over)
+                descent = by_worker() or self._descents.descend(tiler, segment, caps, is_over)
                 choices = descent.choices
                 self.predicted += descent.predicted
             answer = Refined(replace(segment, tiles=tuple(c.tile for c in choices)), choices)

@@ -118,9 +118,9 @@ class Subproblem:
         workers = None if self.builder.any_plan else self._workers
         under_way = ask_plans(workers, self._searched, requests)
         try:
-            for request, asked in zip(requests, under_way, strict=True):
+            for request, pending in zip(requests, under_way, strict=True):
                 # Of a worker that was killed there is no answer.
-                built = asked.result() if asked is not None else None
+                built = pending.result() if pending is not None else None
                 if built is None:
                     answer = self.builder.build(request)
                 else:
@@ -131,9 +131,9 @@ class Subproblem:
                     answer = replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))
                 yield answer
         finally:
-            for asked in under_way:
-                if asked is not None:
-                    asked.cancel()
+            for pending in under_way:
+                if pending is not None:
+                    pending.cancel()
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:
         """Log the answer of a model."""

@@ -51,6 +51,7 @@ LONGEST_TILING = 5.0
 
 
 CapsByName: TypeAlias = "tuple[tuple[str, Caps], ...]"
+"""Caps of operators, by their names."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class TilingAlternatives:
         self._workers = workers
         self._searched = Searched(machine, disabled, seed)
         self._under_way: dict[tuple[Segment, CapsByName], Future[Descent | None]] = {}
-        """What workers are choosing together."""
+        """Tiles that workers are choosing for each other, by the segment that they were asked for and its caps."""
 
     def best(
         self, segments: tuple[Segment, ...], cuts: TilingCuts, iteration: Iteration, instead: tuple[Segment, ...] = (),
@@ -149,9 +150,9 @@ class TilingAlternatives:
         """A tiled segment with tiles of its operators chosen for each other: those so far, once it ``is_over``."""
         if not segment.tiles:
             return TiledSegment(segment, ())
-        asked = self._under_way.pop((segment, cuts.caps_of(segment)), None)
-        found = partial(answered, asked, is_over) if asked is not None else lambda: None
-        refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over, found)
+        pending = self._under_way.pop((segment, cuts.caps_of(segment)), None)
+        by_worker = partial(answered, pending, is_over) if pending is not None else lambda: None
+        refined = self._joint.refined(self._tiler(iteration), segment, cuts.cap, is_over, by_worker)
         return TiledSegment(refined.segment, refined.choices)
 
     def ask_joint(self, segments: Iterable[Segment], cuts: TilingCuts) -> None:
@@ -159,7 +160,7 @@ class TilingAlternatives:
         workers, segments = self._workers, list(segments)
         if workers is None or workers.idle or not worth_descents(segments):
             return
-        under_way = sum(not asked.done() for asked in self._under_way.values())
+        under_way = sum(not pending.done() for pending in self._under_way.values())
         classes = {self._joint.key(segment, dict(caps)) for segment, caps in self._under_way}
         for segment in segments:
             if under_way >= workers.jobs:
@@ -172,8 +173,8 @@ class TilingAlternatives:
 
     def cancel_joint(self) -> None:
         """Nobody needs what workers have not begun with; what they are at, nobody will ask for."""
-        for asked in self._under_way.values():
-            asked.cancel()
+        for pending in self._under_way.values():
+            pending.cancel()
         self._under_way.clear()
 
     def known_joint(self, segment: Segment, cuts: TilingCuts) -> TiledSegment | None:
