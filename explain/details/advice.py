@@ -68,7 +68,7 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
     levels = machine.levels
     main, shared, local = levels.home.name, levels.exchange.name, levels.activations.name
     instances = count(plan.segments[segment].instances)
-    link = next((link for link in machine.links if link.memory == main), None)
+    link = next((link for link in machine.links if main in link.memories), None)
     rate = f" (now {link.bytes_per_cycle:g} bytes a cycle)" if link else ""
     in_use = {name: f"{name} is {share(full.get(name, 0.0), 1.0)} full" for name in (shared, local)}
     again = f", which each of the {instances} instances of segment {segment} may fetch again" if instances > 1 else ""

@@ -102,7 +102,7 @@ def _engine(engine: Engine, columns: dict[str, Column], y: float) -> Row:
 
 
 def _link(link: Link, columns: dict[str, Column], y: float) -> Row:
-    place = _places((link.memory,), columns)
+    place = _places(link.memories, columns)
     facts = f"{link.bytes_per_cycle:g} B/cycle, latency {link.latency}, burst {link.burst} B"
     reads = place if link.direction in ("read", "both") else ()
     writes = place if link.direction in ("write", "both") else ()

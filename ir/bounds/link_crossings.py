@@ -22,14 +22,13 @@ def link_crossings(
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
     into = _accessed_bytes(graph, sources, points)
     out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
-    crossing: dict[str, int] = defaultdict(int)
-    for name, count in (*into.items(), *out.items()):
-        crossing[name] += count
+    crossing = {name: into.get(name, 0) + out.get(name, 0) for name in (*into, *out)}
+    apart: dict[str, int] = {}
     if machine.levels.has_constants:
         apart = {n: count for n, count in into.items() if n in graph.constant_names}
-        into, crossing = ({n: c for n, c in counts.items() if n not in apart} for counts in (into, crossing))
-    else:
-        apart = {}
+        into = {n: count for n, count in into.items() if n not in apart}
+        if not machine.levels.has_exchange:
+            crossing = {n: count for n, count in crossing.items() if n not in apart}
     twice = {name: 2 * count for name, count in crossing.items()}
     main, shared = machine.levels.home.name, machine.levels.exchange.name
     # Without a shared memory, the entries of the main memory are those that count.
@@ -38,8 +37,15 @@ def link_crossings(
         (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
         **{(machine.levels.constants.name, direction): apart for direction in ("read", "both") if apart},
     }  # fmt: skip
-    crossed = [(link, crossed_by.get((link.memory, link.direction), {})) for link in machine.links]
-    return [(link, by_tensor) for link, by_tensor in crossed if sum(by_tensor.values())]
+    crossed: list[tuple[Link, Mapping[str, int]]] = []
+    for link in machine.links:
+        by_tensor: dict[str, int] = defaultdict(int)
+        for memory in link.memories:
+            for name, count in crossed_by.get((memory, link.direction), {}).items():
+                by_tensor[name] += count
+        if sum(by_tensor.values()):
+            crossed.append((link, by_tensor))
+    return crossed
 
 
 def _accessed_bytes(graph: Graph, names: set[str], points: Mapping[str, tuple[Points, ...]]) -> dict[str, int]:

@@ -119,9 +119,10 @@ def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
 def on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link, int]]:
     """The links that weights cross, and how many bytes of them can lie behind each at one moment."""
     levels = machine.levels
-    main, shared, weights = (machine.memory[x.name] for x in (levels.home, levels.exchange, levels.weights))
-    held = {weights.name, *machine.staging_memories}
-    cores = [m for m in machine.memories if (m not in (main, shared) if on_vector else m.name in held)]
+    main, shared = (machine.memory[x.name] for x in (levels.home, levels.exchange))
+    outside = {main.name, shared.name, levels.constants.name}
+    held = {levels.weights.name, *machine.staging_memories}
+    cores = [m for m in machine.memories if (m.name not in outside if on_vector else m.name in held)]
     inside = sum(memory.capacity for memory in cores) * machine.cores
     rooms = {
         (main.name, "read"): shared.capacity + inside, (main.name, "both"): shared.capacity + inside,
@@ -130,8 +131,11 @@ def on_chip_capacities(machine: Machine, on_vector: bool) -> Iterator[tuple[Link
     if not levels.has_exchange:
         del rooms[main.name, "write"]
     if levels.has_constants:
-        constants = levels.constants.name
-        rooms = {(constants, "read"): inside, (constants, "both"): inside}
+        # No weights come from the main memory.
+        rooms = {end: room for end, room in rooms.items() if end[0] != main.name}
+        behind = inside + shared.capacity * levels.has_exchange
+        rooms |= {(levels.constants.name, direction): behind for direction in ("read", "both")}
     for link in machine.links:
-        if (room := rooms.get((link.memory, link.direction))) is not None:
-            yield link, room
+        for memory in link.memories:
+            if (room := rooms.get((memory, link.direction))) is not None:
+                yield link, room

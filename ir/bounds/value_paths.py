@@ -85,7 +85,7 @@ def value_ways(machine: Machine, through: str | None = None) -> Ways:
 
 def _crosses(link: Link, source: str, target: str) -> bool:
     read, written = link.direction in ("read", "both"), link.direction in ("write", "both")
-    return (read and link.memory == source) or (written and link.memory == target)
+    return (read and source in link.memories) or (written and target in link.memories)
 
 
 def _carry(machine: Machine, engine: Engine, source: str, target: str) -> _Carry:

@@ -232,10 +232,18 @@ def _engines(machine: Machine) -> Iterator[Finding]:
 
 def _links(machine: Machine) -> Iterator[Finding]:
     for index, link in enumerate(machine.links):
-        if link.memory not in machine.memory:
+        path = f"links[{index}].memory"
+        unknown = [name for name in link.memories if name not in machine.memory]
+        if not link.memories:
+            yield path, f"{link.name} limits no memory; name one"
+        elif unknown:
             known = ", ".join(machine.memory)
-            message = f"{link.name} limits an unknown memory {link.memory!r}; known are {known}"
-            yield f"links[{index}].memory", message
+            yield path, f"{link.name} limits an unknown memory {unknown[0]!r}; known are {known}"
+        elif len(set(link.memories)) < len(link.memories):
+            yield path, f"{link.name} limits a memory twice: {', '.join(link.memories)}; name each once"
+        elif len({machine.memory[name].scope for name in link.memories}) > 1:
+            scopes = ", ".join(f"{name} of a {machine.memory[name].scope}" for name in link.memories)
+            yield path, f"{link.name} limits memories of different scopes ({scopes}); give each scope a link of its own"
 
 
 def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:

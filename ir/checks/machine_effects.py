@@ -132,6 +132,7 @@ def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:
     crossed |= {(planned.roles[role].name, "write") for way in ways for role in way.writes}
     for index, link in enumerate(machine.links):
         directions = ("read", "write") if link.direction == "both" else (link.direction,)
-        if not any((link.memory, direction) in crossed for direction in directions):
-            what = "moves data to or from" if link.direction == "both" else f"{link.direction}s"
-            yield f"links[{index}]", f"link {link.name} has no effect: no copy, broadcast or DMA {what} {link.memory}"
+        what = "moves data to or from" if link.direction == "both" else f"{link.direction}s"
+        for name in link.memories:
+            if not any((name, direction) in crossed for direction in directions):
+                yield f"links[{index}]", f"link {link.name} has no effect: no copy, broadcast or DMA {what} {name}"

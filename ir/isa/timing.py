@@ -214,7 +214,7 @@ def link_bytes(machine: Machine, sides: Sequence[tuple[Strided, tuple[int, int]]
         crossed = 0
         for at, runs in sides:
             direction = "write" if at.writes else "read"
-            if machine.memories[at.memory].name == link.memory and link.direction in (direction, "both"):
+            if machine.memories[at.memory].name in link.memories and link.direction in (direction, "both"):
                 crossed += burst_bytes(link, *runs)
         if crossed:
             transfers.append((number, crossed))
@@ -272,7 +272,7 @@ def kernel_cost(machine: Machine, engine: Engine, kind: str, work: KernelWork) -
     for number, link in enumerate(machine.links):
         pieces = {"read": (work.read,), "write": (work.written,), "both": (work.read, work.written)}[link.direction]
         crossed = sum(burst_bytes(link, 1, piece) for piece in pieces if piece)
-        if link.memory == main and crossed:
+        if main in link.memories and crossed:
             links.append((number, crossed))
     assert engine.operations_per_cycle is not None
     computing = ceil((work.operations + work.special * (engine.special - 1)) / engine.operations_per_cycle)

@@ -52,7 +52,7 @@ def share_of_cluster(machine: Planned) -> Planned:
         return replace(m, scope="cluster", capacity=capacity, bytes_per_cycle=served)
 
     def link(x: Link) -> Link:
-        return replace(x, bytes_per_cycle=x.bytes_per_cycle / machine.clusters) if x.memory in shared else x
+        return replace(x, bytes_per_cycle=x.bytes_per_cycle / machine.clusters) if shared.issuperset(x.memories) else x
 
     return replace(machine, memories=tuple(map(memory, machine.memories)), links=tuple(map(link, machine.links)))
 
@@ -92,7 +92,7 @@ def cores_as_one(machine: Planned) -> Planned:
             engines.append(e)
     links: list[Link] = []
     for x in machine.links:
-        links += [replace(x, name=x.name + mark, memory=x.memory + mark) for mark in marks] if x.memory in own else [x]
+        links += [x.renamed(mark) for mark in marks] if own.issuperset(x.memories) else [x]
     return replace(machine, cores=1, memories=tuple(memories), engines=tuple(engines), links=tuple(links))
 
 

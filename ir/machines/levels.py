@@ -48,7 +48,8 @@ class Levels:
     - ``sums``: results of the matrix engine, and temporaries of the vector engine.
     - ``exchange``: what the cores load from and store to, where they meet.
     - ``home``: holds everything; it is the exchange's memory where the cores load from there by themselves.
-    - ``constants``: a read-only memory that the cores load constants from, or else ``home``.
+    - ``constants``: a read-only memory with the homes of constants, or else ``home``. They come through the exchange
+      if that is filled by DMA; otherwise the cores load them from there.
 
     Levels of a core that share a memory divide it. ``of_core`` has them in the order of memories and addresses.
     """
@@ -76,5 +77,5 @@ class Levels:
         return self.constants if constant else self.home
 
     def source_of(self, *, constant: bool) -> Level:
-        """Where the cores load a tensor from: constants from their own memory, if there is one."""
-        return self.constants if constant and self.has_constants else self.exchange
+        """Where the cores load a tensor from: constants from their own memory, if no other stands between."""
+        return self.constants if constant and self.has_constants and not self.has_exchange else self.exchange

@@ -59,10 +59,23 @@ class Link:
     """A bandwidth that all transfers of one direction share."""
 
     name: Annotated[str, Meta(description="How reports call it.")]
-    memory: Annotated[str, Meta(description="Name of the memory that it limits.")]
+    memory: Annotated[
+        str | tuple[str, ...],
+        Meta(description="Name of the memory that it limits, or names of several memories behind one port."),
+    ]
     direction: Annotated[Literal["read", "write", "both"], Meta(description="Which accesses to the memory it limits.")]
     bytes_per_cycle: Annotated[
         float, Meta(description="Bytes a cycle, shared equally among the transfers in flight in one cluster.")
     ]
     latency: Annotated[int, Meta(description="Cycles that are added once to each transfer.")]
     burst: Annotated[int, Meta(description="Contiguous pieces are rounded up to so many bytes.")] = 1
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The names of the memories that it limits."""
+        return (self.memory,) if isinstance(self.memory, str) else self.memory
+
+    def renamed(self, mark: str) -> Link:
+        """The link with a mark behind its name and behind those of its memories."""
+        memory = self.memory + mark if isinstance(self.memory, str) else tuple(name + mark for name in self.memory)
+        return replace(self, name=self.name + mark, memory=memory)

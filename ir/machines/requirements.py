@@ -127,10 +127,14 @@ def _main(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
 
 def _constants(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
     known = around.known
+    shared = known.get("shared")
+    if shared is not None and shared != known.get("main"):
+        filled = around.hardware.copies("dma", m, shared)
+        return (m.read_only, "it is not read-only"), (filled, f"no DMA copies from it to {shared.name}")
     targets = [memory for role, memory in known.items() if role in ("local", "weights")]
     return (
         (m.read_only, "it is not read-only"),
-        ("main" in known and known["main"] == known.get("shared"), "constants come through another memory"),
+        (shared is not None, "no memory is shared"),
         (all(around.copies(m, t) for t in targets), "no core copies from it to where it needs them"),
     )
 

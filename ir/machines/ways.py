@@ -51,6 +51,7 @@ WAYS = (
     Way("broadcast", ("shared",), ("weights",), "core", optional=True),
     Way("dma", ("main",), ("shared",), "cluster"),
     Way("dma", ("shared",), ("main",), "cluster"),
+    Way("dma", ("constants",), ("shared",), "cluster", optional=True),
     Way("host", ("main",), ("main",), "cluster", optional=True),
     Way("scalar", ("main",), ("main",), "cluster", optional=True),
     Way("copy", ("constants",), ("local",), "core", optional=True),

@@ -76,7 +76,7 @@ def slow_memories(machine: Machine) -> tuple[Memory, ...]:
     """The memories of the cluster whose banks may serve less than what comes and goes; there may be no link for it."""
 
     def carried(memory: Memory) -> float:
-        links = [link for link in machine.links if link.memory == memory.name]
+        links = [link for link in machine.links if memory.name in link.memories]
         directions = {link.direction for link in links}
         every = "both" in directions or directions >= ({"read"} if memory.read_only else {"read", "write"})
         return sum(link.bytes_per_cycle for link in links) if every else inf
@@ -120,7 +120,7 @@ class Transfers:
         for link in self.machine.links:
             crossed = 0
             for level, direction, walk in zip(way, ("read", "write"), (source, target), strict=True):
-                if level.name == link.memory and link.direction in (direction, "both"):
+                if level.name in link.memories and link.direction in (direction, "both"):
                     crossed += burst_bytes(link, *contiguous_runs(extents, [walk[a] * item for a in inner], item))
             if crossed:
                 links.append((link.name, crossed * times))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...ir.box import Box, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
-from ...ir.machine import Engine, Machine
+from ...ir.machine import Engine, Level, Machine
 from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.contraction_engines import contraction_engine
 from ...ir.semantics.region import OpBoxes, beyond
@@ -47,6 +47,8 @@ class Rates:
     write: float
     main: float
     """Main memory, the slower direction, as far as the DMA engine moves it; endless, where the cores load from it."""
+    fetched_constants: float
+    """Constants on their way to the shared memory; as ``main`` if main memory has them."""
     latency: int
     """Cycles from the end of a load from shared memory until its data can be used."""
     store_latency: int
@@ -56,6 +58,8 @@ class Rates:
     """The same of what the cores exchange with one another."""
     main_burst: int
     """The same of main memory; 1 where the cores load from it."""
+    fetched_burst: int
+    """The same of the memory that constants are fetched from; 1 where the cores load from it."""
     broadcast: bool
     """Whether weights that several cores want come to all of them at once."""
     constants: ReachedBanks
@@ -63,26 +67,38 @@ class Rates:
     exchanged: ReachedBanks
     """The banks that the cores load activations from."""
 
+    @property
+    def homes(self) -> float:
+        """Bytes a cycle between homes and the shared memory, of constants or of others: the slower of both."""
+        return min(self.main, self.fetched_constants)
+
     def read_of(self, size: Amount, banks: ReachedBanks) -> Amount:
         """Bytes a cycle of loads by all cores that are spread over ``size`` bytes in these banks."""
         return np.minimum(self.read, banks.rate(size))
 
     @staticmethod
     def of(machine: Machine) -> Rates:
-        shared, main = machine.levels.exchange.name, machine.levels.home.name
+        levels = machine.levels
+        shared, main, fetched = (x.name for x in (levels.exchange, levels.home, levels.constants))
 
         def rate(memory: str, direction: str) -> float:
             limits = [
-                x.bytes_per_cycle for x in machine.links if x.memory == memory and x.direction in (direction, "both")
+                x.bytes_per_cycle for x in machine.links if memory in x.memories and x.direction in (direction, "both")
             ]
             served = machine.memory[memory].bytes_per_cycle * machine.memory[memory].banks
             return min([*limits, float(served)])
 
         def crossing(direction: str) -> int:
-            return sum(x.latency for x in machine.links if x.memory == shared and x.direction in (direction, "both"))
+            return sum(x.latency for x in machine.links if shared in x.memories and x.direction in (direction, "both"))
 
-        shared_read = min(rate(machine.levels.source_of(constant=c).name, "read") for c in (False, True))
-        levels = machine.levels
+        def burst(memory: str, directions: tuple[str, ...] = ("read", "write", "both")) -> int:
+            crossed = (x.burst for x in machine.links if memory in x.memories and x.direction in directions)
+            return max(crossed, default=1)
+
+        def moved(source: Level, target: Level, limit: float) -> float:
+            return min(limit, route(machine, source, target).bytes_per_cycle or inf) if levels.has_exchange else inf
+
+        shared_read = min(rate(levels.source_of(constant=c).name, "read") for c in (False, True))
         constants = levels.source_of(constant=True).name
         into, out = (
             route(machine, levels.exchange, levels.activations),
@@ -94,14 +110,18 @@ class Rates:
             out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
             read=shared_read,
             write=rate(shared, "write"),
-            main=min(rate(main, "read"), rate(main, "write"), machine.engine_for("dma").bytes_per_cycle or inf)
-            if machine.levels.has_exchange
-            else inf,
+            main=moved(levels.home, levels.exchange, min(rate(main, "read"), rate(main, "write"))),
+            fetched_constants=moved(
+                levels.constants,
+                levels.exchange,
+                min(rate(fetched, "read"), inf if levels.has_constants else rate(fetched, "write")),
+            ),
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
-            burst=max((x.burst for x in machine.links if x.memory == constants and x.direction != "write"), default=1),
-            exchange_burst=max((x.burst for x in machine.links if x.memory == shared), default=1),
-            main_burst=max((x.burst for x in machine.links if x.memory == main and levels.has_exchange), default=1),
+            burst=burst(constants, ("read", "both")),
+            exchange_burst=burst(shared),
+            main_burst=burst(main) if levels.has_exchange else 1,
+            fetched_burst=burst(fetched) if levels.has_exchange else 1,
             broadcast=machine.moves("broadcast", levels.source_of(constant=True), levels.weights),
             constants=ReachedBanks.of(levels.source_of(constant=True).memory),
             exchanged=ReachedBanks.of(levels.exchange.memory),

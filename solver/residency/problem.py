@@ -233,9 +233,10 @@ class _Builder:
         fine = (size for most, size in CHUNKS if sum(-(-s // size) for s in streamed) <= most)
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
-        self.rate = Rates.of(machine).main
-        main = machine.levels.home.name
-        self.burst = max((ln.burst for ln in machine.links if ln.memory == main), default=1)
+        rates = Rates.of(machine)
+        self.rate = rates.fetched_constants
+        self.burst = rates.fetched_burst
+        self._main = rates.main, rates.main_burst
         self.items: list[FetchItem] = []
         self.intermediates: list[Intermediate] = []
         self.circular: dict[tuple[str, int], tuple[CircularBuffer, ...]] = {}
@@ -268,7 +269,9 @@ class _Builder:
 
     def _link_cycles(self, tensor: Tensor, box: Box) -> int:
         """Cycles to move a box: whole bursts of each contiguous run."""
-        return self.machine.engine_for("dma").issue + ceil(burst_traffic(tensor, box, self.burst) / self.rate)
+        constant = tensor.name in self.graph.constant_names
+        rate, burst = (self.rate, self.burst) if constant else self._main
+        return self.machine.engine_for("dma").issue + ceil(burst_traffic(tensor, box, burst) / rate)
 
     def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
         """Weights: chunks, and circular buffers for slots that read much of them."""

@@ -135,13 +135,13 @@ class SplitCosts:
         memory may have other uses, and fetches begin at the start with as much there as can be.
         """
         run, graph = self.run, self.graph
-        free = (costs.machine.levels.exchange.capacity - run.shared_bytes) / costs.rates.main
+        free = (costs.machine.levels.exchange.capacity - run.shared_bytes) / costs.rates.fetched_constants
         stretch = period / np.maximum(1, np.sum(run.op_cycles, axis=0))
         end, weights, ahead = (np.zeros(len(period)) for _ in range(3))
         for op, cycles in zip(graph.ops[run.first : run.last + 1], run.op_cycles, strict=True):
             for name in dict.fromkeys(op.inputs):
                 if name in graph.constant_names:
-                    weights = weights + run.entering[name].footprint_bytes / costs.rates.main
+                    weights = weights + run.entering[name].footprint_bytes / costs.rates.fetched_constants
             end = np.maximum(end + cycles * stretch, ahead + weights - free)
             ahead = np.maximum(ahead, end - weights)
         return np.maximum(0.0, end - period)

@@ -48,7 +48,7 @@ class SegmentationProblem:
 
     def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine) -> None:
         self.graph = graph
-        self.main_rate = Rates.of(machine).main
+        self.main_rate = Rates.of(machine).homes
         self.capacity = machine.levels.exchange.capacity
         self.reserve = self.capacity // WEIGHT_RESERVE
         self.activations = activations(graph)

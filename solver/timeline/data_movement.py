@@ -59,8 +59,8 @@ class Movement:
         self._plan = plan
         self._spans: dict[tuple[SharedBuffer, tuple[Box, ...]], Reached] = {}
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
-        self._fetched: deque[tuple[Area, Area]] = deque(maxlen=MOST_DELAYED)
-        """Of the last fetches, in their order: where they go, and the homes that they come from."""
+        self._fetched: deque[tuple[Area, Area, str]] = deque(maxlen=MOST_DELAYED)
+        """Of the last fetches, in their order: where they go, the homes that they come from, and the engine."""
         self._homes: dict[str, Box] = {}
         self._home_areas: dict[str, Area] = {}
         """Of the homes whose lifetime has begun."""
@@ -141,8 +141,9 @@ class Movement:
         home = self._home_areas[buffer.tensor]
         dtype = self.graph.tensor[buffer.tensor].dtype
         boxes = (self._homes[buffer.tensor], buffer.box)
-        move = self.transfers.transfer((self.levels.home, self.levels.exchange), buffer.box, boxes, dtype)
-        engine = self.engine("dma", self.levels.home, self.levels.exchange)
+        way = self.levels.home_of(constant=buffer.tensor in self.graph.constant_names), self.levels.exchange
+        move = self.transfers.transfer(way, buffer.box, boxes, dtype)
+        engine = self.engine("dma", *way)
         queue = self.queues[engine.name]
         start = max(queue[0], area.floor.seen_by(engine.name), self.stored(buffer.tensor, buffer.box, engine))
         queue[0] = self.links.body(start + move.issue, move, buffer, queue="dma in")
@@ -150,19 +151,25 @@ class Movement:
         area.ready.note(arrived, engine.name)
         for used in (area, home):
             used.use(arrived, engine.name)
-        self._fetched.append((area, home))
+        self._fetched.append((area, home, engine.name))
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
-        ends = self.levels.home, self.levels.exchange
-        engine = self.engine("dma", *(ends if queue == "dma in" else ends[::-1]))
-        times = self.queues[engine.name]
-        times[0] += cycles if times[0] > since else 0.0
+        levels = self.levels
+        if queue == "dma out":
+            ends = {levels.exchange: levels.home}
+        else:
+            ends = dict.fromkeys((levels.home, levels.constants), levels.exchange)
+        engines = {engine.name: engine for engine in (self.engine("dma", *end) for end in ends.items())}
+        for name in engines:
+            times = self.queues[name]
+            times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
             return
-        for area, home in reversed(self._fetched):
+        for area, home, name in reversed(self._fetched):
             if area.ready.last <= since:
                 break
+            engine = engines[name]
             arrived = self.over(area.ready.last + cycles, engine)
             area.ready.note(arrived, engine.name)
             area.use(arrived, engine.name)

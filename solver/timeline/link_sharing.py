@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,11 +24,12 @@ Delay = Callable[[Queue, float, float], None]
 """Hears that a DMA queue is done later with all that it has left at a time, by so many cycles."""
 
 
-def _crossing(link: Link, main: str) -> tuple[Queue, ...]:
-    """The DMA queues that cross a link, of the memory ``main`` or of the shared one."""
-    if link.direction == "both":
+def _crossing(link: Link, homes: Collection[str]) -> tuple[Queue, ...]:
+    """The DMA queues that cross a link, of memories with ``homes`` or of the shared one."""
+    sides = {(link.direction == "read") == (name in homes) for name in link.memories}
+    if link.direction == "both" or len(sides) > 1:
         return "dma in", "dma out"
-    return ("dma in",) if (link.direction == "read") == (link.memory == main) else ("dma out",)
+    return ("dma in",) if sides == {True} else ("dma out",)
 
 
 class _Load:
@@ -123,24 +124,27 @@ class Links:
         self._crowds: dict[tuple[str, int, Reached], float] = {}
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
-        main, cores = machine.levels.home.name, machine.cores
+        levels, cores = machine.levels, machine.cores
+        homes = {levels.home.name, levels.constants.name}
+        # Where DMA stands between the homes and the cores, it alone crosses their links.
+        apart = homes if levels.has_exchange else set[str]()
         self._shares = {
             link.name: _Shares(
-                link.bytes_per_cycle, 1 if link.memory == main and machine.levels.has_exchange else cores
+                link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores
             )
             for link in machine.links
         }
-        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, main)) for link in machine.links}
+        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links}
         copy, dma = (
             max((e.bytes_per_cycle for e in machine.engines if kind in e.classes), default=0)
             for kind in ("copy", "dma")
         )
         # A bank hears of a transfer what the links leave it.
-        dma = min([dma, *(link.bytes_per_cycle for link in machine.links if link.memory == main)])
+        dma = min([dma, *(link.bytes_per_cycle for link in machine.links if homes.intersection(link.memories))])
         for memory in slow_memories(machine):
             # Its banks are one more link, of both directions. Who asks for more of a bank gets more.
             served = bytes_served(memory, used.get(memory.name, 0))
-            own = memory.name == main and machine.levels.has_exchange
+            own = memory.name in apart
             self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
