@@ -16,43 +16,44 @@ FetchedTensor = Callable[[Instruction], tuple[int, str]]
 """From an instruction to the operator that it works for, as an index in ``program.ops``, and the tensor it fetches."""
 
 _PAGE = 1 << 16
-"""Bytes of main memory whose buffers are looked through for an address: networks have thousands of them."""
+"""Bytes of a memory with homes whose buffers are looked through for an address: networks have thousands of them."""
 
 
 def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine) -> FetchedTensor:
     """A function that tells the operator and the fetched tensor of each instruction of the program.
 
-    They are the operator that the instruction is marked with, and no tensor (``""``), unless it reads a tensor's buffer
-    in main memory: then the operator is the first from there on, in the order of the plan, that reads the tensor.
+    They are the operator that the instruction is marked with, and no tensor (``""``), unless it reads a tensor's home:
+    then the operator is the first from there on, in the order of the plan, that reads the tensor.
     """
-    main = machine.memories.index(machine.levels.home.memory)
-    buffers = [b for b in plan.shared if b.memory == machine.memories[main].name]
+    numbers = {memory.name: number for number, memory in enumerate(machine.memories)}
+    homes = {numbers[name] for name in machine.levels.homes}
+    buffers = [b for b in plan.shared if numbers[b.memory] in homes]
     ops = [op for segment in plan.segments for op in segment.ops]
     order = {name: i for i, name in enumerate(ops)}
     slots: dict[str, list[int]] = {}
     for slot, (_, op) in enumerate(plan.slots):
         slots.setdefault(op, []).append(slot)
     index = {op.name: i for i, op in enumerate(program.ops)}
-    known: dict[tuple[int, int], tuple[int, str]] = {}
+    known: dict[tuple[int, int, int], tuple[int, str]] = {}
 
     def is_live(buffer: SharedBuffer, op: str) -> bool:
         return any(buffer.live[0] <= slot < buffer.live[1] for slot in slots.get(op, ()))
 
-    pages: dict[int, list[SharedBuffer]] = {}
+    pages: dict[tuple[int, int], list[SharedBuffer]] = {}
     for buffer in buffers:
         for page in range(buffer.address // _PAGE, -(-(buffer.address + buffer.bytes) // _PAGE)):
-            pages.setdefault(page, []).append(buffer)
+            pages.setdefault((numbers[buffer.memory], page), []).append(buffer)
 
     @cache
     def readers_of(tensor: str) -> list[int]:
         """Positions, in the order of the plan, of the operators that read a tensor."""
         return sorted(order[consumer.name] for consumer in graph.consumers[tensor])
 
-    def find(address: int, marked: int) -> tuple[int, str]:
+    def find(memory: int, address: int, marked: int) -> tuple[int, str]:
         op = program.ops[marked].name
         live = [
             buffer
-            for buffer in pages.get(address // _PAGE, ())
+            for buffer in pages.get((memory, address // _PAGE), ())
             if buffer.address <= address < buffer.address + buffer.bytes and is_live(buffer, op)
         ]
         if not live:
@@ -76,8 +77,8 @@ def fetched_tensors(graph: Graph, plan: Plan, program: Program, machine: Machine
     def tensor_of(instruction: Instruction) -> tuple[int, str]:
         values = instruction.values
         for memory, base in read[instruction.mnemonic]:
-            if values[memory] == main:
-                key = int(values[base]), instruction.op
+            if values[memory] in homes:
+                key = int(values[memory]), int(values[base]), instruction.op
                 if key not in known:
                     known[key] = find(*key)
                 return known[key]

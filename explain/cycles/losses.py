@@ -9,7 +9,7 @@ from ..units import share
 from .breakdown import BreakdownRow
 
 _WAITS = {
-    "fetch_weights": "waits for weights of {op} from {main}",
+    "fetch_weights": "waits for weights of {op} from {constants}",
     "fetch_data": "waits for data of {op} from {main}",
     "load_weights": "waits for weights of {op} from {shared}",
     "load_data": "waits for data of {op} from {shared}",
@@ -75,12 +75,14 @@ def _cycles(row: BreakdownRow, name: str) -> float:
 
 def _wait(row: BreakdownRow, cause: str, machine: Machine) -> str:
     """A wait, with the operator that most of it is attributed to."""
-    main, shared = machine.levels.home.name, machine.levels.exchange.name
+    levels = machine.levels
+    main, constants, shared = levels.home.name, levels.constants.name, levels.exchange.name
     reasons = [reason for reason in row.reasons if reason.cause == cause]
     op, engine = "several operators", "another engine"
     if reasons:
         engine, part = reasons[0].engine, reasons[0].cycles / row.waits[cause]
         op = op if part < _MOSTLY else reasons[0].op if part >= _ALONE else f"{reasons[0].op} and others"
     return _WAITS[cause].format(
-        op=op, engine=engine, main=main, shared=shared, cores="other cores" if row.units > 1 else "the cores"
-    )
+        op=op, engine=engine, main=main, constants=constants, shared=shared,
+        cores="other cores" if row.units > 1 else "the cores",
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir.isa.timing import matrix_blocks, matrix_shape
-from ...ir.machine import Engine
+from ...ir.machine import Engine, Machine
 from ...ir.semantics.cell import count
 from ..compilation import Compilation
 from ..cycles.breakdown import BreakdownRow
@@ -63,13 +63,18 @@ def _fill(compilation: Compilation, op: str, matrix: Engine) -> str:
     return "lanes or bursts are not full"
 
 
+def _with_rate(machine: Machine, memory: str) -> str:
+    """A memory, and what the first link that limits it gives."""
+    link = next((link for link in machine.links if memory in link.memories), None)
+    return f"{memory} (now {link.bytes_per_cycle:g} bytes a cycle)" if link else memory
+
+
 def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: int, full: Mapping[str, float]) -> str:
     plan, machine = compilation.plan, compilation.machine
     levels = machine.levels
-    main, shared, local = levels.home.name, levels.exchange.name, levels.activations.name
+    shared, local = levels.exchange.name, levels.activations.name
     instances = count(plan.segments[segment].instances)
-    link = next((link for link in machine.links if main in link.memories), None)
-    rate = f" (now {link.bytes_per_cycle:g} bytes a cycle)" if link else ""
+    main, constants = (_with_rate(machine, level.name) for level in (levels.home, levels.constants))
     in_use = {name: f"{name} is {share(full.get(name, 0.0), 1.0)} full" for name in (shared, local)}
     again = f", which each of the {instances} instances of segment {segment} may fetch again" if instances > 1 else ""
     matrix = machine.engine_for("matrix")
@@ -94,11 +99,11 @@ def _sentence(cause: str, compilation: Compilation, row: BreakdownRow, segment: 
         ),
         "slowed": "links and banks are shared with transfers that run meanwhile: see --memory for who shares a bank",
         "weights": (
-            f"weights are not there in time{again}: {room}, a faster link to {main}{rate}, or a larger batch, in "
+            f"weights are not there in time{again}: {room}, a faster link to {constants}, or a larger batch, in "
             "which more work shares each fetch"
         ),
         "data": (
-            f"inputs or spilled results pass through {main}{rate}: "
+            f"inputs or spilled results pass through {main}: "
             + (f"{room} or a smaller batch helps" if full.get(shared, 0.0) >= FULL else "a faster link helps")
         ),
         "loads": (

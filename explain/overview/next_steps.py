@@ -138,7 +138,7 @@ class _Advice:
             matrix=matrix.name,
             vector=vector.name,
             share=f"{share:.0%}",
-            main=levels.home.name,
+            main=" or ".join(levels.homes),
             shared=levels.exchange.name,
             local=levels.activations.name,
             accumulator=levels.sums.name,

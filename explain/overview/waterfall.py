@@ -119,7 +119,7 @@ def _awaited(row: BreakdownRow, cause: Cause) -> str:
 
 def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]]:
     """Title and note of each cause, in the terms of the machine and of the bounding resource."""
-    name, main, shared = total.resource, machine.levels.home.name, machine.levels.exchange.name
+    name, homes, shared = total.resource, " and ".join(machine.levels.homes), machine.levels.exchange.name
     matrix = name == machine.engine_for("matrix").name
     vector = name == machine.engine_for("vector").name
     part = "array" if matrix else "lanes" if vector else "bursts"
@@ -137,7 +137,7 @@ def titles(total: BreakdownRow, machine: Machine) -> dict[Cause, tuple[str, str]
         ),
         "rounding": (f"{part} not full", rounding),
         "contention": ("issue and sharing", "instructions are issued, and links and banks shared"),
-        "main_memory": (f"waits for {main}", f"{name} waits for transfers to or from main memory"),
+        "main_memory": (f"waits for {homes}", f"{name} waits for transfers to or from main memory"),
         "shared_memory": (f"waits for {shared}", f"{name} waits for transfers between shared and local memory"),
         "core": ("waits in the core", f"{name} waits for another engine of the same core"),
         "other_cores": ("waits for cores", others),

@@ -68,6 +68,11 @@ class Levels:
         return self.exchange.name != self.home.name
 
     @property
+    def homes(self) -> tuple[str, ...]:
+        """The names of the memories that have homes: that of all but constants, and that of these, if it is another."""
+        return tuple(dict.fromkeys((self.home.name, self.constants.name)))
+
+    @property
     def has_constants(self) -> bool:
         """Whether constants have a memory of their own."""
         return self.constants != self.home

@@ -125,13 +125,11 @@ class Links:
         self.crowded = any(block for block, _ in self._interleaved.values())
         """Whether it matters which bytes of a buffer move at one time."""
         levels, cores = machine.levels, machine.cores
-        homes = {levels.home.name, levels.constants.name}
+        homes = set(levels.homes)
         # Where DMA stands between the homes and the cores, it alone crosses their links.
         apart = homes if levels.has_exchange else set[str]()
         self._shares = {
-            link.name: _Shares(
-                link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores
-            )
+            link.name: _Shares(link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores)
             for link in machine.links
         }
         self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links}

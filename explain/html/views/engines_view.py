@@ -32,12 +32,12 @@ def engines_view(report: Report, compilation: Compilation) -> View:
             }
         )
     machine = compilation.machine
-    main, shared = machine.levels.home.name, machine.levels.exchange.name
+    homes, shared = " and ".join(machine.levels.homes), machine.levels.exchange.name
     parts = [
         "work that the bound counts",
         "extra work",
         "not full, issue, sharing",
-        f"waits for {main}",
+        f"waits for {homes}",
         f"waits for {shared}",
         "waits in the core",
         "waits for other cores or the host",

@@ -27,7 +27,10 @@ def roofline_view(report: Report, compilation: Compilation) -> View:
     data = {
         "points": points,
         "peaks": _peaks(machine, _dtype(compilation.graph)),
-        "links": [{"name": link.name, "memory": ", ".join(link.memories), "rate": link.bytes_per_cycle} for link in machine.links],
+        "links": [
+            {"name": link.name, "memory": ", ".join(link.memories), "rate": link.bytes_per_cycle}
+            for link in machine.links
+        ],
     }
     caption = (
         "Each dot is an operator: to the right, more operations for each byte that it moves over the link; upwards,"

@@ -14,7 +14,7 @@ def traffic_view(report: Report, compilation: Compilation) -> View:
         moved = kinds.setdefault(row.kind, [0, 0, 0])
         for i, count in enumerate((row.fetched, row.stored, row.host)):
             moved[i] += count
-    main = compilation.machine.levels.home.name
+    main = " and ".join(compilation.machine.levels.homes)
     rows = [{"kind": kind, "fetched": f, "stored": s, "by_host": h} for kind, (f, s, h) in sorted(kinds.items())]
     caption = (
         f"Bytes that one cluster moves between {main} and the chip, by tensor. A constant that is fetched more"
