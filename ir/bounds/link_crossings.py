@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 from ..graph import DTYPES, Graph
@@ -22,30 +21,29 @@ def link_crossings(
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}
     into = _accessed_bytes(graph, sources, points)
     out = {n: graph.tensor[n].bytes for n in sorted(graph.output_tensors - host)}
-    crossing = {name: into.get(name, 0) + out.get(name, 0) for name in (*into, *out)}
-    apart: dict[str, int] = {}
-    if machine.levels.has_constants:
-        apart = {n: count for n, count in into.items() if n in graph.constant_names}
-        into = {n: count for n, count in into.items() if n not in apart}
-        if not machine.levels.has_exchange:
-            crossing = {n: count for n, count in crossing.items() if n not in apart}
-    twice = {name: 2 * count for name, count in crossing.items()}
-    main, shared = machine.levels.home.name, machine.levels.exchange.name
+    levels = machine.levels
+    shared = _sum(into, out)
+    twice = _sum(shared, shared)
+    apart = {n: count for n, count in into.items() if n in graph.constant_names} if levels.has_constants else {}
+    into = {n: count for n, count in into.items() if n not in apart}
     # Without a shared memory, the entries of the main memory are those that count.
     crossed_by: dict[tuple[str, str], Mapping[str, int]] = {
-        (shared, "read"): crossing, (shared, "write"): crossing, (shared, "both"): twice,
-        (main, "read"): into, (main, "write"): out, (main, "both"): crossing,
-        **{(machine.levels.constants.name, direction): apart for direction in ("read", "both") if apart},
+        (levels.exchange.name, "read"): shared, (levels.exchange.name, "write"): shared,
+        (levels.exchange.name, "both"): twice,
+        (levels.home.name, "read"): into, (levels.home.name, "write"): out, (levels.home.name, "both"): _sum(into, out),
+        **{(levels.constants.name, direction): apart for direction in ("read", "both") if apart},
     }  # fmt: skip
     crossed: list[tuple[Link, Mapping[str, int]]] = []
     for link in machine.links:
-        by_tensor: dict[str, int] = defaultdict(int)
-        for memory in link.memories:
-            for name, count in crossed_by.get((memory, link.direction), {}).items():
-                by_tensor[name] += count
+        by_tensor = _sum(*(crossed_by.get((memory, link.direction), {}) for memory in link.memories))
         if sum(by_tensor.values()):
             crossed.append((link, by_tensor))
     return crossed
+
+
+def _sum(*counts: Mapping[str, int]) -> dict[str, int]:
+    """By name, the sum of all counts."""
+    return {name: sum(of.get(name, 0) for of in counts) for name in dict.fromkeys(name for of in counts for name in of)}
 
 
 def _accessed_bytes(graph: Graph, names: set[str], points: Mapping[str, tuple[Points, ...]]) -> dict[str, int]:

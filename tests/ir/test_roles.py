@@ -68,6 +68,20 @@ def test_constants_have_their_homes_in_read_only_memory() -> None:
     assert without_effect(flash) == without_effect(TINY)
 
 
+def test_constants_come_through_the_shared_memory_where_dma_fills_it() -> None:
+    rom = KINDS["main memory with constants"]
+    roles = names("main memory with constants")
+    assert (roles["constants"], roles["main"], roles["shared"]) == ("DDR", "RAM", "LLB")
+    levels = rom.levels
+    assert levels.has_exchange and levels.has_constants and levels.homes == ("RAM", "DDR")
+    assert all(levels.source_of(constant=constant) == levels.exchange for constant in (False, True))
+    assert rom.mover("dma", levels.constants, levels.exchange).name == "DMR"
+    deaf = with_engines(rom, lambda e: replace(e, reads=("RAM",)) if e.name == "DMR" else e)
+    assert "constants" not in deaf.roles
+    assert "DDR is never used: no DMA copies from it to LLB (in memories[0])" in without_effect(deaf)
+    assert without_effect(rom) == without_effect(TINY)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_of_one_memory_are_apart_aligned_and_all_of_it(kind: str) -> None:
     machine = KINDS[kind]

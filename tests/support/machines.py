@@ -70,10 +70,24 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
             return replace(engine, reads=(*engine.reads, "DDR"))
         return replace(engine, reads=("LLB", "DDR"), writes=("LLB",)) if "DDR" in engine.reads else engine
 
+    def from_rom(engine: Engine) -> Engine:
+        reads = tuple(near for name in engine.reads for near in ((name, "RAM") if name == "DDR" else (name,)))
+        return replace(engine, reads=reads, writes=tuple("RAM" if name == "DDR" else name for name in engine.writes))
+
     flash = replace(
         with_engines(without_class(machine, "dma"), from_flash),
         name=f"{machine.name}-flash",
         memories=tuple(replace(m, read_only=m.name == "DDR") for m in machine.memories),
+    )
+    # Constants in DDR come to LLB as all else does, which has its homes in a memory behind the same port.
+    rom = replace(
+        with_engines(machine, from_rom),
+        name=f"{machine.name}-rom",
+        memories=(
+            *(replace(m, read_only=m.name == "DDR") for m in machine.memories),
+            replace(machine.memory["DDR"], name="RAM"),
+        ),
+        links=tuple(replace(x, memory=("DDR", "RAM")) if x.memory == "DDR" else x for x in machine.links),
     )
     return {
         "weight memory": no_weights,
@@ -81,6 +95,7 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
         "weight memory and accumulator": one_local,
         "shared memory": no_shared,
         "main memory to write": flash,
+        "main memory with constants": rom,
         "broadcast": without_class(machine, "broadcast"),
         "host": without_class(machine, "host"),
         "copies to weight memory": replace(unstaged, name="unstaged"),
