@@ -36,7 +36,6 @@ def on_vector(graph: Graph, made: Plan) -> list[str]:
         ("stcp920", False, "tiny-transformer", 0.03),
         ("stcp920", True, "dlrm", 0.03),
         ("stcp920-2", False, "tiny-transformer", 0.03),
-        ("ethos-u55-128", True, "tiny-transformer", 0.03),
     ],
 )
 def test_results_are_right_and_cycles_as_predicted(

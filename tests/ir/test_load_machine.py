@@ -86,6 +86,25 @@ MISTAKES = {
     "no lanes": ("special = 4", "special = 0", line_of("special = 4"), "special of VME"),
     "engine without shape": ("rows = 8\n", "", line_of("[[engines]]", 1), "needs rows"),
     "link to nowhere": ('memory = "DDR"', 'memory = "HBM"', line_of('memory = "DDR"'), "unknown memory 'HBM'"),
+    "a link to nowhere beside another": (
+        'memory = "DDR"',
+        'memory = ["DDR", "HBM"]',
+        line_of('memory = "DDR"'),
+        "unknown memory 'HBM'",
+    ),
+    "a link that limits a memory twice": (
+        'memory = "DDR"',
+        'memory = ["DDR", "DDR"]',
+        line_of('memory = "DDR"'),
+        "limits a memory twice: DDR, DDR",
+    ),
+    "a link of no memory": ('memory = "DDR"', "memory = []", line_of('memory = "DDR"'), "limits no memory; name one"),
+    "a link of memories of two scopes": (
+        'memory = "DDR"',
+        'memory = ["DDR", "L1"]',
+        line_of('memory = "DDR"'),
+        r"memories of different scopes \(DDR of a cluster, L1 of a core\)",
+    ),
     "not TOML": ("cores = 2", "cores = = 2", line_of("cores = 2"), "not valid TOML"),
     "banks": ("banks = 4", "banks = 3", line_of("banks = 4"), "the 3 banks of L1 must divide its capacity"),
     "no way": (

@@ -16,12 +16,16 @@ FLOWS: tuple[Dataflow, ...] = ("output", "weight", "input")
 def random_machine(seed: int) -> Machine:
     """1 to 6 memories and 1 to 8 engines. One machine in eight is drawn blindly; others have a way for every operand,
     and half of these are damaged in one or two places afterwards. In four of ten, there are several engines of a kind,
-    or one of a cluster that computes."""
+    or one of a cluster that computes; in one of five, constants are in a memory of their own, and in as many, a link
+    limits two memories."""
     random = Random(f"machine {seed}")
     groups = Random(f"groups of machine {seed}")
+    outside = Random(f"memories outside of machine {seed}")
     if random.random() < 0.125:
         return _blind(random)
     machine = _sound(random)
+    machine = _with_rom(machine) if outside.random() < 0.2 else machine
+    machine = _behind_one_port(outside, machine) if outside.random() < 0.2 else machine
     machine = _of_the_cluster(groups, machine) if groups.random() < 0.15 else machine
     for _ in range(random.choice((0, 0, 1, 2))):
         machine = _damaged(random, machine)
@@ -35,6 +39,30 @@ def _of_the_cluster(random: Random, machine: Machine) -> Machine:
     memories = tuple(replace(m, scope="cluster") if m.name in reached else m for m in machine.memories)
     engines = tuple(replace(e, scope="cluster") if e is chosen else e for e in machine.engines)
     return replace(machine, memories=memories, engines=engines)
+
+
+def _with_rom(machine: Machine) -> Machine:
+    """Constants stay in DDR, which nothing writes any more; all else has its homes in another memory."""
+
+    def moved(engine: Engine) -> Engine:
+        reads = tuple(near for name in engine.reads for near in ((name, "RAM") if name == "DDR" else (name,)))
+        return replace(engine, reads=reads, writes=tuple("RAM" if name == "DDR" else name for name in engine.writes))
+
+    memories = [replace(m, read_only=m.name == "DDR") for m in machine.memories]
+    memories.append(replace(machine.memory["DDR"], name="RAM"))
+    return replace(machine, memories=tuple(memories), engines=tuple(map(moved, machine.engines)))
+
+
+def _behind_one_port(random: Random, machine: Machine) -> Machine:
+    """A link limits another memory of the same scope, too."""
+    scopes = {m.name: m.scope for m in machine.memories}
+    links = list(machine.links)
+    for at in random.sample(range(len(links)), len(links)):
+        others = [n for n, scope in scopes.items() if n != links[at].memory and scope == scopes[links[at].memories[0]]]
+        if others:
+            links[at] = replace(links[at], memory=(*links[at].memories, random.choice(others)))
+            break
+    return replace(machine, links=tuple(links))
 
 
 def _several(random: Random, machine: Machine) -> Machine:

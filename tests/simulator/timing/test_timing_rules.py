@@ -259,6 +259,30 @@ def test_reads_and_writes_of_main_memory_share_its_link() -> None:
     assert times(trace)[:2] == [[(0, 40)], [(0, 40)]]
 
 
+def test_memories_behind_one_port_share_its_link() -> None:
+    # 128 B each at 4 B/cycle, from 8 to 40, as above, though one comes from another memory; from one of them to the
+    # other, 128 B cross the link twice: 32 cycles.
+    tiny = load_machine("tiny")
+    ram = replace(tiny.memory["DDR"], name="RAM")
+    links = tuple(replace(x, memory=("DDR", "RAM")) if x.memory == "DDR" else x for x in tiny.links)
+    engines = tuple(
+        replace(e, reads=(*e.reads, "RAM"), writes=(*e.writes, "RAM")) if e.name in ("DMR", "DMW") else e
+        for e in tiny.engines
+    )
+    machine = replace(tiny, memories=(*tiny.memories, ram), links=links, engines=engines)
+    number = len(tiny.memories)
+    begin, end = array("src", "DDR", 0, "uint8", 0, 0, 0, 1), array("dst", "DDR", 0, "uint8", 0, 0, 0, 1)
+    within = make("dcopy", 0, {"n0": 1, "n1": 1, "n2": 1, "n3": 128} | begin | end | {"dst.mem": number})
+    writing = make("dcopy", 0, {"n0": 1, "n1": 1, "n2": 1, "n3": 128}
+                   | array("src", "LLB", 4096, "uint8", 0, 0, 0, 1) | end | {"dst.mem": number})  # fmt: skip
+
+    def timed(**streams: list[Instruction]) -> list[object]:
+        return [*times(simulate(program(streams), machine, {}, {}, data=False))]
+
+    assert timed(DMR=[move("dcopy", ("DDR", 0), ("LLB", 0), 128)], DMW=[writing]) == [[(0, 40)], [(0, 40)]]
+    assert timed(DMR=[within]) == [[(0, 40)]]
+
+
 def scalar_call(elements: int, operations: int, special: int = 0, **streams: list[Instruction]) -> list[object]:
     """When the instructions of the queues run, the scalar engine's first: a kernel that reads so many float32."""
     kernel = HostKernel(
