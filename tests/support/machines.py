@@ -55,6 +55,18 @@ def without_class(machine: Machine, kind: str) -> Machine:
     return with_engines(replace(machine, name=f"{machine.name}-{kind}"), change)
 
 
+def with_rom(machine: Machine) -> Machine:
+    """Constants stay in DDR, which nothing writes any more; all else has its homes in another memory, RAM."""
+
+    def moved(engine: Engine) -> Engine:
+        reads = tuple(near for name in engine.reads for near in ((name, "RAM") if name == "DDR" else (name,)))
+        return replace(engine, reads=reads, writes=tuple("RAM" if name == "DDR" else name for name in engine.writes))
+
+    memories = (*(replace(m, read_only=m.name == "DDR") for m in machine.memories),
+                replace(machine.memory["DDR"], name="RAM"))  # fmt: skip
+    return with_engines(replace(machine, name=f"{machine.name}-rom", memories=memories), moved)
+
+
 def kinds_of(machine: Machine) -> dict[str, Machine]:
     """Machines that have less than one with a memory for each role, called DDR, LLB, L1, L1W and IM, by what is missing."""
     no_weights = without_memory(machine, "L1W", "L1")
@@ -70,32 +82,20 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
             return replace(engine, reads=(*engine.reads, "DDR"))
         return replace(engine, reads=("LLB", "DDR"), writes=("LLB",)) if "DDR" in engine.reads else engine
 
-    def from_rom(engine: Engine) -> Engine:
-        reads = tuple(near for name in engine.reads for near in ((name, "RAM") if name == "DDR" else (name,)))
-        return replace(engine, reads=reads, writes=tuple("RAM" if name == "DDR" else name for name in engine.writes))
-
     flash = replace(
         with_engines(without_class(machine, "dma"), from_flash),
         name=f"{machine.name}-flash",
         memories=tuple(replace(m, read_only=m.name == "DDR") for m in machine.memories),
     )
-    # Constants in DDR come to LLB as all else does, which has its homes in a memory behind the same port.
-    rom = replace(
-        with_engines(machine, from_rom),
-        name=f"{machine.name}-rom",
-        memories=(
-            *(replace(m, read_only=m.name == "DDR") for m in machine.memories),
-            replace(machine.memory["DDR"], name="RAM"),
-        ),
-        links=tuple(replace(x, memory=("DDR", "RAM")) if x.memory == "DDR" else x for x in machine.links),
-    )
+    rom = with_rom(machine)
+    port = tuple(replace(x, memory=("DDR", "RAM")) if x.memory == "DDR" else x for x in rom.links)
     return {
         "weight memory": no_weights,
         "accumulator": without_memory(machine, "IM", "L1"),
         "weight memory and accumulator": one_local,
         "shared memory": no_shared,
         "main memory to write": flash,
-        "main memory with constants": rom,
+        "main memory with constants": replace(rom, links=port),
         "broadcast": without_class(machine, "broadcast"),
         "host": without_class(machine, "host"),
         "copies to weight memory": replace(unstaged, name="unstaged"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from girih.ir.machine import Dataflow, Engine, Link, Machine, Memory, Scope, Side
+from tests.support.machines import with_rom
 
 TYPES = ("float16", "bfloat16", "float32", "int8", "int32", "bool")
 SCOPES: tuple[Scope, ...] = ("chip", "cluster", "core")
@@ -24,7 +25,7 @@ def random_machine(seed: int) -> Machine:
     if random.random() < 0.125:
         return _blind(random)
     machine = _sound(random)
-    machine = _with_rom(machine) if outside.random() < 0.2 else machine
+    machine = with_rom(machine) if outside.random() < 0.2 else machine
     machine = _behind_one_port(outside, machine) if outside.random() < 0.2 else machine
     machine = _of_the_cluster(groups, machine) if groups.random() < 0.15 else machine
     for _ in range(random.choice((0, 0, 1, 2))):
@@ -39,18 +40,6 @@ def _of_the_cluster(random: Random, machine: Machine) -> Machine:
     memories = tuple(replace(m, scope="cluster") if m.name in reached else m for m in machine.memories)
     engines = tuple(replace(e, scope="cluster") if e is chosen else e for e in machine.engines)
     return replace(machine, memories=memories, engines=engines)
-
-
-def _with_rom(machine: Machine) -> Machine:
-    """Constants stay in DDR, which nothing writes any more; all else has its homes in another memory."""
-
-    def moved(engine: Engine) -> Engine:
-        reads = tuple(near for name in engine.reads for near in ((name, "RAM") if name == "DDR" else (name,)))
-        return replace(engine, reads=reads, writes=tuple("RAM" if name == "DDR" else name for name in engine.writes))
-
-    memories = [replace(m, read_only=m.name == "DDR") for m in machine.memories]
-    memories.append(replace(machine.memory["DDR"], name="RAM"))
-    return replace(machine, memories=tuple(memories), engines=tuple(map(moved, machine.engines)))
 
 
 def _behind_one_port(random: Random, machine: Machine) -> Machine:
