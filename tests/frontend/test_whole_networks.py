@@ -1,15 +1,13 @@
-"""Whole networks against ONNX Runtime, and how long their import takes."""
+"""Whole networks against ONNX Runtime."""
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 
 import onnx
 import pytest
 
 from girih import models
-from girih.frontend import import_onnx
 from girih.models.light import light, light_names
 from tests.support.onnx_models import compare
 
@@ -64,14 +62,3 @@ def test_large(name: str, precision: str) -> None:
 @pytest.mark.parametrize("name", [f"light/{n}" for n in light_names()])
 def test_light(name: str, precision: str) -> None:
     compare(network(name), precision=precision, tolerance=TOLERANCE[precision])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "seconds"), [*((n, 20) for n in BUILT), ("light/densenet121", 60), ("light/vgg19", 20)]
-)
-def test_time(name: str, seconds: float) -> None:
-    model = network(name)
-    began = time.perf_counter()
-    import_onnx(model, batch=1, precision="fp16", clusters=4)
-    assert time.perf_counter() - began < seconds
