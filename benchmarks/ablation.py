@@ -124,7 +124,7 @@ def target(name: str) -> Machine:
             replace(m, capacity=m.capacity // 2) if m == machine.levels.exchange.memory else m for m in machine.memories
         ),
         links=tuple(
-            replace(ln, bytes_per_cycle=ln.bytes_per_cycle / 2) if ln.memory == main else ln for ln in machine.links
+            replace(ln, bytes_per_cycle=ln.bytes_per_cycle / 2) if main in ln.memories else ln for ln in machine.links
         ),
     )  # fmt: skip
     check_machine(halved)

@@ -93,7 +93,7 @@ def with_main_bandwidth(machine: Machine, bytes_per_cycle: float) -> Machine:
     """The machine with another bandwidth of main memory."""
     main = machine.levels.home.name
     links = tuple(
-        replace(link, bytes_per_cycle=bytes_per_cycle) if link.memory == main else link for link in machine.links
+        replace(link, bytes_per_cycle=bytes_per_cycle) if main in link.memories else link for link in machine.links
     )
     return replace(machine, links=links)
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from ..ir.box import volume
 from ..ir.graph import DTYPES, Graph, Op
-from ..ir.machine import Machine
+from ..ir.machine import Levels, Machine
 from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 
 FULL = 0.85
@@ -123,7 +123,7 @@ def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow
             fetched=fetched.get(name, 0),
             stored=stored.get(name, 0),
             host=by_host.get(name, 0),
-            reason=_reason(graph, plan, name, fetched.get(name, 0), hosts, (buffers, shared.capacity)),
+            reason=_reason(graph, plan, name, fetched.get(name, 0), hosts, (buffers, shared.capacity), machine.levels),
         )
         for name in dict.fromkeys((*fetched, *stored, *by_host))
     ]
@@ -175,7 +175,7 @@ def kind_of(graph: Graph, tensor: str) -> str:
 
 def _reason(
     graph: Graph, plan: Plan, tensor: str, fetched: int, hosts: Sequence[Op],
-    shared: tuple[Sequence[SharedBuffer], int],
+    shared: tuple[Sequence[SharedBuffer], int], levels: Levels,
 ) -> str:  # fmt: skip
     """Why a tensor is moved; ``shared`` are the buffers of the shared memory, and its capacity."""
     size = graph.tensor[tensor].bytes
@@ -185,7 +185,7 @@ def _reason(
     times = f", fetched {fetched / size:.1f} times" if size and fetched > 1.01 * size else ""
     kind = kind_of(graph, tensor)
     if kind == "constant":
-        return f"constants begin in main memory{times}"
+        return f"constants begin in {levels.constants.name if levels.has_constants else 'main memory'}{times}"
     if kind in ("input", "output"):
         return f"{kind}s of the network are in main memory{times}"
     if plan.strategy == "layerwise":

@@ -159,7 +159,7 @@ def with_main_memory(machine: Machine, rate: int) -> Machine:
     """The machine with main memory of so many bytes a cycle."""
     main = machine.levels.home.name
     memories = (replace(m, bytes_per_cycle=rate) if m.name == main else m for m in machine.memories)
-    links = (replace(x, bytes_per_cycle=float(rate)) if x.memory == main else x for x in machine.links)
+    links = (replace(x, bytes_per_cycle=float(rate)) if main in x.memories else x for x in machine.links)
     return replace(machine, memories=tuple(memories), links=tuple(links))
 
 

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 
 from ...ir.bounds.unavoidable_work import bounding, unavoidable
 from ...ir.graph import Graph
-from ...ir.isa.table import Instruction
+from ...ir.isa.table import Instruction, field
 from ...ir.isa.timing import Cost
-from ...ir.machine import Engine, Machine
+from ...ir.machine import Engine, Link, Machine
 from ...ir.plan import Plan
 from ...ir.program import Program
 from ...ir.trace import Trace
@@ -98,8 +98,8 @@ class _Account:
 
         Kernels that compute for longer than their bytes take do not count: they leave the link to others.
         """
-        number = next(i for i, link in enumerate(self.machine.links) if link.name == name)
-        rate = self.machine.links[number].bytes_per_cycle
+        number, link = next((i, link) for i, link in enumerate(self.machine.links) if link.name == name)
+        rate = link.bytes_per_cycle
         ledger = Ledger(name, 1)
         nodes = [
             node
@@ -110,12 +110,26 @@ class _Account:
         for node, cycles in self._track(ledger, 0, None, nodes):
             cost, parts = self._costs[node[0]][node[1]].cost, ledger.parts[self._op(node)]
             crossed = dict(cost.links)[number] / rate
-            # A transfer may read and write what the link serves: then its bytes cross twice.
-            peak = min(crossed, cost.payload / rate)
+            # From one of its memories to another, bytes cross a link twice.
+            times = self._crossings(link, self.program.streams[node[0]][node[1]])
+            peak = min(crossed, times * cost.payload / rate)
             parts["peak"] += peak
             parts["rounding"] += crossed - peak
             parts["slowed"] += cycles - crossed
         return ledger
+
+    def _crossings(self, link: Link, instruction: Instruction) -> int:
+        """How often a transfer crosses a link."""
+        if len(link.memories) == 1:
+            return 1
+        ends = (
+            (self.machine.memories[int(field(instruction, f"{operand.name}.mem"))].name, operand.access)
+            for operand in instruction.row.operands
+        )
+        return sum(
+            memory in link.memories and link.direction in ("read" if access == "r" else "write", "both")
+            for memory, access in ends
+        )
 
     def _track(
         self, ledger: Ledger, instance: int, core: int | None, nodes: Sequence[Node]

@@ -34,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CAUSES = {
-    "fetch_weights": "constants are fetched from main memory",
+    "fetch_weights": "constants are fetched from where they have their homes",
     "fetch_data": "inputs or spilled results are fetched from main memory",
     "load_weights": "stationary operands are loaded into the weight memory",
     "load_data": "a core's operands are loaded from shared memory",

@@ -193,7 +193,7 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
     graph, plan, machine = compilation.graph, compilation.plan, compilation.machine
     segment = plan.segments[index]
     if op.host:
-        return (machine.levels.home.name,), "the kernel's"
+        return (machine.levels.home_of(constant=name in graph.constant_names).name,), "the kernel's"
     shared = [b for b in plan.shared if b.tensor == name]
     local = [b for b in plan.local if b.segment == index and b.name == name and b.use != "scratch"]
     places = {b.memory for b in local}

@@ -116,9 +116,10 @@ def tensor_details(compilation: Compilation, name: str) -> TensorDetails:
 
 
 def _home_stays(compilation: Compilation, name: str) -> Iterator[StayRow]:
-    """The place of the whole tensor in main memory, if it has one."""
-    graph, plan, run = compilation.graph, compilation.plan, compilation.execution
-    homes = home_lives(graph, plan, compilation.program, compilation.machine, run.columns, compilation.trace.cycles)
+    """The home of the tensor, if it has one."""
+    graph, plan, machine, run = compilation.graph, compilation.plan, compilation.machine, compilation.execution
+    home = machine.levels.home_of(constant=name in graph.constant_names).name
+    homes = home_lives(graph, plan, compilation.program, machine, run.columns, compilation.trace.cycles, home)
     last = len(plan.slots) - 1
     for b, begin, end in zip(homes.buffers, homes.begin.tolist(), homes.end.tolist(), strict=True):
         if b.tensor == name:

@@ -71,7 +71,8 @@ def _longest_burst(machine: Machine) -> int:
     meet = bytes_for_all_banks(machine, levels.source_of(constant=True), levels.weights) is not None
     if source == home or not meet:
         ways |= {(home, "read"), (home, "both"), (source, "write")}
-    return max((x.burst for x in machine.links if (x.memory, x.direction) in ways), default=1)
+    crossed = (x for x in machine.links if any((memory, x.direction) in ways for memory in x.memories))
+    return max((x.burst for x in crossed), default=1)
 
 
 def _permutations(graph: Graph, machine: Machine, name: str) -> Iterator[Permutation | None]:

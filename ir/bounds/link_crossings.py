@@ -1,4 +1,4 @@
-"""What has to cross each link of the main and the shared memory: constants, inputs and outputs, once."""
+"""What has to cross each link of the memories outside of the cores: constants, inputs and outputs, once for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def link_crossings(
     """Bytes by tensor, for each link that something crosses, in the machine's order.
 
     Of an input or a constant, these are the elements that some of the ``points`` certainly touches. What the host reads
-    or writes crosses no link. A link of both directions of the shared memory is crossed twice.
+    or writes crosses no link. A link of both directions of the shared memory is crossed twice, one of several memories
+    as often as all of them.
     """
     host = {n for op in graph.ops if op.host is not None for n in (*op.inputs, *op.outputs)}
     sources = {n for n in graph.constant_names | graph.input_tensors if n not in host}

@@ -3,8 +3,8 @@
 Let P be a set of operators, and t the moment when the last of their points has been executed for the first time. An
 engine that has *work* with them was busy for so long by then. That last point, whichever it is, made some element of a
 result, and everything that reads it, or what is made of it, starts after t. The weights that this takes (see
-:mod:`.forward_slice`) lie on chip at t, or are fetched later: of w bytes, w - C cross the link of the main memory after
-t, where C is the room that there is for them on chip. So
+:mod:`.forward_slice`) lie on chip at t, or are fetched later: of w bytes, w - C cross the link of the memory with the
+homes of constants after t, where C is the room that there is for them on chip. So
 
     cycles >= work(P) + (w - C) / bandwidth
 

@@ -192,7 +192,7 @@ def _kernels(graph: Graph, machine: Machine) -> Iterator[ResourceWork]:
 
 
 def _links(graph: Graph, machine: Machine, points: Needed) -> Iterator[ResourceWork]:
-    """Each link of the main and the shared memory, in the machine's order."""
+    """Each link of memories outside of the cores, in the machine's order."""
     for link, crossed in link_crossings(graph, machine, points):
         by_op: dict[str, float] = defaultdict(float)
         for name, count in crossed.items():

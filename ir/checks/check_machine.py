@@ -243,7 +243,7 @@ def _links(machine: Machine) -> Iterator[Finding]:
             yield path, f"{link.name} limits a memory twice: {', '.join(link.memories)}; name each once"
         elif len({machine.memory[name].scope for name in link.memories}) > 1:
             scopes = ", ".join(f"{name} of a {machine.memory[name].scope}" for name in link.memories)
-            yield path, f"{link.name} limits memories of different scopes ({scopes}); give each scope a link of its own"
+            yield path, f"{link.name} limits memories of different scopes ({scopes}); give the memories one scope"
 
 
 def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:

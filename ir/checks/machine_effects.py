@@ -133,6 +133,11 @@ def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:
     for index, link in enumerate(machine.links):
         directions = ("read", "write") if link.direction == "both" else (link.direction,)
         what = "moves data to or from" if link.direction == "both" else f"{link.direction}s"
-        for name in link.memories:
-            if not any((name, direction) in crossed for direction in directions):
-                yield f"links[{index}]", f"link {link.name} has no effect: no copy, broadcast or DMA {what} {name}"
+        idle = [name for name in link.memories if not any((name, direction) in crossed for direction in directions)]
+        if idle == [*link.memories]:
+            names = " or ".join(idle)
+            yield f"links[{index}]", f"link {link.name} has no effect: no copy, broadcast or DMA {what} {names}"
+            continue
+        for name in idle:
+            path = f"links[{index}].memory"
+            yield path, f"{name} in memory of {link.name} has no effect: no copy, broadcast or DMA {what} it"

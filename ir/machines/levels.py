@@ -47,7 +47,8 @@ class Levels:
     - ``weights``: stationary operands of the matrix engine.
     - ``sums``: results of the matrix engine, and temporaries of the vector engine.
     - ``exchange``: what the cores load from and store to, where they meet.
-    - ``home``: holds everything; it is the exchange's memory where the cores load from there by themselves.
+    - ``home``: holds everything but constants that have a memory of their own; it is the exchange's memory where the
+      cores load from there by themselves.
     - ``constants``: a read-only memory with the homes of constants, or else ``home``. They come through the exchange
       if that is filled by DMA; otherwise the cores load them from there.
 

@@ -60,7 +60,7 @@ class Link:
 
     name: Annotated[str, Meta(description="How reports call it.")]
     memory: Annotated[
-        str | tuple[str, ...],
+        str | Annotated[tuple[str, ...], Meta(min_length=1, extra_json_schema={"uniqueItems": True})],
         Meta(description="Name of the memory that it limits, or names of several memories behind one port."),
     ]
     direction: Annotated[Literal["read", "write", "both"], Meta(description="Which accesses to the memory it limits.")]

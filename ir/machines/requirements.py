@@ -130,7 +130,7 @@ def _constants(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
     shared = known.get("shared")
     if shared is not None and shared != known.get("main"):
         filled = around.hardware.copies("dma", m, shared)
-        return (m.read_only, "it is not read-only"), (filled, f"no DMA copies from it to {shared.name}")
+        return (m.read_only, "it is not read-only"), (filled, f"no DMA of the cluster copies from it to {shared.name}")
     targets = [memory for role, memory in known.items() if role in ("local", "weights")]
     return (
         (m.read_only, "it is not read-only"),

@@ -35,8 +35,11 @@ class WayEngines:
         """The engine of each way that has one."""
         roles = self.roles
         known = [way for way in WAYS if {*way.reads, *way.writes} <= set(roles)]
-        if "main" in roles and roles["shared"].name == roles["main"].name:
-            known = [way for way in known if way.kind != "dma"]
+        if "main" in roles:
+            # Either DMA stands between the cores and the homes, or they copy by themselves.
+            direct = roles["shared"].name == roles["main"].name
+            by_cores = [way for way in known if way.kind != "dma"]
+            known = by_cores if direct else [w for w in known if w.kind == "dma" or "constants" not in w.reads]
         fitting = {way: [e for e in self.hardware.engines if self.goes(way, e)] for way in known}
         if "constants" in roles:
             # A kernel reads constants where they are.

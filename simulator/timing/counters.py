@@ -193,7 +193,7 @@ def _path(machine: Machine, kind: str, source: str, target: str) -> str:
     main = machine.levels.home.name
     if kind == "broadcast":
         return f"{UNITS[kind]}_pld"
-    if kind == "dma" and main in (source, target):
+    if kind == "dma" and (source in machine.levels.homes or target == main):
         return f"{UNITS[kind]}_{'c1' if target == main else 'c0'}"
     return f"{UNITS[kind]}_{source.lower()}2{target.lower()}"
 

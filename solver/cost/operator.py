@@ -95,8 +95,13 @@ class Rates:
             crossed = (x.burst for x in machine.links if memory in x.memories and x.direction in directions)
             return max(crossed, default=1)
 
-        def moved(source: Level, target: Level, limit: float) -> float:
-            return min(limit, route(machine, source, target).bytes_per_cycle or inf) if levels.has_exchange else inf
+        def moved(home: Level, *directions: str) -> float:
+            if not levels.has_exchange:
+                return inf
+            # What goes from one memory to another behind the same port crosses it twice.
+            behind = (x for x in machine.links if x.direction == "both" and {home.name, shared} <= {*x.memories})
+            limits = [*(rate(home.name, d) for d in directions), *(x.bytes_per_cycle / 2 for x in behind)]
+            return min([*limits, route(machine, home, levels.exchange).bytes_per_cycle or inf])
 
         shared_read = min(rate(levels.source_of(constant=c).name, "read") for c in (False, True))
         constants = levels.source_of(constant=True).name
@@ -110,12 +115,8 @@ class Rates:
             out=replace(out, bytes_per_cycle=min(out.bytes_per_cycle, local)),
             read=shared_read,
             write=rate(shared, "write"),
-            main=moved(levels.home, levels.exchange, min(rate(main, "read"), rate(main, "write"))),
-            fetched_constants=moved(
-                levels.constants,
-                levels.exchange,
-                min(rate(fetched, "read"), inf if levels.has_constants else rate(fetched, "write")),
-            ),
+            main=moved(levels.home, "read", "write"),
+            fetched_constants=moved(levels.constants, *(("read",) if levels.has_constants else ("read", "write"))),
             latency=into.latency + crossing("read"),
             store_latency=out.latency + crossing("write"),
             burst=burst(constants, ("read", "both")),

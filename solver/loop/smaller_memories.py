@@ -62,8 +62,8 @@ class SmallerMemories:
         machine = self._whole.machine
         if self._incumbent.best is not None:
             self._plans[()] = self._incumbent.best.plan
-        # In less of the main memory, homes share addresses, which makes no plan better.
-        memories = [memory for memory in reducible(machine) if memory.name != machine.levels.home.name]
+        # In less memory for homes, these share addresses, which makes no plan better.
+        memories = [memory for memory in reducible(machine) if memory.name not in machine.levels.homes]
         for memory in memories:
             if memory.name in (machine.levels.exchange.name, machine.levels.activations.name):
                 self._descend((), memory)

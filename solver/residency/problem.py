@@ -57,7 +57,7 @@ or an eighth of it. Chosen, not measured."""
 
 @dataclass(frozen=True)
 class TensorBlock:
-    """A box of a tensor: ``bytes`` in the shared memory, and ``cycles`` of the link to main memory to move it."""
+    """A box of a tensor: ``bytes`` in the shared memory, and ``cycles`` to move it from or to its home."""
 
     tensor: str
     box: Box
@@ -118,7 +118,7 @@ class Intermediate:
 @dataclass(frozen=True)
 class ResidencyProblem:
     """The whole problem. ``cycles``: computation of each slot; ``capacity``: bytes of the shared memory; ``circular``:
-    by streamed operand and slot, the circular buffers on offer; ``rate``: bytes a cycle of the link to main memory;
+    by streamed operand and slot, the circular buffers on offer; ``rate``: bytes a cycle of fetches of constants;
     ``main_tensors``: those that need an address in main memory whatever is decided; ``host_slots``: first and last slot
     of the kernels that access a tensor there; ``slot_ops``: the operator of each slot."""
 
@@ -133,7 +133,7 @@ class ResidencyProblem:
     slot_ops: tuple[str, ...] = ()
 
     def circular_cycles(self, buffer: CircularBuffer) -> int:
-        """Cycles of the link to main memory for all fetches of a circular buffer."""
+        """Cycles for all fetches of a circular buffer."""
         return ceil(buffer.traffic / self.rate)
 
     def remaining(self, item: FetchItem, use: Use) -> int:
@@ -271,7 +271,9 @@ class _Builder:
         """Cycles to move a box: whole bursts of each contiguous run."""
         constant = tensor.name in self.graph.constant_names
         rate, burst = (self.rate, self.burst) if constant else self._main
-        return self.machine.engine_for("dma").issue + ceil(burst_traffic(tensor, box, burst) / rate)
+        levels = self.machine.levels
+        engine = self.machine.mover("dma", levels.home_of(constant=constant), levels.exchange)
+        return engine.issue + ceil(burst_traffic(tensor, box, burst) / rate)
 
     def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
         """Weights: chunks, and circular buffers for slots that read much of them."""

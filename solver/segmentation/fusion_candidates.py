@@ -273,7 +273,8 @@ class FusionEnumeration:
         """``broadcast``: what several cores have of the tensor counts once."""
         core, rates = self._bytes(name, boxes), self.costs.rates
         elements = self.cells.largest(self._contiguous(name, boxes.sizes))
-        burst = rates.burst if name in self.graph.constant_names else rates.exchange_burst
+        constant = name in self.graph.constant_names
+        burst, home_burst = (rates.burst, rates.fetched_burst) if constant else (rates.exchange_burst, rates.main_burst)
         cluster = self._in_bursts(core * self.cells.cores, name, elements, burst)
         if broadcast:
             cluster = cluster // self._sharing_cores(boxes)
@@ -282,7 +283,7 @@ class FusionEnumeration:
         high = [np.where(c.present[:, None], c.spans[:, :, 1], 0) for c in corners]
         extent = np.maximum(np.maximum(*high) - np.minimum(*low), 0)
         footprint = np.maximum(np.prod(extent, axis=1) * DTYPES[self.graph.tensor[name].dtype], core)
-        moved = self._in_bursts(footprint, name, self._contiguous(name, extent), rates.main_burst)
+        moved = self._in_bursts(footprint, name, self._contiguous(name, extent), home_burst)
         return InterSegmentTensor(core, cluster, footprint, self._spread(name, extent), moved)
 
     def _spread(self, name: str, extents: Int) -> Int:

@@ -168,7 +168,7 @@ class Movement:
             return
         for area, home, name in reversed(self._fetched):
             if area.ready.last <= since:
-                break
+                continue
             engine = engines[name]
             arrived = self.over(area.ready.last + cycles, engine)
             area.ready.note(arrived, engine.name)

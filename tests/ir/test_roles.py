@@ -75,11 +75,17 @@ def test_constants_come_through_the_shared_memory_where_dma_fills_it() -> None:
     levels = rom.levels
     assert levels.has_exchange and levels.has_constants and levels.homes == ("RAM", "DDR")
     assert all(levels.source_of(constant=constant) == levels.exchange for constant in (False, True))
-    assert rom.mover("dma", levels.constants, levels.exchange).name == "DMR"
-    deaf = with_engines(rom, lambda e: replace(e, reads=("RAM",)) if e.name == "DMR" else e)
+    assert [rom.mover("dma", level, levels.exchange).name for level in (levels.constants, levels.home)] == [
+        "DMC",
+        "DMR",
+    ]
+    deaf = with_engines(rom, lambda e: replace(e, reads=("RAM",)) if e.name == "DMC" else e)
     assert "constants" not in deaf.roles
-    assert "DDR is never used: no DMA copies from it to LLB (in memories[0])" in without_effect(deaf)
+    assert "DDR is never used: no DMA of the cluster copies from it to LLB (in memories[0])" in without_effect(deaf)
     assert without_effect(rom) == without_effect(TINY)
+    near = with_engines(rom, lambda e: replace(e, reads=(*e.reads, "DDR")) if e.name == "MTI" else e)
+    (told,) = set(without_effect(near)) - set(without_effect(rom))
+    assert told.startswith("DDR in reads of MTI has no effect")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from girih.ir.machine import Engine, Machine
+from girih.ir.machine import Engine, Link, Machine
 
 
 def without_fill(machine: Machine) -> Machine:
@@ -87,15 +87,24 @@ def kinds_of(machine: Machine) -> dict[str, Machine]:
         name=f"{machine.name}-flash",
         memories=tuple(replace(m, read_only=m.name == "DDR") for m in machine.memories),
     )
+    # Constants are fetched by an engine of their own, over a slower link with longer bursts; what else crosses main
+    # memory leaves and enters by one port.
     rom = with_rom(machine)
-    port = tuple(replace(x, memory=("DDR", "RAM")) if x.memory == "DDR" else x for x in rom.links)
+    fetch = replace(rom.engine["DMR"], name="DMC", reads=("DDR",), issue=7, bytes_per_cycle=4)
+    ways = (
+        Link("ddr", "DDR", "read", 2.0, 40, 64),
+        Link("port", ("RAM", "LLB"), "both", 8.0, 3),
+        *(x for x in rom.links if x.memory != "DDR"),
+    )
+    rom = with_engines(rom, lambda e: replace(e, reads=("RAM",)) if e.name == "DMR" else e)
+    rom = replace(rom, engines=(*rom.engines, fetch), links=ways)
     return {
         "weight memory": no_weights,
         "accumulator": without_memory(machine, "IM", "L1"),
         "weight memory and accumulator": one_local,
         "shared memory": no_shared,
         "main memory to write": flash,
-        "main memory with constants": replace(rom, links=port),
+        "main memory with constants": rom,
         "broadcast": without_class(machine, "broadcast"),
         "host": without_class(machine, "host"),
         "copies to weight memory": replace(unstaged, name="unstaged"),
