@@ -11,6 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import SharedBuffer
 from girih.solver.cost.copy_time import CopyTime
 from girih.solver.timeline.link_sharing import Horizon, Links, Queue, Reached
+from tests.support.machines import kinds_of
 
 TINY = load_machine("tiny")
 
@@ -67,6 +68,14 @@ def test_dma_keeps_its_share_while_cores_load_for_themselves() -> None:
     assert shared.body(0.0, transfer(8, 60, "llb-read")) == 10.0
     assert shared.body(0.0, transfer(8, 60, "llb-read")) == 20.0
     assert delays == []
+
+
+def test_cores_share_a_port_that_main_memory_has_with_the_shared_one() -> None:
+    # Of 9 bytes a cycle, DMA has 6 and each of two cores and DMA a third: a core takes the 3 that are left.
+    rom = kinds_of(TINY)["main memory with constants"]
+    port = Links(replace(rom, links=tuple(replace(x, bytes_per_cycle=9.0) for x in rom.links)), lambda *_: None, {})
+    assert port.body(0.0, transfer(6, 600, "port"), queue="dma in") == 100.0
+    assert port.body(10.0, transfer(6, 60, "port")) == 30.0
 
 
 def test_fetches_and_spills_share_main_memory() -> None:
