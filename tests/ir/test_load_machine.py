@@ -98,7 +98,12 @@ MISTAKES = {
         line_of('memory = "DDR"'),
         "limits a memory twice: DDR, DDR",
     ),
-    "a link of no memory": ('memory = "DDR"', "memory = []", line_of('memory = "DDR"'), "limits no memory; name one"),
+    "a link of no memory": (
+        'memory = "DDR"',
+        "memory = []",
+        line_of('memory = "DDR"'),
+        r"Expected `array` of length >= 1",
+    ),
     "a link of memories of two scopes": (
         'memory = "DDR"',
         'memory = ["DDR", "L1"]',

@@ -8,6 +8,7 @@ import pytest
 
 from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.checks.machine_effects import without_effect
+from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machine import ROLES, Memory
 from girih.ir.machines.requirements import candidates
@@ -30,6 +31,11 @@ def test_a_memory_for_each_role(name: str) -> None:
     assert all(level.memory in machine.memories and level.base == 0 for level in each)
     assert [level.role for level in each] == list(ROLES)
     assert [machine.use_of(m.name) for m in machine.memories] == list(ROLES)
+
+
+def test_a_link_limits_something() -> None:
+    with pytest.raises(UsageError, match="ddr limits no memory; name one"):
+        check_machine(replace(TINY, links=(replace(TINY.links[0], memory=()), *TINY.links[1:])))
 
 
 def test_the_order_of_the_file_does_not_matter_where_one_memory_fits() -> None:
