@@ -284,7 +284,7 @@ def _rooms(compilation: Compilation, index: int, name: str) -> tuple[RoomRow, ..
     slots = [slot for slot, (step, o) in enumerate(plan.slots) if o == name and plan.steps[step].segment == index]
     rows: list[RoomRow] = []
     for memory in machine.memories:
-        if memory.name in (machine.levels.home.name, machine.levels.constants.name) or op.host:
+        if memory.name in machine.levels.homes or op.host:
             continue
         if memory.scope == "core":
             live = [

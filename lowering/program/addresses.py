@@ -67,8 +67,7 @@ class PlannedBuffers:
     @cached_property
     def homes(self) -> dict[str, SharedBuffer]:
         """The place of each tensor that has one in main memory, or in that of constants."""
-        homes = {self.machine.levels.home_of(constant=constant).name for constant in (False, True)}
-        return {b.tensor: b for b in self.plan.shared if b.memory in homes}
+        return {b.tensor: b for b in self.plan.shared if b.memory in self.machine.levels.homes}
 
     @cached_property
     def shared(self) -> dict[str, tuple[SharedBuffer, ...]]:

@@ -30,7 +30,7 @@ def layerwise_segments(
     cut into single elements. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
     """
     candidates = Candidates(graph, machine, longest=1, margin=margin, shared_margin=shared_margin)
-    rate = Rates.of(machine).homes
+    rate = Rates.of(machine).slowest_home
 
     def time(column: Column) -> float:
         activations = column.instances * sum(moved for *_, moved in column.footprints)

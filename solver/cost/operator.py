@@ -68,7 +68,7 @@ class Rates:
     """The banks that the cores load activations from."""
 
     @property
-    def homes(self) -> float:
+    def slowest_home(self) -> float:
         """Bytes a cycle between homes and the shared memory, of constants or of others: the slower of both."""
         return min(self.main, self.fetched_constants)
 

@@ -71,10 +71,9 @@ class Movement:
         self._stored: dict[str, list[Written]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
         self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
-        homes = {self.levels.home_of(constant=constant).name for constant in (False, True)}
         loaded = {self.levels.source_of(constant=constant).name for constant in (False, True)}
         for buffer in plan.shared:
-            if buffer.memory in homes:
+            if buffer.memory in self.levels.homes:
                 self._homes[buffer.tensor] = buffer.box
                 self._opening_homes.setdefault(buffer.live[0], []).append(buffer)
             if buffer.memory not in loaded:
@@ -155,12 +154,9 @@ class Movement:
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
-        levels = self.levels
-        if queue == "dma out":
-            ends = {levels.exchange: levels.home}
-        else:
-            ends = dict.fromkeys((levels.home, levels.constants), levels.exchange)
-        engines = {engine.name: engine for engine in (self.engine("dma", *end) for end in ends.items())}
+        exchange, homes = self.levels.exchange, (self.levels.home, self.levels.constants)
+        ways = [(exchange, homes[0])] if queue == "dma out" else [(home, exchange) for home in homes]
+        engines = {engine.name: engine for engine in (self.engine("dma", *way) for way in ways)}
         for name in engines:
             times = self.queues[name]
             times[0] += cycles if times[0] > since else 0.0

@@ -90,8 +90,8 @@ def test_constants_come_through_the_shared_memory_where_dma_fills_it() -> None:
     assert "DDR is never used: no DMA of the cluster copies from it to LLB (in memories[0])" in without_effect(deaf)
     assert without_effect(rom) == without_effect(TINY)
     near = with_engines(rom, lambda e: replace(e, reads=(*e.reads, "DDR")) if e.name == "MTI" else e)
-    (told,) = set(without_effect(near)) - set(without_effect(rom))
-    assert told.startswith("DDR in reads of MTI has no effect")
+    (warning,) = set(without_effect(near)) - set(without_effect(rom))
+    assert warning.startswith("DDR in reads of MTI has no effect")
 
 
 @pytest.mark.parametrize("kind", KINDS)

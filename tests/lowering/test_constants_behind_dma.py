@@ -55,12 +55,13 @@ def test_each_home_has_its_own_rate_and_bursts() -> None:
     # What is copied from one side of the port to the other crosses it twice.
     assert (rates.main, rates.main_burst) == (4.0, 1)
     assert (rates.fetched_constants, rates.fetched_burst) == (2.0, 64)
-    assert rates.homes == 2.0 and Rates.of(TINY).homes == Rates.of(TINY).main == Rates.of(TINY).fetched_constants
+    assert rates.slowest_home == 2.0
+    assert Rates.of(TINY).slowest_home == Rates.of(TINY).main == Rates.of(TINY).fetched_constants
 
 
 def test_residency_knows_what_a_fetch_takes() -> None:
-    made = compiled()
-    plan, graph = made.plan, made.graph
+    compilation = compiled()
+    plan, graph = compilation.plan, compilation.graph
     problem = residency_problem(
         graph, Cells(graph), ROM, plan.segments, plan.steps, (1,) * len(plan.slots), checked([])
     )
@@ -109,25 +110,26 @@ def test_dma_crosses_links_on_both_of_its_sides(
 
 
 def test_programs_fetch_constants_from_their_own_memory_and_are_predicted() -> None:
-    made = compiled()
-    homes = {b.tensor: b.memory for b in made.plan.shared if b.memory != "LLB"}
-    assert {name for name, memory in homes.items() if memory == "DDR"} == homes.keys() & made.graph.constant_names
-    assert {memory for name, memory in homes.items() if name not in made.graph.constant_names} == {"RAM"}
-    fetches = {q.engine: stream for q, stream in zip(made.program.queues, made.program.streams, strict=True)}
-    tensor_of = fetched_tensors(made.graph, made.plan, made.program, ROM)
-    assert {tensor_of(i)[1] for i in fetches["DMC"] if i.row.kind == "dma"} == {
-        b.tensor for b in made.plan.shared if b.fetch and b.tensor in made.graph.constant_names
+    compilation = compiled()
+    homes = {b.tensor: b.memory for b in compilation.plan.shared if b.memory != "LLB"}
+    assert {
+        name for name, memory in homes.items() if memory == "DDR"
+    } == homes.keys() & compilation.graph.constant_names
+    assert {memory for name, memory in homes.items() if name not in compilation.graph.constant_names} == {"RAM"}
+    fetches = {
+        q.engine: stream for q, stream in zip(compilation.program.queues, compilation.program.streams, strict=True)
     }
-    result = made.run(check="exact")
-    assert made.plan.cycles_predicted == pytest.approx(result.cycles, rel=0.03)
-    (stay, *_) = (s for s in made.details(tensors=["conv1.weight"]).tensors[0].stays if s.memory == "DDR")
-    assert stay.memory == "DDR"
+    tensor_of = fetched_tensors(compilation.graph, compilation.plan, compilation.program, ROM)
+    assert {tensor_of(i)[1] for i in fetches["DMC"] if i.row.kind == "dma"} == {
+        b.tensor for b in compilation.plan.shared if b.fetch and b.tensor in compilation.graph.constant_names
+    }
+    result = compilation.run(check="exact")
+    assert compilation.plan.cycles_predicted == pytest.approx(result.cycles, rel=0.03)
+    assert "DDR" in {stay.memory for stay in compilation.details(tensors=["conv1.weight"]).tensors[0].stays}
 
 
 def test_bytes_that_cross_a_port_twice_are_its_work_and_no_bursts_that_are_not_full() -> None:
-    made = compiled()
-    rows = {row.resource: row for row in made.explain().breakdown.totals}
-    port = rows["port"]
+    (port,) = (row for row in compiled().explain().breakdown.totals if row.resource == "port")
     assert port.rounding == pytest.approx(0.0, abs=1.0) and port.extra >= -1.0
 
 

@@ -52,7 +52,7 @@ def memory_view(report: Report, compilation: Compilation) -> View:
             rows = {"buffer": local.buffer, "version": local.version, "core": local.core, "step": local.step}
             begin, end, more = local.begin, local.end, dict[str, object]()
         else:
-            if memory.name in (machine.levels.home.name, machine.levels.constants.name):
+            if memory.name in machine.levels.homes:
                 lives = home_lives(graph, plan, program, machine, run.columns, compilation.trace.cycles, memory.name)
                 more = {}
             else:
