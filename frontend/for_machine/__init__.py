@@ -9,9 +9,10 @@ from __future__ import annotations
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from .divide import divide
+from .partial_sums import partial_sums
 from .reduction_innermost import reduction_innermost
 
 
 def fitted(graph: Graph, machine: Machine, *, divides: bool) -> Graph:
     """The graph for this machine; ``divides``: pairs of products may be divided, as published heuristics do not."""
-    return reduction_innermost(divide(graph, machine) if divides else graph, machine)
+    return reduction_innermost(partial_sums(divide(graph, machine), machine) if divides else graph, machine)

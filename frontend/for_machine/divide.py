@@ -15,15 +15,13 @@ summation, which this is a choice of, is the graph's (decision 0008).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ...ir.box import Span, part
-from ...ir.graph import Access, Constant, Graph, Op, Stage, Tensor, contraction_axes
+from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
 from ...ir.machine import Machine
+from .edited_graph import EditedGraph, own_dimension, part_name, shortened
 
 FILL = 7 / 8
 """Of the local memories, what x, y and a part of h may take together."""
@@ -34,17 +32,14 @@ LEAST_COLUMNS = 4
 def divide(graph: Graph, machine: Machine) -> Graph:
     """The graph with all such pairs of products in parts; the same graph if there are none."""
     divided: dict[str, list[Op]] = {}
-    divided_graph = _DividedGraph(graph)
+    edited = EditedGraph(graph)
     for second in graph.ops:
         pair = _pair(graph, second)
         parts = _parts(graph, machine, pair) if pair is not None else 1
         if pair is not None and parts > 1:
             divided[pair.first.name] = []
-            divided[second.name] = divided_graph.divided(pair, parts)
-    if not divided:
-        return graph
-    ops = tuple(new for op in graph.ops for new in divided.get(op.name, [op]))
-    return divided_graph.finish(ops)
+            divided[second.name] = _divided(edited, pair, parts)
+    return edited.with_parts(divided)
 
 
 @dataclass(frozen=True)
@@ -82,23 +77,14 @@ def _pair(graph: Graph, second: Op) -> _Pair | None:
     if len(same) != 1 or len(reduced) != 1 or len(columns) != 1 or not _alone(product.factors[0], reduced[0]):
         return None
     pair = _Pair(first, second, inner, added[0].tensor)
-    if not graph.constant_names.issuperset(pair.weights) or _dim(product.factors[1], reduced[0]) is None:
+    if not graph.constant_names.issuperset(pair.weights) or own_dimension(product.factors[1], reduced[0]) is None:
         return None
     return pair if _divisible(graph, first) else None
 
 
 def _alone(access: Access, axis: int) -> bool:
     """Whether the last index is this axis, and no other index knows it."""
-    return _dim(access, axis) == len(access.index) - 1
-
-
-def _dim(access: Access, axis: int) -> int | None:
-    """The dimension whose index is just this axis, if no other one has it."""
-    dims = [d for d, index in enumerate(access.index) if index.coeffs[axis]]
-    if len(dims) != 1:
-        return None
-    index = access.index[dims[0]]
-    return dims[0] if index.const == 0 and sum(map(abs, index.coeffs)) == 1 else None
+    return own_dimension(access, axis) == len(access.index) - 1
 
 
 def _divisible(graph: Graph, op: Op) -> bool:
@@ -111,7 +97,7 @@ def _divisible(graph: Graph, op: Op) -> bool:
         for read in stage.reads:
             used = any(i.coeffs[column] for i in read.index)
             private = read.tensor in own and _alone(read, column)
-            fixed = read.tensor in graph.constant_names and _dim(read, column) is not None
+            fixed = read.tensor in graph.constant_names and own_dimension(read, column) is not None
             if (used or read.tensor in own) and not (private or fixed):
                 return False
     return True
@@ -140,102 +126,61 @@ def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
     return next(enough, 1)
 
 
-class _DividedGraph:
-    """The tensors, constants and data of the new graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.tensors = dict(graph.tensor)
-        self.constants = {c.tensor: c for c in graph.constants}
-        self.data = dict(graph.data)
-
-    def divided(self, pair: _Pair, parts: int) -> list[Op]:
-        """The parts of both operators in turns."""
-        columns = self.graph.tensor[pair.inner].shape[-1]
-        added, ops = pair.added, list[Op]()
-        for number in range(parts):
-            span = part(columns, parts, number)
-            inner = self._tensor(pair.inner, number, span)
-            last = number == parts - 1
-            outer = pair.second.output if last else self._tensor(pair.second.output, number, None)
-            ops.append(self._first(pair, number, span, inner))
-            ops.append(self._second(pair, number, span, {pair.inner: inner, pair.added: added}, outer))
-            added = outer
-        return ops
-
-    def finish(self, ops: tuple[Op, ...]) -> Graph:
-        """The graph of these operators, with what they use alone."""
-        graph = self.graph
-        used = {n for op in ops for n in (*op.inputs, *op.outputs)} | graph.input_tensors | graph.output_tensors
-        return replace(
-            graph,
-            tensors=tuple(t for n, t in self.tensors.items() if n in used),
-            ops=ops,
-            constants=tuple(c for n, c in self.constants.items() if n in used),
-            data={n: array for n, array in self.data.items() if n in used},
-        )
-
-    def _first(self, pair: _Pair, number: int, span: Span, inner: str) -> Op:
-        """Columns ``span`` of the first operator."""
-        op = pair.first
-        names = {b.name: _named(b.name, number) for b in op.buffers} | {pair.inner: inner}
-        stages: list[Stage] = []
-        for stage in op.stages:
-            column = _column(stage)
-            assert column is not None
-            names |= {
-                read.tensor: self._constant(read.tensor, dim, span)
-                for read in stage.reads
-                if read.tensor in self.graph.constant_names and (dim := _dim(read, column)) is not None
-            }
-            stages.append(_shortened(stage, column, span).renamed(names))
-        buffers = tuple(Tensor(names[b.name], (*b.shape[:-1], span.size), b.dtype) for b in op.buffers)
-        return _op(op, number, names, (inner,), buffers, stages)
-
-    def _second(self, pair: _Pair, number: int, span: Span, names: dict[str, str], outer: str) -> Op:
-        """The part of the sum that rows ``span`` of the second weights make."""
-        op = pair.second
-        product, total = op.stages
-        reduced = contraction_axes(product).k[0]
-        dim = _dim(product.factors[1], reduced)
-        assert dim is not None
-        names = names | {b.name: _named(b.name, number) for b in op.buffers} | {op.output: outer}
-        names[pair.weights[1]] = self._constant(pair.weights[1], dim, span)
-        product = _shortened(product, reduced, span)
-        if number:
-            product = replace(product, start=None)
-        stages = [s.renamed(names) for s in (product, total)]
-        buffers = tuple(replace(b, name=names[b.name]) for b in op.buffers)
-        return _op(op, number, names, (outer,), buffers, stages)
-
-    def _tensor(self, name: str, number: int, columns: Span | None) -> str:
-        """A tensor like the one that is called so, with only these columns."""
-        old = self.graph.tensor[name]
-        shape = old.shape if columns is None else (*old.shape[:-1], columns.size)
-        self.tensors[_named(name, number)] = Tensor(_named(name, number), shape, old.dtype)
-        return _named(name, number)
-
-    def _constant(self, name: str, dim: int, span: Span) -> str:
-        """A part of a constant along one of its dimensions; two readers of the same part share it."""
-        part_name = f"{name}:{dim}.{span.lo}-{span.hi}"
-        if part_name not in self.tensors:
-            old = self.graph.tensor[name]
-            shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))
-            array = np.ascontiguousarray(np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim))
-            self.tensors[part_name] = Tensor(part_name, shape, old.dtype)
-            self.constants[part_name] = Constant(part_name, hashlib.sha256(array.tobytes()).hexdigest())
-            self.data[part_name] = array
-        return part_name
+def _divided(edited: EditedGraph, pair: _Pair, parts: int) -> list[Op]:
+    """The parts of both operators in turns."""
+    columns = edited.graph.tensor[pair.inner].shape[-1]
+    added, ops = pair.added, list[Op]()
+    for number in range(parts):
+        span = part(columns, parts, number)
+        inner = _tensor(edited, pair.inner, number, span)
+        last = number == parts - 1
+        outer = pair.second.output if last else _tensor(edited, pair.second.output, number, None)
+        ops.append(_first(edited, pair, number, span, inner))
+        ops.append(_second(edited, pair, number, span, {pair.inner: inner, pair.added: added}, outer))
+        added = outer
+    return ops
 
 
-def _named(name: str, number: int) -> str:
-    return f"{name}.part{number}"
+def _first(edited: EditedGraph, pair: _Pair, number: int, span: Span, inner: str) -> Op:
+    """Columns ``span`` of the first operator."""
+    op = pair.first
+    names = {b.name: part_name(b.name, number) for b in op.buffers} | {pair.inner: inner}
+    stages: list[Stage] = []
+    for stage in op.stages:
+        column = _column(stage)
+        assert column is not None
+        names |= {
+            read.tensor: edited.constant(read.tensor, dim, span)
+            for read in stage.reads
+            if read.tensor in edited.graph.constant_names and (dim := own_dimension(read, column)) is not None
+        }
+        stages.append(shortened(stage, column, span).renamed(names))
+    buffers = tuple(Tensor(names[b.name], (*b.shape[:-1], span.size), b.dtype) for b in op.buffers)
+    return _op(op, number, names, (inner,), buffers, stages)
 
 
-def _shortened(stage: Stage, axis: int, span: Span) -> Stage:
-    """The stage with only the values ``span`` of an axis, counted from 0."""
-    axes = (replace(a, extent=span.size) if n == axis else a for n, a in enumerate(stage.axes))
-    return replace(stage, axes=tuple(axes))
+def _second(edited: EditedGraph, pair: _Pair, number: int, span: Span, names: dict[str, str], outer: str) -> Op:
+    """The part of the sum that rows ``span`` of the second weights make."""
+    op = pair.second
+    product, total = op.stages
+    reduced = contraction_axes(product).k[0]
+    dim = own_dimension(product.factors[1], reduced)
+    assert dim is not None
+    names = names | {b.name: part_name(b.name, number) for b in op.buffers} | {op.output: outer}
+    names[pair.weights[1]] = edited.constant(pair.weights[1], dim, span)
+    product = shortened(product, reduced, span)
+    if number:
+        product = replace(product, start=None)
+    stages = [s.renamed(names) for s in (product, total)]
+    buffers = tuple(replace(b, name=names[b.name]) for b in op.buffers)
+    return _op(op, number, names, (outer,), buffers, stages)
+
+
+def _tensor(edited: EditedGraph, name: str, number: int, columns: Span | None) -> str:
+    """A tensor like the one that is called so, with only these columns."""
+    old = edited.graph.tensor[name]
+    shape = old.shape if columns is None else (*old.shape[:-1], columns.size)
+    return edited.add(Tensor(part_name(name, number), shape, old.dtype))
 
 
 def _op(
@@ -245,4 +190,4 @@ def _op(
     stages = tuple(stages)
     read = {r.tensor for s in stages for r in s.reads}
     inputs = tuple(n for n in dict.fromkeys(names.get(n, n) for n in op.inputs) if n in read)
-    return Op(_named(op.name, number), op.origin, inputs, outputs, buffers, stages)
+    return Op(part_name(op.name, number), op.origin, inputs, outputs, buffers, stages)

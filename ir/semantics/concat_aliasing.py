@@ -53,9 +53,9 @@ def _offset(stage: Stage, source: Access, tensor: Tensor) -> tuple[int, ...] | N
         return None
     for index, target, extent in zip(source.index, stage.write.index, tensor.shape, strict=True):
         axes = [a for a, c in enumerate(index.coeffs) if c]
-        if len(axes) != 1 or index != Affine(target.coeffs) or index.coeffs[axes[0]] != 1:
-            return None
-        if stage.axes[axes[0]].extent != extent:
+        # A dimension of extent 1 has no axis.
+        extents = [stage.axes[a].extent for a in axes] or [1]
+        if index != Affine(target.coeffs) or extents != [extent] or any(index.coeffs[a] != 1 for a in axes):
             return None
     return tuple(target.const for target in stage.write.index)
 

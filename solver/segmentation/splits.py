@@ -1,7 +1,8 @@
 """Ways to cut a segment: which dimensions of its root's result over the cores, and which into instances.
 
-A cut has up to two dimensions for the cores and two for the instances. Cores are all used where the extents allow, and
-a half, a quarter … of them where a result is small.
+A cut has up to two dimensions for the cores and two for the instances, or three where local memory holds little of a
+result: of an image, some rows and columns, and of these some of the channels. Cores are all used where the extents
+allow, and a half, a quarter … of them where a result is small.
 Instances come in about powers of two: enough to find the knee between memory, reloads and overlap, for any extent. Of
 what there are few (three images of a batch, twelve heads), also in three times these where parts are equal.
 Since the largest part counts, a cut never has more parts than its largest part allows (56 rows in about 32 parts are 28
@@ -85,19 +86,21 @@ def core_counts(shape: tuple[int, ...], cores: int) -> list[int]:
 
 
 def columns_first(split: SegmentSplit, rank: int) -> int:
-    """Parts of the last dimension if it is the outer one of two that are cut into instances, else 1.
+    """Parts of the last dimension if it is the outermost of several that are cut into instances, else 1.
 
     Then all instances with the same columns follow one another, so that weights are fetched once if those of these
     columns have room.
     """
-    return split.instances[0].parts if len(split.instances) == 2 and split.instances[0].dim == rank - 1 else 1
+    return split.instances[0].parts if len(split.instances) > 1 and split.instances[0].dim == rank - 1 else 1
 
 
 def instance_splits(
-    shape: tuple[int, ...], most: int, most_in_two: int, *, thirds: bool = True, columns: bool = False
-) -> list[Splits]:
-    """No cut, numbers of parts (see :func:`_counts`) in one dimension up to ``most``, and in two up to ``most_in_two``
-    together; with ``columns`` also with the last dimension outside of another one, up to ``most`` together."""
+    shape: tuple[int, ...], most: int, most_in_two: int, most_in_three: int = 0, *, thirds: bool = True,
+    columns: bool = False,
+) -> list[Splits]:  # fmt: skip
+    """No cut, numbers of parts (see :func:`_counts`) in one dimension up to ``most``, in two up to ``most_in_two``
+    together, and in two and the last up to ``most_in_three``; with ``columns`` also with the last dimension outside of
+    another one, up to ``most`` together, or outside of two others."""
     choices: list[Splits] = [()]
     counts = {dim: _counts(extent, most, thirds=thirds) for dim, extent in enumerate(shape)}
     choices += [(Split(dim, p),) for dim in counts for p in counts[dim]]
@@ -106,6 +109,11 @@ def instance_splits(
     last = len(shape) - 1
     for a in range(last if columns else 0):
         choices += [(Split(last, q), Split(a, p)) for p in counts[a] for q in counts[last] if p * q <= most]
+    for a, b in combinations(range(last), 2):
+        for p, q, r in product(counts[a], counts[b], counts[last]):
+            if p * q * r <= most_in_three:
+                rows = Split(a, p), Split(b, q)
+                choices += [(*rows, Split(last, r)), *([(Split(last, r), *rows)] if columns else [])]
     return choices
 
 
@@ -132,6 +140,7 @@ def segment_splits(
     cores: int,
     most: int = MOST_INSTANCES,
     most_in_two: int = MOST_INSTANCES_IN_TWO,
+    most_in_three: int = 0,
     *,
     thirds: bool = True,
     columns: bool = False,
@@ -144,7 +153,7 @@ def segment_splits(
     segment_splits: list[SegmentSplit] = []
     counts = core_counts(shape, cores) if fewer_cores else [cores]
     for over_cores in dict.fromkeys(splits for number in counts for splits in core_splits(shape, number)):
-        for instances in instance_splits(shape, most, most_in_two, thirds=thirds, columns=columns):
+        for instances in instance_splits(shape, most, most_in_two, most_in_three, thirds=thirds, columns=columns):
             if _nowhere_empty(shape, (*instances, *over_cores)):
                 segment_splits.append(SegmentSplit(instances, over_cores))
     return tuple(sorted(segment_splits, key=lambda c: c.instance_count))

@@ -11,6 +11,7 @@ import pytest
 from girih.ir.box import Box, Span
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
+from girih.ir.graph import Access
 from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.ir.semantics.concat_aliasing import (
@@ -63,6 +64,32 @@ def test_what_is_copied_twice_is_no_part() -> None:
     net.concat("twice", a, b, a, dim=1)
     graph = net.graph()
     assert operand_offsets(graph.op["twice"], graph.tensor) == {"b": (0, 8)}
+
+
+def test_a_dimension_of_one_element_has_no_axis() -> None:
+    """As the frontend leaves it out of the loops: a batch of one image."""
+    net = graphs.Net()
+    a, b = (net.elementwise(name, "exp", net.input(f"x{name}", 1, 4, size)) for name, size in (("a", 8), ("b", 3)))
+    net.concat("both", a, b, dim=2)
+    graph = net.graph()
+    op = graph.op["both"]
+
+    def without_batch(access: Access) -> Access:
+        index = tuple(replace(i, coeffs=i.coeffs[1:]) for i in access.index)
+        return replace(access, index=index)
+
+    stages = tuple(
+        replace(
+            s,
+            axes=s.axes[1:],
+            write=without_batch(s.write),
+            operands=tuple(without_batch(o) for o in s.operands if isinstance(o, Access)),
+        )
+        for s in op.stages
+    )
+    assert operand_offsets(replace(op, stages=stages), graph.tensor) == {"a": (0, 0, 0), "b": (0, 0, 8)}
+    longer = graph.tensor | {"a": replace(graph.tensor["a"], shape=(2, 4, 8))}
+    assert set(operand_offsets(replace(op, stages=stages), longer)) == {"b"}
 
 
 def test_what_is_not_copied_as_it_is_is_no_part() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from girih.api.exact import evaluate_graph
 from girih.ir.load_machine import load_machine
@@ -45,6 +46,28 @@ def test_the_last_dimension_is_outside() -> None:
     assert all(splits[0].parts * splits[1].parts <= 16 for splits in more)
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_with_two_others_the_last_is_inside_or_outside(columns: bool) -> None:
+    shape = (1, 8, 8, 32)
+    in_three = [s for s in instance_splits(shape, 4, 4, 16, columns=columns) if len(s) == 3]
+    assert not [s for s in instance_splits(shape, 4, 4, columns=columns) if len(s) == 3]
+    assert {s for s in in_three if s[2].dim == 3} >= {(Split(1, 2), Split(2, 4), Split(3, 2))}
+    assert ((Split(3, 2), Split(1, 4), Split(2, 2)) in in_three) == columns
+    assert all(SegmentSplit(s, ()).instance_count <= 16 and 3 in {part.dim for part in s} for s in in_three)
+    outside = {s for s in in_three if columns_first(SegmentSplit(s, ()), 4) > 1}
+    assert outside == {s for s in in_three if s[0].dim == 3} and bool(outside) == columns
+
+
+def test_where_little_fits_rows_are_cut_in_two_dimensions_and_columns() -> None:
+    """With less of the columns, more of an image fits, and each weight is loaded less often."""
+    memories = (replace(m, capacity=3 << 12) if m.name == "L1" else m for m in TINY.memories)
+    machine = replace(TINY, memories=tuple(memories))
+    net = graphs.Net("image", "float32")
+    graph = net.graph(net.conv("conv", net.input("x", 1, 14, 14, 256), 256))
+    best = min(Candidates(graph, machine).columns(), key=lambda c: c.cycles)
+    assert sorted(s.dim for s in best.split.instances) == [1, 2, 3]
+
+
 def columns(capacity: int) -> list[Column]:
     return [c for c in Candidates(NETWORK, with_shared(capacity)).columns() if columns_first(c.split, 4) > 1]
 
@@ -79,7 +102,7 @@ def test_only_the_weights_of_the_root_come_in_turn() -> None:
 
 def test_cuts_know_it_as_arrays_do() -> None:
     shape = (2, 8, 8, 32)
-    splits = segment_splits(shape, 2, 16, 8, columns=True)
+    splits = segment_splits(shape, 2, 16, 8, 16, columns=True)
     cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
     assert cells.columns_first(4).tolist() == [columns_first(split, 4) for split in splits]
 

@@ -1,0 +1,110 @@
+"""Products whose operands have no room for enough of the result at once are summed up part after part.
+
+    y = f(x·W + b)
+
+becomes, with the reduction in parts,
+
+    s0 = x0·W0 + b; s1 = s0 + x1·W1; ...; y = f(s + xn·Wn)
+
+Sums stay in the dtype in which they are accumulated: integers are the same to the bit, and floats are rounded once a
+part (decision 0026). Where it pays is for :mod:`.operand_traffic` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.box import Span, part
+from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
+from ...ir.machine import Machine
+from ...ir.semantics.contraction_engines import contraction_engine
+from .edited_graph import EditedGraph, own_dimension, part_name, shortened
+from .operand_traffic import OperandTraffic
+
+MOST_PARTS = 16
+"""Of a reduction. Chosen, not measured."""
+GAIN = 0.8
+"""What parts may take of the cycles of the whole, at most, for each has a segment of its own. Chosen, not measured."""
+ACCUMULATED = ("int32", "float32")
+"""Dtypes of sums that parts do not make worse."""
+
+
+def partial_sums(graph: Graph, machine: Machine) -> Graph:
+    """The graph with such products in parts; the same graph if there are none."""
+    summed: dict[str, list[Op]] = {}
+    edited = EditedGraph(graph)
+    for op in graph.ops:
+        axis = _axis(graph, op)
+        if axis is None or contraction_engine(op, graph, machine) != "matrix":
+            continue
+        parts = _parts(OperandTraffic(graph, op, machine, axis), machine)
+        if parts > 1:
+            summed[op.name] = _in_parts(edited, op, axis, parts)
+    return edited.with_parts(summed)
+
+
+def _axis(graph: Graph, op: Op) -> int | None:
+    """The longest axis of the reduction that both operands have as a dimension of their own."""
+    if op.contraction != 0 or op.template or op.host is not None:
+        return None
+    product = op.stages[0]
+    streamed, weights = product.factors
+    sums = {b.name: b.dtype for b in op.buffers}.get(product.write.tensor)
+    if weights.tensor not in graph.constant_names or streamed.tensor in graph.constant_names:
+        return None
+    if sums not in ACCUMULATED:
+        return None
+    cut = [a for a in contraction_axes(product).k if all(own_dimension(f, a) is not None for f in product.factors)]
+    return max(cut, key=lambda a: product.axes[a].extent, default=None)
+
+
+def _parts(traffic: OperandTraffic, machine: Machine) -> int:
+    """How many parts take the fewest cycles by the estimate, if enough is gained."""
+    extent, depth = traffic.stage.axes[traffic.axis].extent, machine.engine_for("matrix").depth
+    options = [p for p in range(2, MOST_PARTS + 1) if extent % (p * depth) == 0]
+    best = min(options, key=traffic.cycles, default=1)
+    return best if traffic.cycles(best) < GAIN * traffic.cycles(1) else 1
+
+
+def _in_parts(edited: EditedGraph, op: Op, axis: int, parts: int) -> list[Op]:
+    """The operators that compute one in parts."""
+    product = op.stages[0]
+    sums = next(b for b in op.buffers if b.name == product.write.tensor)
+    start, ops = product.start, list[Op]()
+    for number in range(parts):
+        span = part(product.axes[axis].extent, parts, number)
+        stage = _part(edited, product, axis, span, start)
+        if number == parts - 1:
+            inputs = dict.fromkeys([*op.inputs, *(r.tensor for r in stage.reads)])
+            read = {r.tensor for s in (stage, *op.stages[1:]) for r in s.reads}
+            ops.append(replace(op, inputs=tuple(n for n in inputs if n in read), stages=(stage, *op.stages[1:])))
+            break
+        name = edited.add(Tensor(part_name(op.name, number), sums.shape, sums.dtype))
+        private = replace(sums, name=part_name(sums.name, number))
+        names = {sums.name: private.name}
+        stages = (stage.renamed(names), _copy(stage, private.name, name))
+        inputs = tuple(dict.fromkeys(r.tensor for r in stage.reads))
+        ops.append(Op(name, op.origin, inputs, (name,), (private,), stages))
+        start = replace(product.write, tensor=name)
+    return ops
+
+
+def _part(edited: EditedGraph, product: Stage, axis: int, span: Span, start: Access | None) -> Stage:
+    """The product over ``span`` of the axis, added to ``start``."""
+    streamed, weights = product.factors
+    dim = own_dimension(weights, axis)
+    assert dim is not None
+    weights = replace(weights, tensor=edited.constant(weights.tensor, dim, span))
+    dim = own_dimension(streamed, axis)
+    assert dim is not None
+    moved = replace(streamed.index[dim], const=span.lo)
+    streamed = replace(streamed, index=(*streamed.index[:dim], moved, *streamed.index[dim + 1 :]))
+    return replace(shortened(product, axis, span), operands=(streamed, weights), start=start)
+
+
+def _copy(product: Stage, source: str, target: str) -> Stage:
+    """The sums as the result of an operator."""
+    spatial = [a for a, axis in enumerate(product.axes) if not axis.reduce]
+    index = tuple(replace(i, coeffs=tuple(i.coeffs[a] for a in spatial)) for i in product.write.index)
+    axes = tuple(product.axes[a] for a in spatial)
+    return Stage(axes, Access(target, index), "copy", (Access(source, index),))
