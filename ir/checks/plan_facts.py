@@ -154,6 +154,7 @@ class Facts:
         self.graph = geometry.graph
         self.machine = machine
         self.geometry = geometry
+        self._otherwise: dict[int, frozenset[str]] = {}
 
     def ops(self, segment: Segment) -> tuple[Op, ...]:
         return tuple(self.graph.op[n] for n in segment.ops)
@@ -193,15 +194,20 @@ class Facts:
 
     def streamed(self, segment: Segment, name: str) -> bool:
         """Whether a constant goes straight to weight memory in this segment: no read of it is anything else."""
-        if name not in self.graph.constant_names:
-            return False
-        for op in self.ops(segment):
-            for position, stage in enumerate(op.stages):
-                for operand, read in enumerate(stage.reads):
-                    right = position == op.contraction and operand == 1 and segment.tile[op.name].engine == "matrix"
-                    if read.tensor == name and not right:
-                        return False
-        return True
+        return name in self.graph.constant_names and name not in self._read_from_memory(segment)
+
+    def _read_from_memory(self, segment: Segment) -> frozenset[str]:
+        """What some read of a segment does not take from weight memory."""
+        # By identity: the plan keeps its segments, and hashing one of many operators takes as long as this.
+        if id(segment) not in self._otherwise:
+            self._otherwise[id(segment)] = frozenset(
+                read.tensor
+                for op in self.ops(segment)
+                for position, stage in enumerate(op.stages)
+                for operand, read in enumerate(stage.reads)
+                if position != op.contraction or operand != 1 or segment.tile[op.name].engine != "matrix"
+            )
+        return self._otherwise[id(segment)]
 
     @cached_property
     def shares(self) -> dict[str, list[Stored]]:

@@ -69,11 +69,14 @@ def _check_place(facts: Facts, segment: Segment, buffer: LocalBuffer) -> None:
 def _check_alone(facts: Facts, segment: Segment, buffers: list[LocalBuffer]) -> None:
     """No two share a byte at one time, but for a result that takes the place of an input, and private buffers of one
     operator that stages use in turn."""
-    for i, a in enumerate(buffers):
-        for b in buffers[i + 1 :]:
-            together = a.memory == b.memory and a.live[0] < b.live[1] and b.live[0] < a.live[1]
+    # In the order of their lives, the first buffer that begins after another ends is the last to compare that with.
+    ordered = sorted(buffers, key=lambda buffer: (buffer.memory, buffer.live[0]))
+    for i, a in enumerate(ordered):
+        for b in ordered[i + 1 :]:
+            if b.memory != a.memory or b.live[0] >= a.live[1]:
+                break
             shared = min(a.address + a.bytes, b.address + b.bytes) - max(a.address, b.address)
-            if together and shared > 0 and not _may_share(facts, segment, a, b):
+            if shared > 0 and not _may_share(facts, segment, a, b):
                 _fail(f"in segment {a.segment}, {a.name} and {b.name} share {shared} bytes of {a.memory}")
 
 

@@ -42,17 +42,26 @@ def check_movement(facts: Facts) -> None:
         for number in numbers:
             if not 0 <= number < len(plan.segments):
                 _fail(f"there are {kind} of segment {number}, which does not exist")
+    held: dict[int, set[str]] = {}
+    for buffer in plan.local:
+        if buffer.use == "data":
+            held.setdefault(buffer.segment, set()).add(buffer.name)
     for index, segment in enumerate(plan.segments):
-        _check_transfers(facts, index, segment, transfers.get(index, {}))
+        _check_transfers(facts, index, segment, transfers.get(index, {}), held.get(index, set()))
         _check_streams(facts, index, segment, streams.get(index, {}))
 
 
-def _check_transfers(facts: Facts, index: int, segment: Segment, transfers: dict[str, Transfer]) -> None:
-    """One for each tensor that is loaded or stored; portions have extents, loads have issuers."""
+def _check_transfers(
+    facts: Facts, index: int, segment: Segment, transfers: dict[str, Transfer], held: set[str]
+) -> None:
+    """One for each tensor that is loaded or stored; portions have extents, loads have issuers.
+
+    ``held``: the tensors with a data buffer in the segment.
+    """
     host = facts.is_host(segment)
     results = {op.output for op in facts.ops(segment)}
     stored = set() if host else {op.output for op in leaving(facts.graph, facts.ops(segment))}
-    loaded = {b.name for b in facts.plan.local if b.segment == index and b.use == "data"} - results
+    loaded = held - results
     for name in sorted(loaded | stored):
         if name not in transfers:
             _fail(f"segment {index} {'stores' if name in stored else 'loads'} {name}, and has no transfer of it")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..box import Box, contains, full, is_empty, spread, volume
 from ..errors import CheckError
-from ..graph import DTYPES
+from ..graph import DTYPES, Graph
 from ..machine import Machine
 from ..plan import SharedBuffer
 from ..semantics.box_arrays import Boxes, Int, stack
@@ -46,9 +46,9 @@ def check_shared(facts: Facts) -> None:
     _Contents(facts, homes, on_chip).check()
 
 
-def _of_user(facts: Facts) -> frozenset[str]:
-    """What is written before the run, or read after it."""
-    return facts.graph.constant_names | facts.graph.input_tensors | facts.graph.output_tensors
+def _is_of_user(graph: Graph, tensor: str) -> bool:
+    """Whether it is written before the run, or read after it."""
+    return tensor in graph.constant_names or tensor in graph.input_tensors or tensor in graph.output_tensors
 
 
 def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
@@ -78,7 +78,7 @@ def _check_place(facts: Facts, buffer: SharedBuffer) -> None:
         _fail(f"{_name(buffer)} does not live within the {slots} slots")
     if buffer.memory in homes and buffer.box != full(tensor.shape):
         _fail(f"{_name(buffer)} is a home, and must hold the whole tensor")
-    if buffer.memory in homes and buffer.tensor in _of_user(facts) and buffer.live != (0, slots):
+    if buffer.memory in homes and _is_of_user(facts.graph, buffer.tensor) and buffer.live != (0, slots):
         _fail(f"{_name(buffer)} is a home of what the user writes or reads, and must be there all the time")
     if buffer.memory in homes and (buffer.fetch or buffer.store):
         _fail(f"{_name(buffer)} is a home, and cannot be fetched or stored")
