@@ -194,24 +194,29 @@ class _Paths:
     def _rest(self, place: _Place) -> dict[str, float]:
         """By begin: cycles until the run ends, after an element of a place was made or has crossed a link."""
         output = not place[0] and place[1] in self._graph.output_tensors
-        rests: dict[str, float] = {}
-        for begin in self._begins:
-            all_readers = [(self._through(begin, place, *reader), reader) for reader in self._readers[place]]
-            some = min((cycles for cycles, _ in all_readers), default=0.0)
-            sure = max((cycles for cycles, (step, number) in all_readers if step.whole[number]), default=0.0)
-            home = self._way(begin, "home", place)
-            rests[begin] = max(_known(home if output else some), _known(sure))
-        return rests
+        some = dict.fromkeys(self._begins, inf if self._readers[place] else 0.0)
+        sure = dict.fromkeys(self._begins, 0.0)
+        for step, number in self._readers[place]:
+            through = self._through(place, step, number)
+            for begin, cycles in through.items():
+                some[begin] = min(some[begin], cycles)
+                if step.whole[number]:
+                    sure[begin] = max(sure[begin], cycles)
+        first = {begin: self._way(begin, "home", place) for begin in self._begins} if output else some
+        return {begin: max(_known(first[begin]), _known(sure[begin])) for begin in self._begins}
 
-    def _through(self, begin: str, place: _Place, step: _Step, number: int) -> float:
-        """Cycles until the run ends, by way of a reader."""
+    def _through(self, place: _Place, step: _Step, number: int) -> dict[str, float]:
+        """By begin: cycles until the run ends, by way of a reader."""
         after = [self._rests[p] for p in step.writes]
         if not step.bodies:
-            return max(rest[begin] for rest in after)
-        return min(
-            self._way(begin, _end(kind, number), place) + single + max(rest[kind] for rest in after)
-            for kind, single in step.single.items()
-        )
+            return {begin: max(rest[begin] for rest in after) for begin in self._begins}
+        kinds = [
+            (_end(kind, number), single, max(rest[kind] for rest in after)) for kind, single in step.single.items()
+        ]
+        return {
+            begin: min(self._way(begin, end, place) + single + rest for end, single, rest in kinds)
+            for begin in self._begins
+        }
 
 
 def _known(cycles: float) -> float:
