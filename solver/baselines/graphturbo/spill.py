@@ -70,6 +70,11 @@ class _Candidate:
                 change[first:last] += sign * size
         return change
 
+    def change_at(self, slot: int) -> int:
+        """The same in one slot."""
+        more = sum(size for first, last, size in self.resident if first <= slot < last)
+        return more - sum(size for first, last, size in self.spilled if first <= slot < last)
+
 
 def first_fit_only(requests: tuple[BufferRequest, ...], memory: Memory) -> Placement | PlacementOverflow:
     """Addresses by first fit in several orders: this strategy searches nothing."""
@@ -158,7 +163,7 @@ class _Search:
             left -= candidate.change(slots)
         for slot in range(slots):
             while left[slot] < 0:
-                left += self._spill([r for r in self.residents if r.change(slots)[slot] > 0]).change(slots)
+                left += self._spill([r for r in self.residents if r.change_at(slot) > 0]).change(slots)
 
     def by_address(self) -> tuple[list[PlannedBuffer], list[int]]:
         """Spill until first fit finds an address for everything; what lies in the memory, and where."""
