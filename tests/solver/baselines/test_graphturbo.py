@@ -380,7 +380,7 @@ def test_columns_are_cut_below_those_of_the_array_where_nothing_else_fits() -> N
 
 def test_the_search_begins_with_a_plan_of_these_segments() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
-    made = plan(graph, machine, Options(timeout=30.0))
+    made = plan(graph, machine, Options(timeout=5.0))
     plans = [run.objective for run in made.log.runs if run.model == "plan"]
     opponent = planned(graph, machine).cycles_predicted
     assert plans[0] == opponent and len(plans) > 2
