@@ -262,8 +262,8 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_changes_of_a_plan_come_before_searches_of_models() -> None:
-    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
-    runs = plan(graph, machine, Options(timeout=20.0)).log.runs
+    graph, machine = graphs.chain(2, dtype="float32"), load_machine("tiny")
+    runs = plan(graph, machine, Options(timeout=6.0)).log.runs
     first = next(number for number, run in enumerate(runs) if run.searches)
     before = [run for run in runs[:first] if run.model == "plan"]
     assert any("iteration 1" in run.note for run in before)
@@ -318,8 +318,8 @@ def test_where_nothing_is_searched_no_round_comes_before() -> None:
 
 
 def test_what_was_not_searched_came_to_no_limit() -> None:
-    graph, machine = graphs.chain(4, dtype="float32"), load_machine("tiny")
-    runs = plan(graph, machine, Options(timeout=8.0, disabled=SEARCHED)).log.runs
+    graph, machine = graphs.chain(2, dtype="float32"), load_machine("tiny")
+    runs = plan(graph, machine, Options(timeout=5.0, disabled=SEARCHED)).log.runs
     assert any(run.model == "residency" and run.gap for run in runs)
     assert not any(run.limited or run.searches for run in runs)
 
