@@ -73,7 +73,7 @@ def test_every_product_is_done_once() -> None:
 
 
 def test_a_plan_of_parts_is_shorter_and_right() -> None:
-    graph = vit()
+    graph = form("plain")
     made = divide(graph, MACHINE)
     plans = [plan(g, MACHINE, Options(timeout=2.0)).plan for g in (graph, made)]
     assert plans[1].cycles_predicted < plans[0].cycles_predicted
