@@ -22,7 +22,7 @@ GRAPH = graphs.chain(2, channels=8, dtype="float32")
 
 @pytest.mark.parametrize("memory", ["DDR", "LLB", "L1", "L1W", "IM"])
 def test_the_plan_fits_a_machine_with_as_little(memory: str) -> None:
-    planned = plan(GRAPH, MACHINE, Options(timeout=4.0, minimise=f"peak:{memory}"))
+    planned = plan(GRAPH, MACHINE, Options(timeout=1.0, minimise=f"peak:{memory}"))
     check_plan(planned.plan, GRAPH, MACHINE)
     answer = planned.plan.solved[-1]
     assert answer.model == f"peak:{memory}" and answer.unit == "bytes"

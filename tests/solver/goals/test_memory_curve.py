@@ -20,7 +20,7 @@ GRAPH = graphs.chain(dtype="float32")
 
 @pytest.mark.parametrize("memory", ["L1", "IM"])
 def test_every_point_is_a_plan_for_as_little_memory(memory: str) -> None:
-    curve = memory_curve(GRAPH, MACHINE, memory, 4, Options(timeout=4.0))
+    curve = memory_curve(GRAPH, MACHINE, memory, 4, Options(timeout=1.0))
     assert 2 <= len(curve.points) <= 6
     for point in curve.points:
         check_plan(point.plan, GRAPH, reduced(MACHINE, memory, point.bytes))
