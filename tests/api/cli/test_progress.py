@@ -106,7 +106,7 @@ def compiled_on_terminal(tmp_path: Path, columns: int, interrupt_at: str | None 
     network.write_bytes(build("tiny-transformer").SerializeToString(deterministic=True))
     words = [
         sys.executable, "-c", "from girih.api.cli.console import console; console()", "compile", str(network),
-        "-o", str(tmp_path / "net.girih"), "--target", "tiny", "--batch", "1", "--timeout", "6", "--no-cache",
+        "-o", str(tmp_path / "net.girih"), "--target", "tiny", "--batch", "1", "--timeout", "2", "--no-cache",
     ]  # fmt: skip
     return run_on_terminal(words, columns=columns, environment=environment, interrupt_at=interrupt_at)
 
