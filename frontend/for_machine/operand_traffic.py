@@ -53,8 +53,8 @@ class OperandTraffic:
         size = ceil(self.stage.axes[self.axis].extent / parts)
         rows, columns = self._cells
         held = self._streamed_bytes(size)
-        kept = (2 if parts > 1 else 1) * self._result_bytes(parts)
-        fits = held + rows * columns * kept <= self.machine.levels.activations.capacity
+        sums = self._sum_bytes if parts > 1 else 0
+        fits = held + rows * columns * (sums + self._result_bytes) <= self.machine.levels.activations.capacity
         if not fits.any():
             return float("inf")
         all_rows, all_columns = (prod(e) for e in (self._row_extents, self._column_extents))
@@ -62,13 +62,12 @@ class OperandTraffic:
         streamed = self._row_cells * across * held
         weights = self._weight_bytes / parts
         loaded = self._row_cells * weights / (self.machine.cores if self._broadcast else 1)
-        sums = all_rows * all_columns * kept
-        moved = (streamed + sums) / self._rate
+        results = all_rows * all_columns * (2 * sums * (parts - 1) + self._result_bytes)
         products = self._products / parts
         fetched = np.where(weights / across * SHARED_PART <= self._shared, 1, self._row_cells) * weights / self._fetched
-        turn = np.maximum(np.maximum(products, loaded / self._rate) + moved, fetched)
-        vector = (parts - 1) * 2 * all_rows * all_columns / self._lanes
-        return float(parts * turn[fits].min() + vector)
+        turn = np.maximum(np.maximum(products, loaded / self._rate) + streamed / self._rate, fetched)
+        added = parts * all_rows * all_columns / self._lanes if parts > 1 else 0.0
+        return float(parts * turn[fits].min() + results / self._rate + added)
 
     @cached_property
     def _roles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -119,10 +118,18 @@ class OperandTraffic:
             volume = volume * np.minimum(span, extent)
         return volume
 
-    def _result_bytes(self, parts: int) -> int:
-        name = self.stage.write.tensor if parts > 1 else self.op.output
-        dtypes = {b.name: b.dtype for b in self.op.buffers}
-        return DTYPES[dtypes.get(name) or self.graph.tensor[name].dtype]
+    @property
+    def _result_bytes(self) -> int:
+        return DTYPES[self.graph.tensor[self.op.output].dtype]
+
+    @property
+    def _sum_bytes(self) -> int:
+        return DTYPES[self._sums]
+
+    @property
+    def _sums(self) -> str:
+        """The dtype that sums are accumulated in."""
+        return next(b.dtype for b in self.op.buffers if b.name == self.stage.write.tensor)
 
     @property
     def _weight_bytes(self) -> int:
@@ -139,8 +146,7 @@ class OperandTraffic:
     @property
     def _lanes(self) -> float:
         engine = self.machine.shared_engine("vector")
-        sums = {b.name: b.dtype for b in self.op.buffers}[self.stage.write.tensor]
-        return (engine.lanes or {}).get(sums, 1) * engine.count * self.machine.cores
+        return (engine.lanes or {}).get(self._sums, 1) * engine.count * self.machine.cores
 
     def _dtype(self, access: Access) -> str:
         return self.graph.tensor[access.tensor].dtype

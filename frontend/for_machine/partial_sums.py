@@ -67,30 +67,33 @@ def _parts(traffic: OperandTraffic, machine: Machine) -> int:
 
 
 def _in_parts(edited: EditedGraph, op: Op, axis: int, parts: int) -> list[Op]:
-    """The operators that compute one in parts."""
-    product = op.stages[0]
+    """The operators that compute one in parts: all but the last have sums as their results."""
+    product, *rest = op.stages
     sums = next(b for b in op.buffers if b.name == product.write.tensor)
-    start, ops = product.start, list[Op]()
+    ops: list[Op] = []
+    before = ""
     for number in range(parts):
         span = part(product.axes[axis].extent, parts, number)
-        stage = _part(edited, product, axis, span, start)
-        if number == parts - 1:
-            inputs = dict.fromkeys([*op.inputs, *(r.tensor for r in stage.reads)])
-            read = {r.tensor for s in (stage, *op.stages[1:]) for r in s.reads}
-            ops.append(replace(op, inputs=tuple(n for n in inputs if n in read), stages=(stage, *op.stages[1:])))
-            break
-        name = edited.add(Tensor(part_name(op.name, number), sums.shape, sums.dtype))
-        private = replace(sums, name=part_name(sums.name, number))
-        names = {sums.name: private.name}
-        stages = (stage.renamed(names), _copy(stage, private.name, name))
-        inputs = tuple(dict.fromkeys(r.tensor for r in stage.reads))
-        ops.append(Op(name, op.origin, inputs, (name,), (private,), stages))
-        start = replace(product.write, tensor=name)
+        last = number == parts - 1
+        own = replace(sums, name=part_name(sums.name, number))
+        total = sums.name if last else edited.add(Tensor(part_name(op.name, number), sums.shape, sums.dtype))
+        stages = (
+            _part(edited, product, axis, span, first=not number).renamed({sums.name: own.name}),
+            _total(product, before, own.name, total),
+            *(rest if last else ()),
+        )
+        private = {own.name, *((b.name for b in op.buffers) if last else ())}
+        inputs = tuple(dict.fromkeys(r.tensor for s in stages for r in s.reads if r.tensor not in private))
+        if last:
+            ops.append(replace(op, inputs=inputs, buffers=(own, *op.buffers), stages=stages))
+        else:
+            ops.append(Op(total, op.origin, inputs, (total,), (own,), stages))
+        before = total
     return ops
 
 
-def _part(edited: EditedGraph, product: Stage, axis: int, span: Span, start: Access | None) -> Stage:
-    """The product over ``span`` of the axis, added to ``start``."""
+def _part(edited: EditedGraph, product: Stage, axis: int, span: Span, *, first: bool) -> Stage:
+    """The product over ``span`` of the axis; the ``first`` begins with what the whole begins with."""
     streamed, weights = product.factors
     dim = own_dimension(weights, axis)
     assert dim is not None
@@ -99,12 +102,15 @@ def _part(edited: EditedGraph, product: Stage, axis: int, span: Span, start: Acc
     assert dim is not None
     moved = replace(streamed.index[dim], const=span.lo)
     streamed = replace(streamed, index=(*streamed.index[:dim], moved, *streamed.index[dim + 1 :]))
+    start = product.start if first else None
     return replace(shortened(product, axis, span), operands=(streamed, weights), start=start)
 
 
-def _copy(product: Stage, source: str, target: str) -> Stage:
-    """The sums as the result of an operator."""
+def _total(product: Stage, before: str, own: str, total: str) -> Stage:
+    """The sums of the parts ``before``, if there are any, and of this one; element by element, so that they may lie
+    where those did."""
     spatial = [a for a, axis in enumerate(product.axes) if not axis.reduce]
     index = tuple(replace(i, coeffs=tuple(i.coeffs[a] for a in spatial)) for i in product.write.index)
     axes = tuple(product.axes[a] for a in spatial)
-    return Stage(axes, Access(target, index), "copy", (Access(source, index),))
+    added = tuple(Access(name, index) for name in (before, own) if name)
+    return Stage(axes, Access(total, index), "add" if before else "copy", added)
