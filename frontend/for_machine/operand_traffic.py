@@ -24,14 +24,17 @@ from ...ir.machine import Level, Machine
 
 Ints = NDArray[np.int64]
 
+FILL = 7 / 8
+"""Of the local memory, what the streamed operand and the result may take together: biases and factors are there, too.
+Chosen, not measured."""
 SHARED_PART = 2
 """Weights stay in one part in so many of the shared memory while all cells of a column use them. Chosen, not
 measured."""
 
 
 def _sizes(extent: int) -> list[int]:
-    """What nearly equal parts of an axis measure at most."""
-    return sorted({ceil(extent / parts) for parts in range(1, extent + 1)})
+    """What nearly equal parts of an axis measure at most, of 1, 2, 4 … parts, as segmentation tries them."""
+    return sorted({ceil(extent / (1 << doublings)) for doublings in range(extent.bit_length() + 1)})
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class OperandTraffic:
         rows, columns = self._cells
         held = self._streamed_bytes(size)
         sums = self._sum_bytes if parts > 1 else 0
-        fits = held + rows * columns * (sums + self._result_bytes) <= self.machine.levels.activations.capacity
+        fits = held + rows * columns * (sums + self._result_bytes) <= FILL * self.machine.levels.activations.capacity
         if not fits.any():
             return float("inf")
         all_rows, all_columns = (prod(e) for e in (self._row_extents, self._column_extents))

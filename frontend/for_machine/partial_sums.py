@@ -23,8 +23,9 @@ from .operand_traffic import OperandTraffic
 
 MOST_PARTS = 16
 """Of a reduction. Chosen, not measured."""
-GAIN = 0.8
-"""What parts may take of the cycles of the whole, at most, for each has a segment of its own. Chosen, not measured."""
+GAIN = 2 / 3
+"""What parts may take of the cycles of the whole, at most: the estimate does not know what several operators could do
+in one segment. Chosen, not measured."""
 ACCUMULATED = ("int32", "float32")
 """Dtypes of sums that parts do not make worse."""
 
