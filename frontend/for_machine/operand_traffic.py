@@ -7,7 +7,8 @@ stream past it. Where little of the result fits so, the weights are loaded again
 
 With the reduction in p parts, more of the result fits, and the weights are loaded less often, for p - 1 passes of the
 sums to the shared memory and back. The estimate looks at all parts of the result of equal shape that fit, and takes
-the best. It knows neither what several operators could do together nor that a transfer can run beside another one.
+the best. It knows neither what several operators could do together, so that the streamed operand counts as if the
+shared memory had it, nor that a transfer can run beside another one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FILL = 7 / 8
 """Of the local memory, what the streamed operand and the result may take together: biases and factors are there, too.
 Chosen, not measured."""
 SHARED_PART = 2
-"""Weights stay in one part in so many of the shared memory while all cells of a column use them. Chosen, not
+"""What stays in the shared memory while all cells use it has at most one part in so many of it. Chosen, not
 measured."""
 
 
@@ -65,12 +66,18 @@ class OperandTraffic:
         streamed = self._row_cells * across * held
         weights = self._weight_bytes / parts
         loaded = self._row_cells * weights / (self.machine.cores if self._broadcast else 1)
-        results = all_rows * all_columns * (2 * sums * (parts - 1) + self._result_bytes)
         products = self._products / parts
-        fetched = np.where(weights / across * SHARED_PART <= self._shared, 1, self._row_cells) * weights / self._fetched
+        fetched = np.where(self._stays(weights / across), 1, self._row_cells) * weights / self._fetched
         turn = np.maximum(np.maximum(products, loaded / self._rate) + streamed / self._rate, fetched)
+        passed = 2 * sums * (parts - 1) * all_rows * all_columns
+        spilled = 0 if self._stays(sums * all_rows * all_columns) else passed
         added = parts * all_rows * all_columns / self._lanes if parts > 1 else 0.0
-        return float(parts * turn[fits].min() + results / self._rate + added)
+        stored = all_rows * all_columns * self._result_bytes
+        return float(parts * turn[fits].min() + (passed + stored) / self._rate + spilled / self._main + added)
+
+    def _stays(self, size: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether the shared memory keeps so many bytes while the cells use them."""
+        return np.asarray(size) * SHARED_PART <= self.machine.levels.exchange.capacity
 
     @cached_property
     def _roles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -167,14 +174,16 @@ class OperandTraffic:
         return min(self._link(levels.exchange), float(engine.bytes_per_cycle * self.machine.cores))
 
     @property
-    def _shared(self) -> float:
-        return float(self.machine.levels.exchange.capacity)
-
-    @property
     def _fetched(self) -> float:
         """Bytes a cycle of constants from their home to the shared memory."""
         levels = self.machine.levels
         return self._link(levels.constants) if levels.has_exchange else float("inf")
+
+    @property
+    def _main(self) -> float:
+        """Bytes a cycle between main and shared memory of sums that this does not keep."""
+        levels = self.machine.levels
+        return self._link(levels.home) if levels.has_exchange else float("inf")
 
     def _link(self, level: Level) -> float:
         limits = (x.bytes_per_cycle for x in self.machine.links if level.name in x.memories and x.direction != "write")
