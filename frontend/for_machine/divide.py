@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from ...ir.box import Span, part
 from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
 from ...ir.machine import Machine
-from .edited_graph import EditedGraph, own_dimension, part_name, shortened
+from .edited_graph import EditedGraph, own_dimension, shortened
 
 FILL = 7 / 8
 """Of the local memories, what x, y and a part of h may take together."""
@@ -144,7 +144,7 @@ def _divided(edited: EditedGraph, pair: _Pair, parts: int) -> list[Op]:
 def _first(edited: EditedGraph, pair: _Pair, number: int, span: Span, inner: str) -> Op:
     """Columns ``span`` of the first operator."""
     op = pair.first
-    names = {b.name: part_name(b.name, number) for b in op.buffers} | {pair.inner: inner}
+    names = {b.name: edited.value_name(b.name, number) for b in op.buffers} | {pair.inner: inner}
     stages: list[Stage] = []
     for stage in op.stages:
         column = _column(stage)
@@ -156,7 +156,7 @@ def _first(edited: EditedGraph, pair: _Pair, number: int, span: Span, inner: str
         }
         stages.append(shortened(stage, column, span).renamed(names))
     buffers = tuple(Tensor(names[b.name], (*b.shape[:-1], span.size), b.dtype) for b in op.buffers)
-    return _op(op, number, names, (inner,), buffers, stages)
+    return _op(op, edited.op_name(op.name, number), names, (inner,), buffers, stages)
 
 
 def _second(edited: EditedGraph, pair: _Pair, number: int, span: Span, names: dict[str, str], outer: str) -> Op:
@@ -166,28 +166,28 @@ def _second(edited: EditedGraph, pair: _Pair, number: int, span: Span, names: di
     reduced = contraction_axes(product).k[0]
     dim = own_dimension(product.factors[1], reduced)
     assert dim is not None
-    names = names | {b.name: part_name(b.name, number) for b in op.buffers} | {op.output: outer}
+    names = names | {b.name: edited.value_name(b.name, number) for b in op.buffers} | {op.output: outer}
     names[pair.weights[1]] = edited.constant(pair.weights[1], dim, span)
     product = shortened(product, reduced, span)
     if number:
         product = replace(product, start=None)
     stages = [s.renamed(names) for s in (product, total)]
     buffers = tuple(replace(b, name=names[b.name]) for b in op.buffers)
-    return _op(op, number, names, (outer,), buffers, stages)
+    return _op(op, edited.op_name(op.name, number), names, (outer,), buffers, stages)
 
 
 def _tensor(edited: EditedGraph, name: str, number: int, columns: Span | None) -> str:
     """A tensor like the one that is called so, with only these columns."""
     old = edited.graph.tensor[name]
     shape = old.shape if columns is None else (*old.shape[:-1], columns.size)
-    return edited.add(Tensor(part_name(name, number), shape, old.dtype))
+    return edited.add(Tensor(edited.value_name(name, number), shape, old.dtype))
 
 
 def _op(
-    op: Op, number: int, names: dict[str, str], outputs: tuple[str, ...], buffers: tuple[Tensor, ...],
+    op: Op, name: str, names: dict[str, str], outputs: tuple[str, ...], buffers: tuple[Tensor, ...],
     stages: Iterable[Stage],
 ) -> Op:  # fmt: skip
     stages = tuple(stages)
     read = {r.tensor for s in stages for r in s.reads}
     inputs = tuple(n for n in dict.fromkeys(names.get(n, n) for n in op.inputs) if n in read)
-    return Op(part_name(op.name, number), op.origin, inputs, outputs, buffers, stages)
+    return Op(name, op.origin, inputs, outputs, buffers, stages)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...ir.box import Span
 from ...ir.graph import Access, Constant, Graph, Op, Stage, Tensor
-
-
-def part_name(name: str, number: int) -> str:
-    """What the part of an operator, tensor or buffer is called."""
-    return f"{name}.part{number}"
 
 
 def own_dimension(access: Access, axis: int) -> int | None:
@@ -23,7 +18,8 @@ def own_dimension(access: Access, axis: int) -> int | None:
     if len(dims) != 1:
         return None
     index = access.index[dims[0]]
-    return dims[0] if index.const == 0 and sum(map(abs, index.coeffs)) == 1 else None
+    alone = index.coeffs[axis] == 1 and sum(map(abs, index.coeffs)) == 1
+    return dims[0] if index.const == 0 and alone else None
 
 
 def shortened(stage: Stage, axis: int, span: Span) -> Stage:
@@ -32,14 +28,26 @@ def shortened(stage: Stage, axis: int, span: Span) -> Stage:
     return replace(stage, axes=tuple(axes))
 
 
-@dataclass
 class EditedGraph:
-    """What is added to ``graph`` until :meth:`with_parts` makes another one of it."""
+    """Collects what is added to ``graph`` until :meth:`with_parts` makes another one of it."""
 
-    graph: Graph
-    _tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
-    _constants: dict[str, Constant] = field(default_factory=dict[str, Constant])
-    _data: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._ops = {op.name for op in graph.ops}
+        self._values = {*graph.tensor, *(b.name for op in graph.ops for b in op.buffers)}
+        """Names that are in use, of operators and of tensors and private buffers."""
+        self._tensors: dict[str, Tensor] = {}
+        self._constants: dict[str, Constant] = {}
+        self._parts: dict[tuple[str, int, Span], str] = {}
+        self._data: dict[str, np.ndarray] = {}
+
+    def op_name(self, name: str, number: int) -> str:
+        """A name for the part of an operator, which no other has."""
+        return _unused(f"{name}.part{number}", self._ops)
+
+    def value_name(self, name: str, number: int) -> str:
+        """A name for the part of a tensor or private buffer, which no other has."""
+        return _unused(f"{name}.part{number}", self._values)
 
     def add(self, tensor: Tensor) -> str:
         """One more tensor; returns its name."""
@@ -48,15 +56,16 @@ class EditedGraph:
 
     def constant(self, name: str, dim: int, span: Span) -> str:
         """A part of a constant along one of its dimensions; two readers of the same part share it."""
-        of_part = f"{name}:{dim}.{span.lo}-{span.hi}"
-        if of_part not in self._tensors:
+        key = name, dim, span
+        if key not in self._parts:
+            of_part = _unused(f"{name}:{dim}.{span.lo}-{span.hi}", self._values)
             old = self.graph.tensor[name]
             shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))
             array = np.ascontiguousarray(np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim))
-            self.add(Tensor(of_part, shape, old.dtype))
+            self._parts[key] = self.add(Tensor(of_part, shape, old.dtype))
             self._constants[of_part] = Constant(of_part, hashlib.sha256(array.tobytes()).hexdigest())
             self._data[of_part] = array
-        return of_part
+        return self._parts[key]
 
     def with_parts(self, parts: Mapping[str, list[Op]]) -> Graph:
         """The graph with these operators, by the names of those that they replace, and with what it uses alone; the
@@ -74,3 +83,11 @@ class EditedGraph:
             constants=tuple(c for n, c in constants.items() if n in used),
             data={n: array for n, array in (graph.data | self._data).items() if n in used},
         )
+
+
+def _unused(name: str, names: set[str]) -> str:
+    """``name``, or something like it that is not among the ``names`` yet; it is from then on."""
+    while name in names:
+        name += "'"
+    names.add(name)
+    return name

@@ -1,26 +1,29 @@
-"""What the operands of a product cost on their way to the cores, if its reduction is cut into parts.
+"""What the operands of a product cost on their way to the cores, if its reduction is cut into parts: an estimate.
 
 A core holds of the streamed operand what its part of the result needs, over the whole of the reduction; the weights
 stream past it. Where little of the result fits so, the weights are loaded again and again:
 
-    cells of the result x bytes of the weights.
+    cells along the rows of the result x bytes of the weights.
 
 With the reduction in p parts, more of the result fits, and the weights are loaded less often, for p - 1 passes of the
-sums to the shared memory and back. The estimate looks at all parts of the result of equal shape that fit, and takes
-the best. It knows neither what several operators could do together, so that the streamed operand counts as if the
-shared memory had it, nor that a transfer can run beside another one.
+sums to the shared memory and back. Cells are those that segmentation tries: 1, 2, 4 … parts of the two longest axes of
+the rows and of the columns. The cheapest that fits counts.
+
+Of the products, the loads of weights and their fetches from main memory, only the longest counts, as they run beside
+one another; all other transfers are added. What several operators could do together is not known, so that the streamed
+operand counts as if the shared memory had it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import ceil, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.graph import DTYPES, Access, Graph, Op, Stage, contraction_axes
+from ...ir.graph import DTYPES, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Level, Machine
 
 Ints = NDArray[np.int64]
@@ -33,6 +36,48 @@ SHARED_PART = 2
 measured."""
 
 
+@dataclass(frozen=True)
+class TransferRates:
+    """Bytes a cycle of all cores together: ``weights`` to their weight memories, ``data`` between the shared memory and
+    local memories, and between main and shared memory ``constants`` and what is none (``main``).
+
+    ``broadcast``: one transfer brings weights to all cores.
+    """
+
+    weights: float
+    data: float
+    constants: float
+    main: float
+    broadcast: bool
+
+    @staticmethod
+    def of(machine: Machine) -> TransferRates:
+        levels = machine.levels
+        source = levels.source_of(constant=True)
+        broadcast = machine.moves("broadcast", source, levels.weights)
+
+        def served(level: Level) -> float:
+            links = (x.bytes_per_cycle for x in machine.links if level.name in x.memories and x.direction != "write")
+            return min([float(level.memory.bytes_per_cycle * level.memory.banks), *links])
+
+        def carried(kind: str, start: Level, end: Level, engines: int) -> float:
+            moves = machine.moves(kind, start, end)
+            return machine.mover(kind, start, end).bytes_per_cycle * engines if moves else inf
+
+        def fetched(home: Level) -> float:
+            return min(served(home), carried("dma", home, levels.exchange, 1)) if levels.has_exchange else inf
+
+        # A broadcast reaches all cores at the pace of one.
+        kind, engines = ("broadcast", 1) if broadcast else ("copy", machine.cores)
+        return TransferRates(
+            min(served(source), carried(kind, source, levels.weights, engines)),
+            min(served(levels.exchange), carried("copy", levels.exchange, levels.activations, machine.cores)),
+            fetched(levels.constants),
+            fetched(levels.home),
+            broadcast,
+        )
+
+
 def _sizes(extent: int) -> list[int]:
     """What nearly equal parts of an axis measure at most, of 1, 2, 4 … parts, as segmentation tries them."""
     return sorted({ceil(extent / (1 << doublings)) for doublings in range(extent.bit_length() + 1)})
@@ -40,84 +85,89 @@ def _sizes(extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class OperandTraffic:
-    """Of one operator, whose first stage is a product of an activation with a constant, on one machine."""
+    """Of one operator, whose first stage is a product of an activation with a constant, on one machine.
+
+    ``axis``: that of the reduction that is cut.
+    """
 
     graph: Graph
     op: Op
     machine: Machine
     axis: int
-    """The axis of the reduction that is cut."""
 
     @property
     def stage(self) -> Stage:
         return self.op.stages[0]
 
     def cycles(self, parts: int) -> float:
-        """Cycles of all parts, at the least; infinite if nothing fits."""
-        size = ceil(self.stage.axes[self.axis].extent / parts)
-        rows, columns = self._cells
-        held = self._streamed_bytes(size)
+        """Cycles of all parts together, as estimated; infinite if no cell fits."""
+        rates, rows, columns = self._rates, self._rows, self._columns
+        held = self._streamed_bytes(ceil(self.stage.axes[self.axis].extent / parts))
         sums = self._sum_bytes if parts > 1 else 0
         fits = held + rows * columns * (sums + self._result_bytes) <= FILL * self.machine.levels.activations.capacity
         if not fits.any():
-            return float("inf")
-        all_rows, all_columns = (prod(e) for e in (self._row_extents, self._column_extents))
-        across = -(-all_columns // columns)
-        streamed = self._row_cells * across * held
-        weights = self._weight_bytes / parts
-        loaded = self._row_cells * weights / (self.machine.cores if self._broadcast else 1)
-        products = self._products / parts
-        fetched = np.where(self._stays(weights / across), 1, self._row_cells) * weights / self._fetched
-        turn = np.maximum(np.maximum(products, loaded / self._rate) + streamed / self._rate, fetched)
-        passed = 2 * sums * (parts - 1) * all_rows * all_columns
-        spilled = 0 if self._stays(sums * all_rows * all_columns) else passed
-        added = parts * all_rows * all_columns / self._lanes if parts > 1 else 0.0
-        stored = all_rows * all_columns * self._result_bytes
-        return float(parts * turn[fits].min() + (passed + stored) / self._rate + spilled / self._main + added)
+            return inf
+        elements = prod(self._extents(self._roles[0])) * prod(self._extents(self._roles[1]))
+        across = -(-prod(self._extents(self._roles[1])) // columns)
+        weights = self.graph.tensor[self.stage.factors[1].tensor].bytes / parts
+        passes = -(-self._row_cells // self.machine.cores) if rates.broadcast else self._row_cells
+        loads = passes * weights / rates.weights
+        fetches = np.where(self._stays(weights / across), 1, self._row_cells) * weights / rates.constants
+        streamed = self._row_cells * across * held / rates.data
+        turn = np.maximum(np.maximum(self._products / parts, loads) + streamed, fetches)
+        passed = 2 * sums * (parts - 1) * elements
+        spilled = 0.0 if self._stays(sums * elements) else passed / rates.main
+        added = parts * elements / self._lanes if parts > 1 else 0.0
+        stored = elements * self._result_bytes
+        return float(parts * turn[fits].min() + (passed + stored) / rates.data + spilled + added)
 
     def _stays(self, size: float | NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether the shared memory keeps so many bytes while the cells use them."""
         return np.asarray(size) * SHARED_PART <= self.machine.levels.exchange.capacity
 
     @cached_property
+    def _rates(self) -> TransferRates:
+        return TransferRates.of(self.machine)
+
+    @cached_property
     def _roles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The axes of the rows, and those of the columns."""
         axes = contraction_axes(self.stage)
-        return (*axes.batch, *axes.m), axes.n
+        return axes.m, axes.n
 
-    @property
-    def _row_extents(self) -> list[int]:
-        return [self.stage.axes[a].extent for a in self._roles[0]]
-
-    @property
-    def _column_extents(self) -> list[int]:
-        return [self.stage.axes[a].extent for a in self._roles[1]]
+    def _extents(self, axes: tuple[int, ...]) -> list[int]:
+        return [self.stage.axes[a].extent for a in axes]
 
     @cached_property
     def _grid(self) -> tuple[Ints, ...]:
-        """Sizes of the two longest row axes and of the columns, each combination of them."""
-        longest = sorted(range(len(self._row_extents)), key=lambda a: -self._row_extents[a])[:2]
-        choices = [_sizes(e) if a in longest else [e] for a, e in enumerate(self._row_extents)]
-        columns = _sizes(prod(self._column_extents))
+        """Sizes of the row axes and of the columns, each combination of them."""
+        extents = self._extents(self._roles[0])
+        longest = sorted(range(len(extents)), key=lambda a: -extents[a])[:2]
+        choices = [_sizes(e) if a in longest else [e] for a, e in enumerate(extents)]
+        columns = _sizes(prod(self._extents(self._roles[1])))
         return tuple(np.array(g).ravel() for g in np.meshgrid(*choices, columns, indexing="ij"))
 
-    @property
-    def _cells(self) -> tuple[Ints, Ints]:
-        """Elements of a cell of the result: rows and columns."""
-        *rows, columns = self._grid
-        return prod(rows, start=np.ones_like(columns)), columns
+    @cached_property
+    def _columns(self) -> Ints:
+        """Of each kind of cell."""
+        return self._grid[-1]
 
-    @property
+    @cached_property
+    def _rows(self) -> Ints:
+        """Of each kind of cell."""
+        return prod(self._grid[:-1], start=np.ones_like(self._columns))
+
+    @cached_property
     def _row_cells(self) -> Ints:
         """How many cells there are along the rows."""
-        *rows, columns = self._grid
-        counts = [-(-e // size) for e, size in zip(self._row_extents, rows, strict=True)]
-        return prod(counts, start=np.ones_like(columns))
+        sizes = zip(self._extents(self._roles[0]), self._grid[:-1], strict=True)
+        return prod([-(-extent // size) for extent, size in sizes], start=np.ones_like(self._columns))
 
     def _streamed_bytes(self, size: int) -> Ints:
-        """What a cell has of the streamed operand, with so much of the axis that is cut."""
+        """What each kind of cell has of the streamed operand, with so much of the axis that is cut."""
         access = self.stage.factors[0]
         tensor = self.graph.tensor[access.tensor]
-        rows = dict(zip(self._roles[0], self._grid, strict=False))
+        rows = dict(zip(self._roles[0], self._grid[:-1], strict=True))
         volume = np.array(DTYPES[tensor.dtype], dtype=np.int64)
         for index, extent in zip(access.index, tensor.shape, strict=True):
             span = np.array(1, dtype=np.int64)
@@ -132,24 +182,21 @@ class OperandTraffic:
     def _result_bytes(self) -> int:
         return DTYPES[self.graph.tensor[self.op.output].dtype]
 
-    @property
-    def _sum_bytes(self) -> int:
-        return DTYPES[self._sums]
-
-    @property
+    @cached_property
     def _sums(self) -> str:
         """The dtype that sums are accumulated in."""
         return next(b.dtype for b in self.op.buffers if b.name == self.stage.write.tensor)
 
     @property
-    def _weight_bytes(self) -> int:
-        return self.graph.tensor[self.stage.factors[1].tensor].bytes
+    def _sum_bytes(self) -> int:
+        return DTYPES[self._sums]
 
     @property
     def _products(self) -> float:
         """Cycles of the matrix engines of all cores."""
         engine = self.machine.shared_engine("matrix")
-        rate = engine.rate_of(self._dtype(self.stage.factors[1])) or 1.0
+        rate = engine.rate_of(self.graph.tensor[self.stage.factors[1].tensor].dtype)
+        assert rate is not None
         array = engine.rows * engine.columns * engine.depth * rate * engine.count
         return self.stage.points / array / self.machine.cores
 
@@ -157,34 +204,3 @@ class OperandTraffic:
     def _lanes(self) -> float:
         engine = self.machine.shared_engine("vector")
         return (engine.lanes or {}).get(self._sums, 1) * engine.count * self.machine.cores
-
-    def _dtype(self, access: Access) -> str:
-        return self.graph.tensor[access.tensor].dtype
-
-    @property
-    def _broadcast(self) -> bool:
-        levels = self.machine.levels
-        return self.machine.moves("broadcast", levels.source_of(constant=True), levels.weights)
-
-    @property
-    def _rate(self) -> float:
-        """Bytes a cycle from the shared memory to all cores."""
-        levels = self.machine.levels
-        engine = self.machine.mover("copy", levels.source_of(constant=True), levels.weights)
-        return min(self._link(levels.exchange), float(engine.bytes_per_cycle * self.machine.cores))
-
-    @property
-    def _fetched(self) -> float:
-        """Bytes a cycle of constants from their home to the shared memory."""
-        levels = self.machine.levels
-        return self._link(levels.constants) if levels.has_exchange else float("inf")
-
-    @property
-    def _main(self) -> float:
-        """Bytes a cycle between main and shared memory of sums that this does not keep."""
-        levels = self.machine.levels
-        return self._link(levels.home) if levels.has_exchange else float("inf")
-
-    def _link(self, level: Level) -> float:
-        limits = (x.bytes_per_cycle for x in self.machine.links if level.name in x.memories and x.direction != "write")
-        return min(limits, default=float("inf"))

@@ -6,8 +6,8 @@ becomes, with the reduction in parts,
 
     s0 = x0·W0 + b; s1 = s0 + x1·W1; ...; y = f(s + xn·Wn)
 
-Sums stay in the dtype in which they are accumulated: integers are the same to the bit, and floats are rounded once a
-part (decision 0026). Where it pays is for :mod:`.operand_traffic` to say.
+Sums stay in the dtype in which they are accumulated: integers are the same to the bit, and floats are rounded twice a
+part, as its product and as the sum (decision 0026). Where it pays is for :mod:`.operand_traffic` to say.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.box import Span, part
-from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
+from ...ir.graph import Access, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Machine
 from ...ir.semantics.contraction_engines import contraction_engine
-from .edited_graph import EditedGraph, own_dimension, part_name, shortened
+from .edited_graph import EditedGraph, own_dimension, shortened
 from .operand_traffic import OperandTraffic
 
 MOST_PARTS = 16
@@ -45,7 +45,11 @@ def partial_sums(graph: Graph, machine: Machine) -> Graph:
 
 
 def _axis(graph: Graph, op: Op) -> int | None:
-    """The longest axis of the reduction that both operands have as a dimension of their own."""
+    """The longest axis of the reduction that both operands have as a dimension of their own.
+
+    ``None`` as well for what is no product of an activation with weights, and for one with a batch: a cell of it needs
+    few of the weights, however large it is.
+    """
     if op.contraction != 0 or op.template or op.host is not None:
         return None
     product = op.stages[0]
@@ -53,9 +57,10 @@ def _axis(graph: Graph, op: Op) -> int | None:
     sums = {b.name: b.dtype for b in op.buffers}.get(product.write.tensor)
     if weights.tensor not in graph.constant_names or streamed.tensor in graph.constant_names:
         return None
-    if sums not in ACCUMULATED:
+    axes = contraction_axes(product)
+    if sums not in ACCUMULATED or axes.batch:
         return None
-    cut = [a for a in contraction_axes(product).k if all(own_dimension(f, a) is not None for f in product.factors)]
+    cut = [a for a in axes.k if all(own_dimension(f, a) is not None for f in product.factors)]
     return max(cut, key=lambda a: product.axes[a].extent, default=None)
 
 
@@ -76,8 +81,10 @@ def _in_parts(edited: EditedGraph, op: Op, axis: int, parts: int) -> list[Op]:
     for number in range(parts):
         span = part(product.axes[axis].extent, parts, number)
         last = number == parts - 1
-        own = replace(sums, name=part_name(sums.name, number))
-        total = sums.name if last else edited.add(Tensor(part_name(op.name, number), sums.shape, sums.dtype))
+        own = replace(sums, name=edited.value_name(sums.name, number))
+        total = sums.name
+        if not last:
+            total = edited.add(replace(sums, name=edited.value_name(op.output, number)))
         stages = (
             _part(edited, product, axis, span, first=not number).renamed({sums.name: own.name}),
             _total(product, before, own.name, total),
@@ -88,7 +95,7 @@ def _in_parts(edited: EditedGraph, op: Op, axis: int, parts: int) -> list[Op]:
         if last:
             ops.append(replace(op, inputs=inputs, buffers=(own, *op.buffers), stages=stages))
         else:
-            ops.append(Op(total, op.origin, inputs, (total,), (own,), stages))
+            ops.append(Op(edited.op_name(op.name, number), op.origin, inputs, (total,), (own,), stages))
         before = total
     return ops
 

@@ -154,7 +154,7 @@ class Facts:
         self.graph = geometry.graph
         self.machine = machine
         self.geometry = geometry
-        self._otherwise: dict[int, frozenset[str]] = {}
+        self._not_stationary: dict[int, frozenset[str]] = {}
 
     def ops(self, segment: Segment) -> tuple[Op, ...]:
         return tuple(self.graph.op[n] for n in segment.ops)
@@ -193,21 +193,22 @@ class Facts:
         return op.stages[op.contraction].reads[1].tensor
 
     def streamed(self, segment: Segment, name: str) -> bool:
-        """Whether a constant goes straight to weight memory in this segment: no read of it is anything else."""
-        return name in self.graph.constant_names and name not in self._read_from_memory(segment)
+        """Whether a constant goes straight to weight memory in this segment, one of the plan's: no read of it is
+        anything else."""
+        return name in self.graph.constant_names and name not in self._not_only_stationary(segment)
 
-    def _read_from_memory(self, segment: Segment) -> frozenset[str]:
+    def _not_only_stationary(self, segment: Segment) -> frozenset[str]:
         """What some read of a segment does not take from weight memory."""
         # By identity: the plan keeps its segments, and hashing one of many operators takes as long as this.
-        if id(segment) not in self._otherwise:
-            self._otherwise[id(segment)] = frozenset(
+        if id(segment) not in self._not_stationary:
+            self._not_stationary[id(segment)] = frozenset(
                 read.tensor
                 for op in self.ops(segment)
                 for position, stage in enumerate(op.stages)
                 for operand, read in enumerate(stage.reads)
                 if position != op.contraction or operand != 1 or segment.tile[op.name].engine != "matrix"
             )
-        return self._otherwise[id(segment)]
+        return self._not_stationary[id(segment)]
 
     @cached_property
     def shares(self) -> dict[str, list[Stored]]:

@@ -23,7 +23,7 @@ Splits = tuple[Split, ...]
 MOST_FINE_SPLITS = 3
 """Dimensions that :func:`fine_splits` cuts into instances at one time. Chosen, not measured."""
 MOST_INSTANCES = 32
-"""Instances considered at first; more only where nothing fits. Chosen, not measured."""
+"""Instances considered at first; more where nothing fits, or only with many. Chosen, not measured."""
 MOST_INSTANCES_IN_TWO = 8
 """Instances considered at first when two dimensions are cut. Chosen, not measured."""
 MOST_IN_THIRDS = 32

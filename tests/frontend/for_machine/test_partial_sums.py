@@ -66,6 +66,42 @@ def test_integers_are_the_same_to_the_bit(integers: onnx.ModelProto) -> None:
     assert all(np.array_equal(whole[name], summed[name]) for name in whole)
 
 
+def test_parts_come_from_the_same_nodes_and_cut_the_channels(integers: onnx.ModelProto) -> None:
+    graph = import_onnx(integers, batch=1)
+    parts = partial_sums(graph, U55)
+    (whole,) = (op for op in graph.ops if op.contraction is not None)
+    divided = [op for op in parts.ops if op.contraction is not None]
+    assert {op.origin for op in divided} == {whole.origin} and divided[-1].name == whole.name
+    old = graph.tensor[whole.stages[0].factors[1].tensor].shape
+    new = [parts.tensor[op.stages[0].factors[1].tensor].shape for op in divided]
+    cut = {d for shape in new for d in range(len(shape)) if shape[d] != old[d]}
+    assert len(cut) == 1 and sum(shape[d] for shape in new for d in cut) == max(old)
+
+
+def test_a_network_that_has_such_names_already(tmp_path: Path) -> None:
+    model = Model(seed=3)
+    x = model.input("x.part0", 1, 64, 8192)
+    y = model.node("MatMul", x, model.weight("x.part1", 8192, 64), name="x", outputs=["x"])
+    z = model.node("Softmax", y, name="x.part0", outputs=["z"])
+    network = model.build(z)
+    tiny = load_machine("tiny")
+    graph = import_onnx(network, batch=1)
+    parts = partial_sums(graph, tiny)
+    check_graph(parts)
+    assert len(parts.ops) > len(graph.ops)
+    inputs = random_inputs(network)
+    whole, summed = (next(iter(evaluate_graph(g, inputs, None).values())).astype(float) for g in (graph, parts))
+    assert np.linalg.norm(whole - summed) < 1e-5 * np.linalg.norm(whole)
+
+
+def test_a_product_with_weights_for_each_of_a_batch_stays_whole() -> None:
+    """A cell of one element of the batch needs its own weights alone, however large it is."""
+    model = Model(seed=4)
+    y = model.node("MatMul", model.input("x", 16, 8, 2048), model.weight("w", 16, 2048, 64), name="product")
+    graph = import_onnx(model.build(y), batch=16)
+    assert partial_sums(graph, load_machine("tiny")) is graph
+
+
 def test_every_product_is_done_once(integers: onnx.ModelProto) -> None:
     graph = import_onnx(integers, batch=1)
     parts = partial_sums(graph, U55)

@@ -109,6 +109,13 @@ def test_what_is_not_copied_as_it_is_is_no_part() -> None:
     assert left(operands=(replace(read, index=crossed),)) == {"stem"}
     assert left(operands=(replace(read, fill=0.0),)) == {"stem"}
     assert left(axes=shorter) == {"stem"}
+    spread = [
+        replace(
+            a, index=(a.index[0], replace(a.index[1], coeffs=tuple(2 * c for c in a.index[1].coeffs)), *a.index[2:])
+        )
+        for a in (read, stage.write)
+    ]
+    assert left(operands=(spread[0],), write=spread[1]) == {"stem"}
     assert left(func="exp") == set()
     wide = {**graph.tensor, "b0": replace(graph.tensor["b0"], dtype="float32")}
     assert set(operand_offsets(op, wide)) == {"stem"}

@@ -58,14 +58,23 @@ def test_with_two_others_the_last_is_inside_or_outside(columns: bool) -> None:
     assert outside == {s for s in in_three if s[0].dim == 3} and bool(outside) == columns
 
 
-def test_where_little_fits_rows_are_cut_in_two_dimensions_and_columns() -> None:
-    """With less of the columns, more of an image fits, and each weight is loaded less often."""
-    memories = (replace(m, capacity=3 << 12) if m.name == "L1" else m for m in TINY.memories)
-    machine = replace(TINY, memories=tuple(memories))
+def of_image(local: int) -> list[Column]:
+    """The columns of a convolution of 14 x 14 x 256 on cores with so many bytes for data."""
+    memories = (replace(m, capacity=local) if m.name == "L1" else m for m in TINY.memories)
     net = graphs.Net("image", "float32")
     graph = net.graph(net.conv("conv", net.input("x", 1, 14, 14, 256), 256))
-    best = min(Candidates(graph, machine).columns(), key=lambda c: c.cycles)
+    return Candidates(graph, replace(TINY, memories=tuple(memories))).columns()
+
+
+def test_where_little_fits_rows_are_cut_in_two_dimensions_and_columns() -> None:
+    """With less of the columns, more of an image fits, and each weight is loaded less often."""
+    best = min(of_image(12 << 10), key=lambda c: c.cycles)
     assert sorted(s.dim for s in best.split.instances) == [1, 2, 3]
+
+
+def test_so_they_are_where_all_cuts_that_fit_have_many_instances() -> None:
+    assert any(len(c.split.instances) == 3 for c in of_image(24 << 10))
+    assert all(len(c.split.instances) < 3 for c in of_image(1 << 20))
 
 
 def columns(capacity: int) -> list[Column]:
