@@ -229,8 +229,8 @@ class Candidates:
                 return
             if coarse:
                 # What takes so many instances in one dimension may take fewer bytes at a time in two or three. Finer
-                # once: cuts in two dimensions have as many instances then as those in one had, and cuts in three as many
-                # as those in one have.
+                # once: cuts in two dimensions have as many instances then as those in one had, and cuts in three as
+                # many as those in one have.
                 most, most_in_two, most_in_three = most * FINER, most_in_two * FINER, most * FINER
                 continue
             # Cells that nobody looked at do not fit: those of other splits may.
