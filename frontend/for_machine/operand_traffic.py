@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.graph import DTYPES, Graph, Op, Stage, contraction_axes
-from ...ir.machine import Level, Machine
+from ...ir.machine import Machine
+from .transfer_rates import TransferRates
 
 Ints = NDArray[np.int64]
 
@@ -36,48 +37,6 @@ SHARED_PART = 2
 measured."""
 
 
-@dataclass(frozen=True)
-class TransferRates:
-    """Bytes a cycle of all cores together: ``weights`` to their weight memories, ``data`` between the shared memory and
-    local memories, and between main and shared memory ``constants`` and what is none (``main``).
-
-    ``broadcast``: one transfer brings weights to all cores.
-    """
-
-    weights: float
-    data: float
-    constants: float
-    main: float
-    broadcast: bool
-
-    @staticmethod
-    def of(machine: Machine) -> TransferRates:
-        levels = machine.levels
-        source = levels.source_of(constant=True)
-        broadcast = machine.moves("broadcast", source, levels.weights)
-
-        def served(level: Level) -> float:
-            links = (x.bytes_per_cycle for x in machine.links if level.name in x.memories and x.direction != "write")
-            return min([float(level.memory.bytes_per_cycle * level.memory.banks), *links])
-
-        def carried(kind: str, start: Level, end: Level, engines: int) -> float:
-            moves = machine.moves(kind, start, end)
-            return machine.mover(kind, start, end).bytes_per_cycle * engines if moves else inf
-
-        def fetched(home: Level) -> float:
-            return min(served(home), carried("dma", home, levels.exchange, 1)) if levels.has_exchange else inf
-
-        # A broadcast reaches all cores at the pace of one.
-        kind, engines = ("broadcast", 1) if broadcast else ("copy", machine.cores)
-        return TransferRates(
-            min(served(source), carried(kind, source, levels.weights, engines)),
-            min(served(levels.exchange), carried("copy", levels.exchange, levels.activations, machine.cores)),
-            fetched(levels.constants),
-            fetched(levels.home),
-            broadcast,
-        )
-
-
 def _sizes(extent: int) -> list[int]:
     """What nearly equal parts of an axis measure at most, of 1, 2, 4 … parts, as segmentation tries them."""
     return sorted({ceil(extent / (1 << doublings)) for doublings in range(extent.bit_length() + 1)})
@@ -85,7 +44,8 @@ def _sizes(extent: int) -> list[int]:
 
 @dataclass(frozen=True)
 class OperandTraffic:
-    """Of one operator, whose first stage is a product of an activation with a constant, on one machine.
+    """Of one operator, whose first stage is a product of an activation with a constant that the matrix engine of the
+    machine can run.
 
     ``axis``: that of the reduction that is cut.
     """

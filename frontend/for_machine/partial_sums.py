@@ -12,10 +12,11 @@ part, as its product and as the sum (decision 0026). Where it pays is for :mod:`
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ...ir.box import Span, part
-from ...ir.graph import Access, Graph, Op, Stage, contraction_axes
+from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
 from ...ir.machine import Machine
 from ...ir.semantics.contraction_engines import contraction_engine
 from .edited_graph import EditedGraph, own_dimension, shortened
@@ -30,21 +31,30 @@ ACCUMULATED = ("int32", "float32")
 """Dtypes of sums that parts do not make worse."""
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """An axis of a reduction, and the dimension that it walks alone in the streamed operand and in the weights."""
+
+    axis: int
+    streamed: int
+    weights: int
+
+
 def partial_sums(graph: Graph, machine: Machine) -> Graph:
     """The graph with such products in parts; the same graph if there are none."""
     summed: dict[str, list[Op]] = {}
     edited = EditedGraph(graph)
     for op in graph.ops:
-        axis = _axis(graph, op)
-        if axis is None or contraction_engine(op, graph, machine) != "matrix":
+        cut = _cut(graph, op)
+        if cut is None or contraction_engine(op, graph, machine) != "matrix":
             continue
-        parts = _parts(OperandTraffic(graph, op, machine, axis), machine)
+        parts = _parts(OperandTraffic(graph, op, machine, cut.axis), machine)
         if parts > 1:
-            summed[op.name] = _in_parts(edited, op, axis, parts)
+            summed[op.name] = _in_parts(edited, op, cut, parts)
     return edited.with_parts(summed)
 
 
-def _axis(graph: Graph, op: Op) -> int | None:
+def _cut(graph: Graph, op: Op) -> _Cut | None:
     """The longest axis of the reduction that both operands have as a dimension of their own.
 
     ``None`` as well for what is no product of an activation with weights, and for one with a batch: a cell of it needs
@@ -60,8 +70,9 @@ def _axis(graph: Graph, op: Op) -> int | None:
     axes = contraction_axes(product)
     if sums not in ACCUMULATED or axes.batch:
         return None
-    cut = [a for a in axes.k if all(own_dimension(f, a) is not None for f in product.factors)]
-    return max(cut, key=lambda a: product.axes[a].extent, default=None)
+    walked = [(a, own_dimension(streamed, a), own_dimension(weights, a)) for a in axes.k]
+    cuts = [_Cut(a, left, right) for a, left, right in walked if left is not None and right is not None]
+    return max(cuts, key=lambda cut: product.axes[cut.axis].extent, default=None)
 
 
 def _parts(traffic: OperandTraffic, machine: Machine) -> int:
@@ -72,53 +83,52 @@ def _parts(traffic: OperandTraffic, machine: Machine) -> int:
     return best if traffic.cycles(best) < GAIN * traffic.cycles(1) else 1
 
 
-def _in_parts(edited: EditedGraph, op: Op, axis: int, parts: int) -> list[Op]:
+def _in_parts(edited: EditedGraph, op: Op, cut: _Cut, parts: int) -> list[Op]:
     """The operators that compute one in parts: all but the last have sums as their results."""
     product, *rest = op.stages
     sums = next(b for b in op.buffers if b.name == product.write.tensor)
+    *spans, last = (part(product.axes[cut.axis].extent, parts, number) for number in range(parts))
     ops: list[Op] = []
-    before = ""
-    for number in range(parts):
-        span = part(product.axes[axis].extent, parts, number)
-        last = number == parts - 1
+    sum_before = ""
+    for number, span in enumerate(spans):
         own = replace(sums, name=edited.value_name(sums.name, number))
-        total = sums.name
-        if not last:
-            total = edited.add(replace(sums, name=edited.value_name(op.output, number)))
-        stages = (
-            _part(edited, product, axis, span, first=not number).renamed({sums.name: own.name}),
-            _total(product, before, own.name, total),
-            *(rest if last else ()),
-        )
-        private = {own.name, *((b.name for b in op.buffers) if last else ())}
-        inputs = tuple(dict.fromkeys(r.tensor for s in stages for r in s.reads if r.tensor not in private))
-        if last:
-            ops.append(replace(op, inputs=inputs, buffers=(own, *op.buffers), stages=stages))
-        else:
-            ops.append(Op(edited.op_name(op.name, number), op.origin, inputs, (total,), (own,), stages))
-        before = total
-    return ops
+        sum_name = edited.add(replace(sums, name=edited.value_name(op.output, number)))
+        stages = _part(edited, product, cut, span, own.name, sum_before, sum_name)
+        name = edited.op_name(op.name, number)
+        ops.append(Op(name, op.origin, _inputs(stages, (own,)), (sum_name,), (own,), stages))
+        sum_before = sum_name
+    own = replace(sums, name=edited.value_name(sums.name, len(spans)))
+    stages = (*_part(edited, product, cut, last, own.name, sum_before, sums.name), *rest)
+    buffers = (own, *op.buffers)
+    return [*ops, replace(op, inputs=_inputs(stages, buffers), buffers=buffers, stages=stages)]
 
 
-def _part(edited: EditedGraph, product: Stage, axis: int, span: Span, *, first: bool) -> Stage:
-    """The product over ``span`` of the axis; the ``first`` begins with what the whole begins with."""
+def _inputs(stages: Sequence[Stage], buffers: Sequence[Tensor]) -> tuple[str, ...]:
+    """What an operator of these stages reads that is none of its private buffers."""
+    private = {b.name for b in buffers}
+    return tuple(dict.fromkeys(r.tensor for s in stages for r in s.reads if r.tensor not in private))
+
+
+def _part(
+    edited: EditedGraph, product: Stage, cut: _Cut, span: Span, own: str, sum_before: str, sum_name: str
+) -> tuple[Stage, Stage]:
+    """The product over ``span`` of the axis, to the buffer ``own``, and its sum with ``sum_before``, if there is one.
+
+    The first product begins with what the whole begins with. Sums are added element by element, so that ``sum_name``
+    may lie where ``sum_before`` did.
+    """
     streamed, weights = product.factors
-    dim = own_dimension(weights, axis)
-    assert dim is not None
-    weights = replace(weights, tensor=edited.constant(weights.tensor, dim, span))
-    dim = own_dimension(streamed, axis)
-    assert dim is not None
-    moved = replace(streamed.index[dim], const=span.lo)
-    streamed = replace(streamed, index=(*streamed.index[:dim], moved, *streamed.index[dim + 1 :]))
-    start = product.start if first else None
-    return replace(shortened(product, axis, span), operands=(streamed, weights), start=start)
-
-
-def _total(product: Stage, before: str, own: str, total: str) -> Stage:
-    """The sums of the parts ``before``, if there are any, and of this one; element by element, so that they may lie
-    where those did."""
+    moved = replace(streamed.index[cut.streamed], const=span.lo)
+    index = (*streamed.index[: cut.streamed], moved, *streamed.index[cut.streamed + 1 :])
+    weights = replace(weights, tensor=edited.constant(weights.tensor, cut.weights, span))
+    shorter = replace(
+        shortened(product, cut.axis, span),
+        operands=(replace(streamed, index=index), weights),
+        write=replace(product.write, tensor=own),
+        start=None if sum_before else product.start,
+    )
     spatial = [a for a, axis in enumerate(product.axes) if not axis.reduce]
-    index = tuple(replace(i, coeffs=tuple(i.coeffs[a] for a in spatial)) for i in product.write.index)
-    axes = tuple(product.axes[a] for a in spatial)
-    added = tuple(Access(name, index) for name in (before, own) if name)
-    return Stage(axes, Access(total, index), "add" if before else "copy", added)
+    element = tuple(replace(i, coeffs=tuple(i.coeffs[a] for a in spatial)) for i in product.write.index)
+    added = tuple(Access(name, element) for name in (sum_before, own) if name)
+    func = "add" if sum_before else "copy"
+    return shorter, Stage(tuple(product.axes[a] for a in spatial), Access(sum_name, element), func, added)

@@ -45,10 +45,9 @@ class BatchedCells:
     def columns_first(self, rank: int) -> Int:
         """For each cut of a result of so many dimensions, as :func:`~.splits.columns_first`."""
         dims, parts = self.dims[:, :-MOST_SPLITS], self.parts[:, :-MOST_SPLITS]
-        count = np.sum(dims >= 0, axis=1)
-        # The slots of a cut are those on the right.
-        outermost = np.arange(len(dims)), np.minimum(dims.shape[1] - count, dims.shape[1] - 1)
-        return np.where((count > 1) & (dims[outermost] == rank - 1), parts[outermost], 1)
+        used = dims >= 0
+        outermost = np.arange(len(dims)), np.argmax(used, axis=1)
+        return np.where((np.sum(used, axis=1) > 1) & (dims[outermost] == rank - 1), parts[outermost], 1)
 
     @cached_property
     def cores(self) -> Int:

@@ -90,7 +90,7 @@ class Candidates:
         )
         self.costs = OperatorCosts(graph, machine, disabled)
         self._known_splits: dict[
-            tuple[tuple[int, ...], int, int, int, bool], tuple[tuple[SegmentSplit, ...], BatchedCells]
+            tuple[tuple[int, ...], int, int, bool], tuple[tuple[SegmentSplit, ...], BatchedCells]
         ] = {}
         self._roots: dict[object, PricedRoot] = {}
         self._known_bytes: dict[tuple[object, SegmentSplit], int] = {}
@@ -214,11 +214,11 @@ class Candidates:
 
     def _runs(self, first: int, last: int) -> Iterator[list[Column]]:
         """The columns of each run with the root ``last``, from short to long, under as few instances as fit."""
-        most, most_in_two, most_in_three = MOST_INSTANCES, MOST_INSTANCES_IN_TWO, 0
+        most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
         shape = self._root_shape(last)
         longest = max(shape, default=1)
         while True:
-            splits, cells = self._splits(shape, most, most_in_two, most_in_three, columns=self._weights_pass(last))
+            splits, cells = self._splits(shape, most, most_in_two, columns=self._weights_pass(last))
             runs = self._columns(self._enumeration(first, last, cells, self.lengths), splits)
             shortest = next(runs, [])
             alone = [c for c in shortest if c.first == last and self.exact_local_bytes(c) <= self.capacity]
@@ -231,12 +231,12 @@ class Candidates:
                 # What takes so many instances in one dimension may take fewer bytes at a time in two or three. Finer
                 # once: cuts in two dimensions have as many instances then as those in one had, and cuts in three as
                 # many as those in one have.
-                most, most_in_two, most_in_three = most * FINER, most_in_two * FINER, most * FINER
+                most, most_in_two = most * FINER, most_in_two * FINER
                 continue
             # Cells that nobody looked at do not fit: those of other splits may.
             if shortest or (most > longest and most_in_two > longest**2) or most > MOST_CELLS:
                 break
-            most, most_in_two, most_in_three = most * FINER, most_in_two * FINER, most * FINER
+            most, most_in_two = most * FINER, most_in_two * FINER
         splits = self._fitting(last)
         if not splits:
             raise InfeasibleError(self._why_infeasible(last))
@@ -278,16 +278,16 @@ class Candidates:
         return self.graph.tensor[self.graph.ops[last].output].shape
 
     def _splits(
-        self, shape: tuple[int, ...], most: int, most_in_two: int, most_in_three: int, *, columns: bool
+        self, shape: tuple[int, ...], most: int, most_in_two: int, *, columns: bool
     ) -> tuple[tuple[SegmentSplit, ...], BatchedCells]:
         """The splits of a result of this shape, and the cells that represent them."""
-        key = shape, most, most_in_two, most_in_three, columns
+        key = shape, most, most_in_two, columns
         if key not in self._known_splits:
             thirds = "thirds" not in self.disabled
             fewer = "fewer-cores" not in self.disabled
             splits = segment_splits(
-                shape, self.machine.cores, most, most_in_two, most_in_three, thirds=thirds, columns=columns,
-                fewer_cores=fewer,
+                shape, self.machine.cores, most, most_in_two, three=most > MOST_INSTANCES, thirds=thirds,
+                columns=columns, fewer_cores=fewer,
             )  # fmt: skip
             representatives = [representative_cells(split, shape) for split in splits]
             self._known_splits[key] = splits, batched_cells(splits, representatives)

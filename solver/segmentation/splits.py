@@ -95,12 +95,12 @@ def columns_first(split: SegmentSplit, rank: int) -> int:
 
 
 def instance_splits(
-    shape: tuple[int, ...], most: int, most_in_two: int, most_in_three: int = 0, *, thirds: bool = True,
+    shape: tuple[int, ...], most: int, most_in_two: int, *, three: bool = False, thirds: bool = True,
     columns: bool = False,
 ) -> list[Splits]:  # fmt: skip
-    """No cut, numbers of parts (see :func:`_counts`) in one dimension up to ``most``, in two up to ``most_in_two``
-    together, and in two and the last up to ``most_in_three``; with ``columns`` also with the last dimension outside of
-    another one, up to ``most`` together, or outside of two others."""
+    """No cut, numbers of parts (see :func:`_counts`) in one dimension up to ``most``, and in two up to ``most_in_two``
+    together; with ``three`` also in two and the last, up to ``most`` together; with ``columns`` also with the last
+    dimension outside of the others, up to ``most`` together."""
     choices: list[Splits] = [()]
     counts = {dim: _counts(extent, most, thirds=thirds) for dim, extent in enumerate(shape)}
     choices += [(Split(dim, p),) for dim in counts for p in counts[dim]]
@@ -109,9 +109,9 @@ def instance_splits(
     last = len(shape) - 1
     for a in range(last if columns else 0):
         choices += [(Split(last, q), Split(a, p)) for p in counts[a] for q in counts[last] if p * q <= most]
-    for a, b in combinations(range(last), 2):
+    for a, b in combinations(range(last if three else 0), 2):
         for p, q, r in product(counts[a], counts[b], counts[last]):
-            if p * q * r <= most_in_three:
+            if p * q * r <= most:
                 rows = Split(a, p), Split(b, q)
                 choices += [(*rows, Split(last, r)), *([(Split(last, r), *rows)] if columns else [])]
     return choices
@@ -140,8 +140,8 @@ def segment_splits(
     cores: int,
     most: int = MOST_INSTANCES,
     most_in_two: int = MOST_INSTANCES_IN_TWO,
-    most_in_three: int = 0,
     *,
+    three: bool = False,
     thirds: bool = True,
     columns: bool = False,
     fewer_cores: bool = True,
@@ -153,7 +153,7 @@ def segment_splits(
     segment_splits: list[SegmentSplit] = []
     counts = core_counts(shape, cores) if fewer_cores else [cores]
     for over_cores in dict.fromkeys(splits for number in counts for splits in core_splits(shape, number)):
-        for instances in instance_splits(shape, most, most_in_two, most_in_three, thirds=thirds, columns=columns):
+        for instances in instance_splits(shape, most, most_in_two, three=three, thirds=thirds, columns=columns):
             if _nowhere_empty(shape, (*instances, *over_cores)):
                 segment_splits.append(SegmentSplit(instances, over_cores))
     return tuple(sorted(segment_splits, key=lambda c: c.instance_count))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from girih.frontend import import_onnx
-from girih.frontend.for_machine.operand_traffic import FILL, OperandTraffic, TransferRates
+from girih.frontend.for_machine.operand_traffic import FILL, OperandTraffic
+from girih.frontend.for_machine.transfer_rates import TransferRates
 from girih.ir.graph import Graph, contraction_axes
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine

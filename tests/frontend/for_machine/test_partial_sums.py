@@ -102,6 +102,27 @@ def test_a_product_with_weights_for_each_of_a_batch_stays_whole() -> None:
     assert partial_sums(graph, load_machine("tiny")) is graph
 
 
+def test_parts_are_whole_dot_products_of_the_array(tmp_path: Path) -> None:
+    """Of 8 products each: 513 of them come in 3 or 9 equal parts alone."""
+    graph = import_onnx(quantised(product(depth=8 * 513), Kind(), tmp_path), batch=1)
+    assert len(names_of_parts(partial_sums(graph, U55))) + 1 in (3, 9)
+
+
+def test_what_has_a_template_or_other_sums_stays_whole(integers: onnx.ModelProto) -> None:
+    graph = import_onnx(integers, batch=1)
+    for changes in ({"template": "own"}, {"buffers": "float16"}):
+        ops = [
+            replace(
+                op,
+                template=changes.get("template", ""),
+                buffers=tuple(replace(b, dtype=changes.get("buffers", b.dtype)) for b in op.buffers),
+            )
+            for op in graph.ops
+        ]
+        changed = replace(graph, ops=tuple(ops))
+        assert partial_sums(changed, U55) is changed
+
+
 def test_every_product_is_done_once(integers: onnx.ModelProto) -> None:
     graph = import_onnx(integers, batch=1)
     parts = partial_sums(graph, U55)

@@ -380,11 +380,11 @@ def test_columns_are_cut_below_those_of_the_array_where_nothing_else_fits() -> N
 
 def test_the_search_begins_with_a_plan_of_these_segments() -> None:
     graph, machine = graphs.residual(), load_machine("stcp920")
-    made = plan(graph, machine, Options(timeout=5.0))
-    plans = [run.objective for run in made.log.runs if run.model == "plan"]
+    searched = plan(graph, machine, Options(timeout=5.0))
+    plans = [run.objective for run in searched.log.runs if run.model == "plan"]
     opponent = planned(graph, machine).cycles_predicted
     assert plans[0] == opponent and len(plans) > 2
-    assert made.plan.strategy == "solver" and made.plan.cycles_predicted == min(p for p in plans if p is not None)
+    assert searched.plan.strategy == "solver" and searched.plan.cycles_predicted == min(p for p in plans if p is not None)
 
 
 def test_without_time_the_heuristics_are_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

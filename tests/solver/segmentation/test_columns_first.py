@@ -49,8 +49,8 @@ def test_the_last_dimension_is_outside() -> None:
 @pytest.mark.parametrize("columns", [False, True])
 def test_with_two_others_the_last_is_inside_or_outside(columns: bool) -> None:
     shape = (1, 8, 8, 32)
-    in_three = [s for s in instance_splits(shape, 4, 4, 16, columns=columns) if len(s) == 3]
-    assert not [s for s in instance_splits(shape, 4, 4, columns=columns) if len(s) == 3]
+    in_three = [s for s in instance_splits(shape, 16, 4, three=True, columns=columns) if len(s) == 3]
+    assert not [s for s in instance_splits(shape, 16, 4, columns=columns) if len(s) == 3]
     assert {s for s in in_three if s[2].dim == 3} >= {(Split(1, 2), Split(2, 4), Split(3, 2))}
     assert ((Split(3, 2), Split(1, 4), Split(2, 2)) in in_three) == columns
     assert all(SegmentSplit(s, ()).instance_count <= 16 and 3 in {part.dim for part in s} for s in in_three)
@@ -111,7 +111,7 @@ def test_only_the_weights_of_the_root_come_in_turn() -> None:
 
 def test_cuts_know_it_as_arrays_do() -> None:
     shape = (2, 8, 8, 32)
-    splits = segment_splits(shape, 2, 16, 8, 16, columns=True)
+    splits = segment_splits(shape, 2, 16, 8, three=True, columns=True)
     cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
     assert cells.columns_first(4).tolist() == [columns_first(split, 4) for split in splits]
 
