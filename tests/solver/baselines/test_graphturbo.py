@@ -384,7 +384,9 @@ def test_the_search_begins_with_a_plan_of_these_segments() -> None:
     plans = [run.objective for run in searched.log.runs if run.model == "plan"]
     opponent = planned(graph, machine).cycles_predicted
     assert plans[0] == opponent and len(plans) > 2
-    assert searched.plan.strategy == "solver" and searched.plan.cycles_predicted == min(p for p in plans if p is not None)
+    assert searched.plan.strategy == "solver" and searched.plan.cycles_predicted == min(
+        p for p in plans if p is not None
+    )
 
 
 def test_without_time_the_heuristics_are_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
