@@ -43,7 +43,7 @@ from girih.ir.machine import Machine
 from girih.models import build
 from girih.models.light import light
 from girih.solver import plan
-from girih.solver.loop import benders
+from girih.solver.loop import search
 from girih.solver.options import Options
 from girih.solver.subproblem import operand_movement, time_budget
 from girih.solver.switches import SWITCHES, checked
@@ -159,7 +159,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
 
 def prepare() -> None:
     """Make the wall clock patient in this process, and Python look seldom for objects that nobody uses."""
-    benders.WALL_CLOCK_FACTOR = ENDLESS
+    search.WALL_CLOCK_FACTOR = ENDLESS
     time_budget.SLACK = ENDLESS
     gc.set_threshold(100_000, 20, 100)
 

@@ -33,7 +33,7 @@ def plan(
     """
     # The constraint solver takes a while to import: only planning pays for it.
     from .goals.least_memory import plan_for_least_memory
-    from .loop.benders import solve_plan
+    from .loop.search import solve_plan
     from .order.decide import with_order
     from .parallel.workers import Workers
 

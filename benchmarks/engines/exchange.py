@@ -19,7 +19,7 @@ from pathlib import Path
 import girih
 from girih.ir.errors import UsageError
 from girih.ir.plan import Plan, Segment, Split
-from girih.solver.loop.resegment import bare
+from girih.solver.loop.changes.resegment import bare
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts

@@ -27,10 +27,10 @@ from ...ir.semantics.cell import Cells
 from ..cost.local_buffers import round_up
 from ..cpsat.log import Record
 from ..effort import NO_EFFORT
-from ..loop.benders import longest_seconds, search_plan
 from ..loop.incumbent import Incumbent
 from ..loop.precheck import least_bytes
 from ..loop.referee import Referee
+from ..loop.search import longest_seconds, search_plan
 from ..options import Ending, Judge, Listener, ModelRun, Options, Planned
 from ..reduced_machine import extent, granule, reduced, reducible
 from ..subproblem.plan_builder import PlanBuilder

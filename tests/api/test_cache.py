@@ -60,7 +60,7 @@ def test_a_repetition_neither_solves_nor_lowers(tmp_path: Path, monkeypatch: pyt
 REPEAT = """
 import sys, girih
 made = girih.compile(sys.argv[1], cache=sys.argv[2], target="tiny", batch=1, solver_timeout=1)
-print(made.cached["plan"], *sorted({"ortools", "girih.solver.loop.benders", "girih.lowering.program.assemble"} & sys.modules.keys()))
+print(made.cached["plan"], *sorted({"ortools", "girih.solver.loop.search", "girih.lowering.program.assemble"} & sys.modules.keys()))
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.engines.exchange import best_plan, replaced, run_of, spans, split
 from girih.ir.errors import UsageError
 from girih.ir.plan import Split
-from girih.solver.loop.resegment import bare
+from girih.solver.loop.changes.resegment import bare
 from girih.solver.subproblem.subproblem import Subproblem
 from tests.support.compiled import compiled_residual
 

@@ -25,7 +25,7 @@ from girih.solver.baselines.graphturbo import Heuristics
 from girih.solver.cpsat.backend import NO_SEARCH, Budget
 from girih.solver.cpsat.log import Record
 from girih.solver.effort import NO_EFFORT, InfeasibleSearchError
-from girih.solver.loop import benders, master
+from girih.solver.loop import benders, excluded_segments, master, search, single_operators
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.master import Cuts
 from girih.solver.loop.referee import Referee
@@ -152,7 +152,7 @@ def test_a_column_that_cannot_be_placed_is_not_chosen_again(monkeypatch: pytest.
         overflow = PlacementOverflow(memory.capacity + 32, memory.capacity, ("x",), (0, 1), True, solved)
         return LocalOverflow(index, segment.ops[0], self.machine.levels.activations, overflow)
 
-    monkeypatch.setattr(benders._Search, "_graphturbo", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(search._Search, "_graphturbo", lambda *_: None)  # pyright: ignore[reportPrivateUsage]
     machine = load_machine("tiny")
     graph = graphs.chain(3, dtype="float32")
     assert any(len(s.ops) > 2 for s in plan(graph, machine, QUICK).plan.segments)
@@ -249,7 +249,7 @@ def test_a_gap_is_searched_while_there_is_time(monkeypatch: pytest.MonkeyPatch) 
         return choose(*args, **options)
 
     monkeypatch.setattr(master, "segment", chosen)
-    monkeypatch.setattr(benders, "FRUITLESS", 0)
+    monkeypatch.setattr(excluded_segments, "FRUITLESS", 0)
     monkeypatch.setattr(time_budget, "SEARCHES", (2.0,))
     planned = plan(
         graphs.chain(dtype="float32"),
@@ -275,13 +275,16 @@ def test_a_round_of_hints_has_iterations_alone(monkeypatch: pytest.MonkeyPatch) 
     begun: list[tuple[bool, Cuts]] = []
     cut = BendersCut(("nothing",))
 
-    def iterate(search: Any) -> None:
-        begun.append((search._round.hints, search.cuts))
-        search.cuts = Cuts((cut,))
+    def iterate(self: Any) -> None:
+        begun.append((self._round.hints, self.decomposition.cuts))
+        self.decomposition.cuts = Cuts((cut,))
 
-    monkeypatch.setattr(benders._Search, "_iterate", iterate)
-    for name in ("_diversify", "_compete", "_wander"):
-        monkeypatch.setattr(benders._Search, name, lambda search: beyond.append(search._round.hints))
+    def step(self: Any, *_: object) -> None:
+        beyond.append(self._round.hints)
+
+    monkeypatch.setattr(search._Search, "_iterate", iterate)  # pyright: ignore[reportPrivateUsage]
+    for name in ("_exclude", "_compete"):
+        monkeypatch.setattr(search._Search, name, step)  # pyright: ignore[reportPrivateUsage]
     plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0))
     assert begun == [(True, Cuts()), (False, Cuts())]
     assert beyond == [False] * 3
@@ -336,10 +339,10 @@ def test_only_a_simulation_that_is_too_dear_is_one_for_a_longer_timeout() -> Non
     graph, machine = graphs.residual(1), load_machine("tiny")
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
     incumbent.referee.used_up = True
-    search = benders._Search(graph, machine, Options(), incumbent, rounds(20.0)[1:])  # pyright: ignore[reportPrivateUsage]
-    assert search.ending() == ("exhausted", ())
+    steps = search._Search(graph, machine, Options(), incumbent, rounds(20.0)[1:])  # pyright: ignore[reportPrivateUsage]
+    assert steps.ending() == ("exhausted", ())
     incumbent.referee.unpaid = True
-    assert search.ending() == ("budget", ("a simulation of what is predicted to be as good or better",))
+    assert steps.ending() == ("budget", ("a simulation of what is predicted to be as good or better",))
 
 
 def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: bool) -> list[str]:
@@ -347,13 +350,13 @@ def refused_operators(monkeypatch: pytest.MonkeyPatch, options: Options, over: b
     graph, machine = graphs.residual(1), load_machine("tiny")
     record = Record(60.0, None)
     incumbent = Incumbent(record, (0, ""), Referee(graph, options.timeout, None))
-    search = benders._Search(graph, machine, options, incumbent, rounds(1.0))  # pyright: ignore[reportPrivateUsage]
+    steps = search._Search(graph, machine, options, incumbent, rounds(1.0))  # pyright: ignore[reportPrivateUsage]
     infeasibility = Infeasibility(0, "op", machine.levels.activations, 200, 100, "no room")
-    monkeypatch.setattr(search, "_evaluate", lambda *_: infeasibility)
+    monkeypatch.setattr(steps.decomposition, "evaluate", lambda *_: infeasibility)
     monkeypatch.setattr(record, "over", lambda: over)
-    monkeypatch.setattr(search.master, "smaller_tiles", lambda *_: None)
+    monkeypatch.setattr(steps.master, "smaller_tiles", lambda *_: None)
     with pytest.raises(InfeasibleError):
-        search._single_operators()  # pyright: ignore[reportPrivateUsage]
+        single_operators.plan_single_operators(steps.decomposition, rounds(1.0)[0].iteration(0))
     return [run.model for run in record.log().runs if run.note.startswith("cut")]
 
 
@@ -390,7 +393,7 @@ def test_single_operators_are_tiled_without_the_caps_of_segments(monkeypatch: py
         seen.append(self.cuts.tiling)
         return Infeasibility(0, segments[0].ops[0], machine.levels.weights, 20000, 16384, "too large")
 
-    monkeypatch.setattr(benders._Search, "_evaluate", evaluated)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(benders.Decomposition, "evaluate", evaluated)
     monkeypatch.setattr(Heuristics, "plan", refused)
     with pytest.raises(InfeasibleError, match=r"no plan of chain .* no proof that there is none; .* too large"):
         plan(graph, machine, QUICK)

@@ -14,9 +14,10 @@ from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan
 from girih.solver.cpsat.log import Record
-from girih.solver.loop import readdress, referee
+from girih.solver.loop import referee
+from girih.solver.loop.changes import readdress
+from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.incumbent import Incumbent
-from girih.solver.loop.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
 from tests.support.graphs import residual
 from tests.support.plans.plain_plans import plain_plan

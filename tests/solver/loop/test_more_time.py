@@ -11,7 +11,8 @@ import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
-from girih.solver.loop import benders, spending
+from girih.solver.loop import excluded_segments, search, spending
+from girih.solver.loop.excluded_segments import Diversions
 from girih.solver.loop.spending import Spending
 from girih.solver.options import Options, Planned
 from girih.solver.subproblem.time_budget import Iteration
@@ -27,26 +28,26 @@ def plans(planned: Planned) -> int:
 
 
 def test_more_time_is_never_worse_and_what_is_excluded_stays_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benders, "FRUITLESS", 6)
+    monkeypatch.setattr(excluded_segments, "FRUITLESS", 6)
     seen: list[tuple[object, int]] = []
-    wander = benders._Search._wander  # pyright: ignore[reportPrivateUsage]
+    exclude = excluded_segments.exclude_for_good
 
-    def watched(self: benders._Search) -> None:  # pyright: ignore[reportPrivateUsage]
+    def watched(diversions: Diversions) -> None:
         seen.clear()
-        before = self.cuts
-        iteration = self._iteration  # pyright: ignore[reportPrivateUsage]
+        decomposition = diversions.decomposition
+        before, iteration = decomposition.cuts, decomposition.iteration
 
-        def noted(number: Iteration) -> object:
-            attempt = iteration(number)
+        def noted(budget: Iteration) -> object:
+            attempt = iteration(budget)
             if attempt is not None and attempt.evaluated is not None:
-                seen.append((attempt.segmentation.segments, len(self.cuts.columns)))
+                seen.append((attempt.segmentation.segments, len(decomposition.cuts.columns)))
             return attempt
 
-        monkeypatch.setattr(self, "_iteration", noted)
-        wander(self)
-        assert self.cuts == before
+        monkeypatch.setattr(decomposition, "iteration", noted)
+        exclude(diversions)
+        assert decomposition.cuts == before
 
-    monkeypatch.setattr(benders._Search, "_wander", watched)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(search, "exclude_for_good", watched)
     graph = graphs.residual(dtype="float32")
     with unhurried():
         found = [plan(graph, TINY, Options(t, disabled=checked(["smaller-memories"]))) for t in (5.0, 10.0, 60.0)]

@@ -1,5 +1,5 @@
-"""Other addresses for a plan: local memories upside down (:mod:`..banks.address_reflection`), weights apart from each
-other (:mod:`..banks.weight_separation`), and more versions of them (:mod:`..banks.weight_depth`).
+"""Other addresses for a plan: local memories upside down (:mod:`...banks.address_reflection`), weights apart from each
+other (:mod:`...banks.weight_separation`), and more versions of them (:mod:`...banks.weight_depth`).
 
 Each is kept if the prediction says that it is better.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.plan import Plan
-from ..banks.address_reflection import reflected
-from ..banks.weight_depth import with_deeper_weights
-from ..banks.weight_separation import with_separated_weights
-from ..switches import Switch
+from ....ir.plan import Plan
+from ...banks.address_reflection import reflected
+from ...banks.weight_depth import with_deeper_weights
+from ...banks.weight_separation import with_separated_weights
+from ...switches import Switch
 from .plan_neighbourhood import Neighbourhood
 
 

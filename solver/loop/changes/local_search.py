@@ -1,7 +1,7 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
 In turn: other splits for its segments and fewer instances (:mod:`.resegment`), other addresses (:mod:`.readdress`),
-tiles of operators of one segment that are chosen for each other (:mod:`..subproblem.joint_tiles`), and other addresses
+tiles of operators of one segment that are chosen for each other (:mod:`...subproblem.joint_tiles`), and other addresses
 for what these gave. Each is kept if the prediction says that it is better. Once the timeout pays for no more, the rest
 is left out: what is done before that does not depend on the timeout.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.plan import Plan, Segment
-from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
-from ..subproblem.tiling_alternatives import TiledSegment
-from .evaluate import evaluate_segments, evaluate_tiled
+from ....ir.plan import Plan, Segment
+from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ...subproblem.tiling_alternatives import TiledSegment
+from ..evaluate import evaluate_segments, evaluate_tiled
 from .plan_neighbourhood import Neighbourhood
 from .readdress import readdress
 from .resegment import aligned, bare, coarser, longest_first

@@ -11,13 +11,13 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, SharedBuffer, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
-from girih.solver.loop import local_search
+from girih.solver.loop.changes import local_search
+from girih.solver.loop.changes.local_search import align, coarsen
+from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
+from girih.solver.loop.changes.resegment import aligned, bare, coarser
 from girih.solver.loop.evaluate import Evaluation, evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
-from girih.solver.loop.local_search import align, coarsen
-from girih.solver.loop.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.referee import Referee
-from girih.solver.loop.resegment import aligned, bare, coarser
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem.plan_builder import Infeasibility

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...ir.box import Box, hull, part
-from ...ir.graph import Graph
-from ...ir.plan import Plan, Segment, Split
-from ...ir.semantics.cell import Cells, count
-from ..segmentation.batched_cells import MOST_SPLITS
-from ..segmentation.candidates import Candidates
-from ..segmentation.splits import MOST_INSTANCES, SegmentSplit, core_splits, instance_splits
+from ....ir.box import Box, hull, part
+from ....ir.graph import Graph
+from ....ir.plan import Plan, Segment, Split
+from ....ir.semantics.cell import Cells, count
+from ...segmentation.batched_cells import MOST_SPLITS
+from ...segmentation.candidates import Candidates
+from ...segmentation.splits import MOST_INSTANCES, SegmentSplit, core_splits, instance_splits
 
 HALO = 8
 """Positions more than its share that a part may read and still be said to be cut like that. Chosen, not measured."""

@@ -15,11 +15,11 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, Step
 from girih.models import build
 from girih.solver.cpsat.log import Record
-from girih.solver.loop import local_search
+from girih.solver.loop.changes import local_search
+from girih.solver.loop.changes.local_search import retile
+from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.evaluate import evaluate_segments, evaluate_tiled
 from girih.solver.loop.incumbent import Incumbent
-from girih.solver.loop.local_search import retile
-from girih.solver.loop.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.referee import Referee
 from girih.solver.loop.spending import COUNTED_PREDICTION, Rates, Spending
 from girih.solver.options import Options

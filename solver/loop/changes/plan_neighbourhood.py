@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...ir.plan import Plan
-from ..segmentation.candidates import Candidates
-from ..subproblem.subproblem import Subproblem
-from ..subproblem.tiling_alternatives import TilingCuts
-from ..subproblem.time_budget import Iteration
-from ..switches import Switch
-from .incumbent import Best, Incumbent
+from ....ir.plan import Plan
+from ...segmentation.candidates import Candidates
+from ...subproblem.subproblem import Subproblem
+from ...subproblem.tiling_alternatives import TilingCuts
+from ...subproblem.time_budget import Iteration
+from ...switches import Switch
+from ..incumbent import Best, Incumbent
 
 
 @dataclass(frozen=True)
