@@ -118,7 +118,8 @@ class Program:
         self.machine = relax.VirtualMachine(built, cast("Any", tvm.cpu()))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        given = [tvm.runtime.tensor(np.ascontiguousarray(inputs[n])) for n in self.inputs]
+        # Unlike np.ascontiguousarray, this keeps what has no dimensions as it is.
+        given = [tvm.runtime.tensor(np.asarray(inputs[n], order="C")) for n in self.inputs]
         result = self.machine["main"](*given, *self.weights)
         results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         return {n: r.numpy() for n, r in zip(self.outputs, results, strict=True)}

@@ -21,6 +21,9 @@ from .concat_aliasing import allocation_extents, concat_aliases, elided_stages
 from .in_place import replaced
 from .region import OpBoxes, op_boxes
 
+Room = tuple[Box, Box]
+"""A box of a tensor, and the box that the buffer holds in which it lies."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -43,6 +46,10 @@ class Cell:
         """The box that the local buffer of a tensor holds, row-major, in the tensor's own index space."""
         return self.extents[name] if name in self.extents else self.tensors[name]
 
+    def loaded(self, name: str) -> Room | None:
+        """The box of a tensor that the cell wants, in what its local buffer holds; ``None`` if it wants nothing."""
+        return (self.tensors[name], self.allocated(name)) if name in self.tensors else None
+
     @cached_property
     def weight(self) -> int:
         """How much there is to do, roughly: points and elements; for telling which cell is the busiest."""
@@ -64,10 +71,13 @@ def _digits(splits: tuple[Split, ...], index: int) -> list[int]:
     return digits[::-1]
 
 
-def shard(shape: tuple[int, ...], segment: Segment, instance: int, core: int, dims: Mapping[int, int | None]) -> Box:
-    """The shard of one cell in a tensor whose dimension ``dims[d]`` follows the root's dimension ``d``.
+def shard(
+    shape: tuple[int, ...], segment: Segment, instance: int, core: int, dims: Mapping[int, int | None]
+) -> Box | None:
+    """The shard of one cell in a tensor whose dimension ``dims[d]`` follows the root's dimension ``d``; ``None`` if the
+    cell has none of it.
 
-    Where a split has no dimension to follow, part 0 owns everything.
+    Where a split has no dimension to follow, part 0 owns everything. (A tensor without dimensions has no empty box.)
     """
     box = list(full(shape))
     coordinates = [
@@ -78,11 +88,11 @@ def shard(shape: tuple[int, ...], segment: Segment, instance: int, core: int, di
         dim = dims.get(split.dim)
         if dim is None:
             if digit:
-                return tuple(Span(0, 0) for _ in shape)
+                return None
             continue
         inner = part(box[dim].size, split.parts, digit)
         box[dim] = Span(box[dim].lo + inner.lo, box[dim].lo + inner.hi)
-    return tuple(box)
+    return None if is_empty(tuple(box)) else tuple(box)
 
 
 def leaving(graph: Graph, ops: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -247,8 +257,7 @@ class Cells:
             op.name: shard(graph.tensor[op.output].shape, segment, instance, core, dims[op.name])
             for op in dict.fromkeys((*leaving(graph, ops), ops[-1]))
         }
-        shares = {name: box for name, box in shares.items() if not is_empty(box)}
-        boxes = _backwards(self._parts, ops, shares)
+        boxes = _backwards(self._parts, ops, {name: box for name, box in shares.items() if box is not None})
         tensors: dict[str, Box] = {}
         for op in ops:
             if op.name not in boxes:
@@ -261,7 +270,7 @@ class Cells:
         for name, old in replaced(graph, ops, parts).items():
             if name in tensors:
                 tensors[name] = tensors[old]
-        owned = {graph.op[name].output: box for name, box in shares.items()}
+        owned = {graph.op[name].output: box for name, box in shares.items() if box is not None}
         for op in ops:
             copies = elided_stages(op, parts)
             if copies and op.name in boxes:
