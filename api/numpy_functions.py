@@ -11,7 +11,7 @@ from ..ir.graph import FLOATS
 from ..ir.isa.scalar_functions import ELEMENTS, is_int64
 
 erf = np.vectorize(math.erf, otypes=[np.float32])
-erf64 = np.vectorize(math.erf, otypes=[np.float64])
+erfc64 = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def double(array: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "lrelu": lambda a, b: np.where(a >= 0, a, a * b),
     "quant": lambda a, b, c: np.rint(a * b) + c,
     "dequant": lambda a, b, c: (a - b) * c,
-    "gelu": smooth(lambda a: a * (1 + erf64(a / math.sqrt(2))) / 2),
+    "gelu": smooth(lambda a: a * erfc64(-a / math.sqrt(2)) / 2),
     "silu": smooth(lambda a: a / (1 + np.exp(-a))),
     "softplus": smooth(lambda a: np.logaddexp(0, a)),
 }

@@ -114,10 +114,18 @@ def _sigmoid(x: Array) -> Array:
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-x))
 
 
+GELU_TAIL = -4.0
+"""Below, 1 + erf(x / √2) has lost too many digits to cancellation for a binary32 result."""
+
+
 def _gelu(x: Array) -> Array:
     wide = x.astype(np.float64)
     # For negative x the sum cancels, which leaves few of the digits of a binary32 number, and enough of a binary64 one.
-    return (wide * (1.0 + _erf(wide / math.sqrt(2), 6.0, 40)) / 2).astype(np.float32)
+    part = np.asarray((1.0 + _erf(wide / math.sqrt(2), 6.0, 40)) / 2)
+    tail = wide < GELU_TAIL
+    if tail.any():
+        part[tail] = [math.erfc(-v / math.sqrt(2)) / 2 for v in wide[tail].tolist()]
+    return (wide * part).astype(np.float32)
 
 
 def _silu(x: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.api.numpy_functions import to_bfloat16
+from girih.api.numpy_functions import FUNCTIONS, to_bfloat16
 from girih.ir.isa.scalar_functions import ELEMENTS
 from girih.simulator.execution.numbers import FLOAT, converted, erf, to_float
 from tests.support.simulator.scalar_oracle import nearest_bfloat16
@@ -93,6 +94,34 @@ def test_erf() -> None:
     expected = np.array([math.erf(v) for v in x.tolist()])
     np.testing.assert_allclose(erf(x), expected, rtol=1.2e-7, atol=0)
     assert np.isnan(erf(np.array([np.nan], np.float32)))[0]
+
+
+def test_gelu_keeps_its_digits_far_below_zero() -> None:
+    """Against a sum of more than a hundred decimal digits."""
+    x = np.concatenate([np.linspace(-13, 6, 400), np.geomspace(1e-6, 4, 50), -np.geomspace(1e-6, 13, 200)])
+    x = x.astype(np.float32)
+    expected = np.array([float(_precise_gelu(v)) for v in x.tolist()])
+    for got in (FLOAT["gelu"](x), FUNCTIONS["gelu"](x)):
+        np.testing.assert_allclose(got, expected, rtol=1.2e-7, atol=1e-45)
+    assert FLOAT["gelu"](np.array([-40.0], np.float32))[0] == 0.0
+
+
+def _precise_gelu(x: float) -> Decimal:
+    """x · (1 + erf(x / √2)) / 2, by 1/2 + φ(x) · Σ x^(2k + 1) / (2k + 1)!!, which is exact for its precision."""
+    with localcontext() as context:
+        context.prec = 120
+        v = Decimal(x)
+        pi = Decimal(
+            "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+        )
+        density = (-v * v / 2).exp() / (2 * pi).sqrt()
+        term = total = v
+        for k in range(1, 2000):
+            term = term * v * v / (2 * k + 1)
+            total += term
+            if abs(term) < Decimal(10) ** -100:
+                break
+        return v * (Decimal("0.5") + density * total)
 
 
 def test_every_element_function_is_there() -> None:
