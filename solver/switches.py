@@ -79,7 +79,7 @@ SWITCHES: Mapping[Switch, str] = {
     # The subproblem.
     "step-orders": "Besides segment by segment, instances also run depth first.",
     "operator-order": "Products move behind vector operators, so that the matrix engine works meanwhile.",
-    "concat-aliasing": "Operands of a concatenation are computed where the concatenation lies.",
+    "concat-aliasing": "Operands of a concatenation are computed or loaded where the concatenation lies.",
     # Tiling.
     "producer-stall": "Tiles are also chosen by how long the matrix engine waits for the vector operator before it.",
     "heads-in-rows": "A tile may be all rows of one head where heads lie inside of rows.",

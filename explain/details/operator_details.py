@@ -201,7 +201,7 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
     if not local:
         if name in segment.aliased:
             places.add(machine.levels.activations.name)
-            notes.append("computed where its concatenation lies")
+            notes.append("made or loaded where its concatenation lies")
         else:
             notes.append("in the buffer of another tensor")
             places.add(machine.levels.activations.name)

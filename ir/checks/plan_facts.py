@@ -261,10 +261,17 @@ class Facts:
             produced = {op.output for op in self.ops(segment)}
             for core, cell in self.cells_by_core(step):
                 for name, box in cell.tensors.items():
+                    if name in produced or not volume(box):
+                        continue
                     buffer = self.data.get((step.segment, name))
-                    if name not in produced and buffer is not None and volume(box):
-                        slot = self.first_slot[number] + buffer.live[0]
-                        reads.setdefault(name, []).append(Loaded(number, slot, core, box))
+                    if buffer is not None:
+                        position = buffer.live[0]
+                    elif name in segment.aliased:
+                        # It has no buffer of its own, and comes for the first operator that reads it.
+                        position = next(p for p, op in enumerate(self.ops(segment)) if name in op.inputs)
+                    else:
+                        continue
+                    reads.setdefault(name, []).append(Loaded(number, self.first_slot[number] + position, core, box))
         return reads
 
     @cached_property

@@ -56,12 +56,12 @@ def _check_transfers(
 ) -> None:
     """One for each tensor that is loaded or stored; portions have extents, loads have issuers.
 
-    ``held``: the tensors with a data buffer in the segment.
+    ``held``: the tensors with a data buffer in the segment. Those that lie in one of another tensor are moved as well.
     """
     host = facts.is_host(segment)
     results = {op.output for op in facts.ops(segment)}
     stored = set() if host else {op.output for op in leaving(facts.graph, facts.ops(segment))}
-    loaded = held - results
+    loaded = (held | set(segment.aliased)) - results
     for name in sorted(loaded | stored):
         if name not in transfers:
             _fail(f"segment {index} {'stores' if name in stored else 'loads'} {name}, and has no transfer of it")

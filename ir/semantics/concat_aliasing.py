@@ -1,13 +1,13 @@
-"""Concatenation aliasing: results of a segment that are computed at their place in a concatenation.
+"""Concatenation aliasing: operands that are computed or loaded at their place in a concatenation.
 
 A concatenation copies each of its operands, as a whole, to a place of its own in the result. An operand that the
-segment itself computes can be written there at once. It is then an *alias*: it has no buffer of its own, but lies in
-that of the result, its *parent*, in rows as long as the parent's, and the stage that would copy it is elided. The
-parent can be an alias in turn: all layers of a dense block are written into one buffer, that of the root.
+segment itself computes or loads can be written there at once. It is then an *alias*: it has no buffer of its own, but
+lies in that of the result, its *parent*, in rows as long as the parent's, and the stage that would copy it is elided.
+The parent can be an alias in turn: all layers of a dense block are written into one buffer, that of the root.
 
-What a segment loads keeps its own buffer and is copied. The parent's buffer has room for the largest of what lies in
-it, halos included, and lives as long as any of that: it is a decision (:attr:`girih.ir.plan.Segment.aliased`) which
-results are aliases.
+The parent's buffer has room for the largest of what lies in it, halos included, and lives as long as any of that: it is
+a decision (:attr:`girih.ir.plan.Segment.aliased`) which operands are aliases. One that is loaded comes when the first
+operator that reads it begins.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ def _offset(stage: Stage, source: Access, tensor: Tensor) -> tuple[int, ...] | N
 
 
 def possible_aliases(graph: Graph, ops: Sequence[Op]) -> dict[str, ConcatAlias]:
-    """For a run of operators, in order: which of their results can be aliases in the result of another one."""
-    results = {op.output for op in ops if op.host is None}
+    """For a run of operators, in order: which of the tensors that they make or load can be aliases in the result of
+    one of them. Constants are none."""
     aliases: dict[str, ConcatAlias] = {}
     for op in ops:
         for name, offset in operand_offsets(op, graph.tensor).items():
-            if name in results:
+            if name not in graph.constant_names:
                 # A tensor lies in one place: where it is copied first.
                 aliases.setdefault(name, ConcatAlias(op.output, offset))
     return aliases
 
 
 def concat_aliases(graph: Graph, segment: Segment) -> dict[str, ConcatAlias]:
-    """The results of a segment that are aliases."""
+    """The tensors of a segment that are aliases."""
     if not segment.aliased:
         return {}
     possible = possible_aliases(graph, [graph.op[name] for name in segment.ops])
@@ -95,6 +95,19 @@ def root_aliases(aliases: Mapping[str, ConcatAlias]) -> dict[str, ConcatAlias]:
 def parent_buffers(graph: Graph, segment: Segment) -> dict[str, str]:
     """For each tensor of a segment that has no buffer of its own: the one in whose buffer it lies."""
     return {name: alias.parent for name, alias in root_aliases(concat_aliases(graph, segment)).items()}
+
+
+def loaded_aliases(graph: Graph, segment: Segment) -> dict[str, int]:
+    """The aliases that a segment loads, each with the position of the operator that reads it first: it is loaded for
+    that."""
+    ops = [graph.op[name] for name in segment.ops]
+    loaded = set(segment.aliased) - {op.output for op in ops}
+    first: dict[str, int] = {}
+    for position, op in enumerate(ops):
+        for name in op.inputs:
+            if name in loaded:
+                first.setdefault(name, position)
+    return first
 
 
 def allocation_extents(aliases: Mapping[str, ConcatAlias], boxes: Mapping[str, Box]) -> dict[str, Box]:

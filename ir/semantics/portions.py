@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ..box import Box
 from .cell import Cell, tile_boxes
+
+T = TypeVar("T")
 
 EMPTY = Cell({}, {}, {})
 """What a core does that no cell runs on."""
@@ -27,17 +30,17 @@ def on_cores(cells: Sequence[Cell], cell_cores: Sequence[int], cores: int) -> tu
     return tuple(placed)
 
 
-def receivers(boxes: Iterable[Box | None], broadcast: bool) -> list[tuple[Box, list[int]]]:
-    """The boxes that are copied, each with the cores that one copy of it goes to.
+def receivers(wanted: Iterable[T | None], broadcast: bool) -> list[tuple[T, list[int]]]:
+    """What is copied, each with the cores that one copy of it goes to.
 
-    ``boxes``: what core 0, 1 … wants (``None``: nothing). What several want alike is one ``broadcast``, if the machine
-    has them, and a copy for each of them if not.
+    ``wanted``: a box, or a box and where it goes, for core 0, 1 … (``None``: nothing). What several want alike is one
+    ``broadcast``, if the machine has them, and a copy for each of them if not.
     """
-    cores: dict[tuple[Box, int], list[int]] = {}
-    for core, box in enumerate(boxes):
-        if box is not None:
-            cores.setdefault((box, 0 if broadcast else core), []).append(core)
-    return [(box, receiving) for (box, _), receiving in cores.items()]
+    cores: dict[tuple[T, int], list[int]] = {}
+    for core, want in enumerate(wanted):
+        if want is not None:
+            cores.setdefault((want, 0 if broadcast else core), []).append(core)
+    return [(want, receiving) for (want, _), receiving in cores.items()]
 
 
 def interleaved(counts: Sequence[int]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from ...ir.graph import Graph, Op
 from ...ir.isa.table import make
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Transfer
 from ...ir.semantics.cell import Cell, Cells
-from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
 from .compiled_kernels import CompiledKernels
@@ -84,16 +84,17 @@ class Walker:
         tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], stream, self._numbers[op.name], slot, cells)
         tiles.prefetch()
         produced = {self.build.graph.op[n].output for n in segment.ops}
-        loaded = [b for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
+        loaded = [b.name for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
+        loaded += [name for name, first in loaded_aliases(self.build.graph, segment).items() if first == position]
         self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()
         self._store(number, slot, op, cells)
 
-    def _load(self, buffers: list[LocalBuffer], segment: int, slot: int, op: int, cells: Sequence[Cell]) -> None:
+    def _load(self, names: list[str], segment: int, slot: int, op: int, cells: Sequence[Cell]) -> None:
         """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""
-        loads = [self._wanted(self.build.plan.transfer[segment, buffer.name], cells) for buffer in buffers]
+        loads = [self._wanted(self.build.plan.transfer[segment, name], cells) for name in names]
         for number, turn in interleaved([max((len(parts) for *_, parts in load), default=0) for load in loads]):
-            name = buffers[number].name
+            name = names[number]
             turns = self.build.turns(self.build.plan.transfer[segment, name])
             for cores, target, parts in loads[number]:
                 if turn < len(parts):
@@ -107,10 +108,10 @@ class Walker:
         name = transfer.tensor
         requests: list[tuple[list[int], TensorBuffer, list[Box]]] = []
         broadcast = self.build.broadcasts(name, self.build.levels.activations)
-        for box, cores in receivers((cell.tensors.get(name) for cell in cells), broadcast):
-            held = [self.build.data(name, core, box) for core in cores]
+        for (box, room), cores in receivers((cell.loaded(name) for cell in cells), broadcast):
+            held = [self.build.data(name, core, room) for core in cores]
             target = TensorBuffer(
-                held[0].memory, tuple(h.areas[0] for h in held), held[0].address, box, held[0].strides
+                held[0].memory, tuple(h.areas[0] for h in held), held[0].address, room, held[0].strides
             )
             requests.append((cores, target, portions(box, transfer.portion)))
         return requests

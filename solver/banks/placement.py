@@ -10,7 +10,7 @@ from ...ir.graph import Graph
 from ...ir.machine import Level, Machine, Memory
 from ...ir.plan import LocalBuffer, Segment, Solved
 from ...ir.semantics.cell import Cell, Cells, OperatorRun, count, leaving
-from ...ir.semantics.concat_aliasing import concat_aliases, parent_buffers
+from ...ir.semantics.concat_aliasing import concat_aliases, loaded_aliases, parent_buffers
 from ...ir.semantics.in_place import replaced
 from ..cost.equivalence import renamed, structural_class
 from ..cost.local_buffers import in_place_groups, local_requests, scratch_groups
@@ -125,9 +125,10 @@ class Placing:
             return
         last = len(segment.ops) - 1
         first = frozenset(b.name for b in buffers if b.live[0] == 0)
-        loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
-        constants, nothing = loaded & self.graph.constant_names, frozenset[str]()
         whole = parent_buffers(self.graph, segment)
+        loaded = frozenset(b.name for b in buffers) - {self.graph.op[n].output for n in segment.ops}
+        loaded |= {whole[name] for name in loaded_aliases(self.graph, segment)}
+        constants, nothing = loaded & self.graph.constant_names, frozenset[str]()
         stored = frozenset(whole.get(op.output, op.output) for op in leaving(self.graph, tuple(ops)) if op != ops[-1])
         soon = range(max(1, last - AHEAD), last + 1) if count(segment.instances) > 1 else ()
         known = dict.fromkeys((again, names) for again in soon for names in (first, first & loaded))

@@ -19,6 +19,7 @@ from functools import cached_property
 
 from ...ir.box import Box
 from ...ir.machine import Level
+from ...ir.semantics.cell import Room
 from ...ir.semantics.portions import interleaved, portions, receivers
 from .copy_time import Transfers
 
@@ -29,9 +30,13 @@ Cores = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SharedLoad:
-    """The ``cores`` that load the same ``box`` of a tensor, by one broadcast for each of its ``portions``."""
+    """The ``cores`` that load the same ``box`` of a tensor, by one broadcast for each of its ``portions``.
+
+    ``room``: what the buffer holds in which it comes to lie.
+    """
 
     box: Box
+    room: Box
     cores: tuple[int, ...]
     portions: tuple[Box, ...]
 
@@ -52,17 +57,17 @@ class Copies:
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
-        self._loads: dict[tuple[tuple[Box | None, ...], tuple[int, ...], Level], TensorLoad] = {}
+        self._loads: dict[tuple[tuple[Room | None, ...], tuple[int, ...], Level], TensorLoad] = {}
         self._portions: dict[tuple[Box, tuple[int, ...]], tuple[Box, ...]] = {}
         self._orders: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def load(self, boxes: tuple[Box | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
-        """How a tensor comes to the cores from ``source``; each wants its box (``None``: nothing)."""
-        machine, key = self.transfers.machine, (boxes, extents, source)
+    def load(self, wanted: tuple[Room | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
+        """How a tensor comes to the cores from ``source``; each wants a box in its room (``None``: nothing)."""
+        machine, key = self.transfers.machine, (wanted, extents, source)
         if key not in self._loads:
-            copied = receivers(boxes, machine.moves("broadcast", source, machine.levels.activations))
+            copied = receivers(wanted, machine.moves("broadcast", source, machine.levels.activations))
             self._loads[key] = TensorLoad(
-                tuple(SharedLoad(b, tuple(cores), self.portions(b, extents)) for b, cores in copied)
+                tuple(SharedLoad(b, room, tuple(cores), self.portions(b, extents)) for (b, room), cores in copied)
             )
         return self._loads[key]
 

@@ -1,4 +1,4 @@
-"""Which results of a segment are made where their concatenation lies: as many as there is room for.
+"""Which operands of concatenations are made, or loaded, where the concatenation lies: as many as there is room for.
 
 Nothing is copied then, so the vector engine has less to do, and what waits for the whole waits less. But the common
 buffer has the extent of its largest part. Where halos make parts much larger than the whole, a buffer for all of them
@@ -32,7 +32,7 @@ not measured."""
 
 
 def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) -> Segment:
-    """The segment with the most results inside others that fit the local memory; it must have its tiles."""
+    """The segment with the most tensors inside others that fit the local memory; it must have its tiles."""
     bare = replace(segment, aliased=())
     if graph.op[segment.ops[0]].host is not None:
         return bare

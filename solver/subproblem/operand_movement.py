@@ -19,6 +19,7 @@ from ...ir.machine import Machine
 from ...ir.machines.shared_banks import ReachedBanks, bytes_for_all_banks
 from ...ir.plan import LocalBuffer, Plan, Segment, Transfer, WeightStream
 from ...ir.semantics.cell import Cell, Cells, count, leaving
+from ...ir.semantics.concat_aliasing import loaded_aliases
 from ...ir.semantics.portions import portions
 from ..cost.copy_time import route
 
@@ -123,7 +124,7 @@ def _transfers(
     ops = tuple(graph.op[name] for name in segment.ops)
     results = {op.output for op in ops}
     transfers: list[Transfer] = []
-    for name in local:
+    for name in (*local, *loaded_aliases(graph, segment)):
         if name not in results:
             boxes = _boxes(cells, segment, lambda cell, name=name: cell.tensors.get(name))
             transfers.append(Transfer(index, name, _portion(graph, machine, name, boxes), next(issuers)))

@@ -273,7 +273,7 @@ class Movement:
         moves = [self._plan.transfer[segment, name] for name in names]
         loads = [
             self.copies.load(
-                tuple([cell.tensors.get(move.tensor) for cell in cells]), move.portion, self.source(move.tensor)
+                tuple([cell.loaded(move.tensor) for cell in cells]), move.portion, self.source(move.tensor)
             )
             for move in moves
         ]
@@ -294,12 +294,12 @@ class Movement:
         """Bring a portion of a box to its cores, ``beside`` those of other cores; when it has arrived."""
         arrived, name = 0.0, transfer.tensor
         for shared, part in self.holding(name, portion):
-            boxes = (shared.buffer.box, group.box)
+            boxes = (shared.buffer.box, group.room)
             way = self.source(name), self.levels.activations
             move = self.transfers.transfer(way, part, boxes, self.graph.tensor[name].dtype)
             turns = self.turns(transfer)
             reached = self._reached(shared.buffer, beside) if self.links.crowded else None
-            first, end = self._bytes(name, part, group.box)
+            first, end = self._bytes(name, part, group.room)
             free = area.floor_of(area.low + first, area.low + end).seen_by
             arrived, engine = self.copy(group.cores, shared, part, way[1], free, move, turns, area, reached)
             area.ready.note(arrived, engine)

@@ -34,7 +34,7 @@ from ...ir.graph import DTYPES, Graph, Op
 from ...ir.machine import Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
-from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
 from ...ir.semantics.in_place import replaceable
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
@@ -180,8 +180,9 @@ class _Simulation:
             step.together = min(step.together, weights.together)
             weights.prefetch(self.engines.staging)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
-        loaded = {b.name: step.local[b.name] for b in opening if b.use == data and b.name not in results}
-        step.arrived |= self.movement.load(step.segment, step.cells, loaded)
+        loaded = [b.name for b in opening if b.use == data and b.name not in results]
+        loaded += [name for name, first in loaded_aliases(self.graph, segment).items() if first == position]
+        step.arrived |= self.movement.load(step.segment, step.cells, {name: step.local[name] for name in loaded})
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
             scratch = {b.name: versions[b.name] for b in op.buffers if b.name in versions}
@@ -237,6 +238,7 @@ class _Simulation:
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)
         sources = step.producers(self.walks, walk, op.inputs) if idle else []
+        placed = step.arrivals(self.walks, self.plan, walk, step.loaded_into(op))
         matrix_ready = step.arrivals(self.walks, self.plan, walk, early)
         stages = VectorStages(op, walk, {name: self._seen(step, walk, op, name) for name in late})
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
@@ -260,7 +262,7 @@ class _Simulation:
             kind = walk.timings[number]
             version = index % depth
             if staged is not None and (kind.matrix or kind.vector):
-                result = staged.tile(index, version, lanes)
+                result = max(staged.tile(index, version, lanes), placed[index])
                 done.append(result if not done else max(result, done[-1]))
                 continue
             own = index % versions_of_banks
@@ -302,6 +304,7 @@ class _Simulation:
             result = max(lane.result for lane in lanes)
             if not kind.matrix and not kind.vector:
                 result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
+            result = max(result, placed[index])
             done.append(result if not done else max(result, done[-1]))
         if weights is not None:
             weights.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir.graph import Op
 from ...ir.plan import Plan
 from ...ir.semantics.cell import Cell
 from ..cost.tile_walk import TileWalk, TileWalks
@@ -27,6 +28,11 @@ class RunningStep:
     """Of the tensors that were loaded: when each portion has arrived."""
     together: int = 1
     """How many cores are at the same point at one time: those that wait for the same weights."""
+
+    def loaded_into(self, op: Op) -> tuple[str, ...]:
+        """The inputs that were loaded to where they lie in the result."""
+        place = self.local.get(op.output)
+        return tuple(name for name in op.inputs if name in self.arrived and self.local[name] is place)
 
     def arrivals(self, walks: TileWalks, plan: Plan, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
         """By tile, when all that it reads of loaded tensors has arrived."""

@@ -30,7 +30,7 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
         ("limited by", f"{loads}: cycles that the segment alone would keep each busy"),
     ]
     if segment.aliased:
-        rows.append(("in place", f"computed where their concatenation lies: {', '.join(segment.aliased)}"))
+        rows.append(("in place", f"made or loaded where their concatenation lies: {', '.join(segment.aliased)}"))
     lines = [*title(f"Segment {row.index}", width), *pairs(rows, width)]
     lines += title(
         f"Operators: cycles, predicted and of {segment.resource} in the run, in the order of the plan", width

@@ -11,13 +11,14 @@ import pytest
 from girih.ir.box import Box, Span
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import CheckError
-from girih.ir.graph import Access
+from girih.ir.graph import Access, Graph
 from girih.ir.plan import LocalBuffer, Segment, Split
 from girih.ir.semantics.cell import Cells, count
 from girih.ir.semantics.concat_aliasing import (
     ConcatAlias,
     allocation_extents,
     concat_aliases,
+    loaded_aliases,
     operand_offsets,
     parent_buffers,
     possible_aliases,
@@ -40,11 +41,31 @@ def test_each_layer_of_a_block_is_aliased_into_the_last_one() -> None:
     assert root_aliases(found)["b0"].offset == (0, 0, 0, 16)
 
 
-def test_what_is_loaded_is_no_part() -> None:
+def behind_the_stem(aliased: tuple[str, ...]) -> tuple[Graph, Segment]:
+    """The layers of a block, which load what the stem has made."""
     graph = block()
-    ops = graph.ops[graph.ops.index(graph.op["a0"]) :]
-    assert "stem" not in possible_aliases(graph, ops)
-    assert "b0" in possible_aliases(graph, ops)
+    ops = tuple(op.name for op in graph.ops[graph.ops.index(graph.op["stem"]) + 1 :])
+    return graph, Segment(ops, (), (), (), aliased)
+
+
+def test_what_is_loaded_is_a_part_too() -> None:
+    graph, segment = behind_the_stem(("stem", "b0"))
+    ops = [graph.op[name] for name in segment.ops]
+    assert possible_aliases(graph, ops) == possible_aliases(graph, graph.ops)
+    # The operator behind the stem reads it, before the concatenation does.
+    assert loaded_aliases(graph, segment) == {"stem": 0}
+    assert loaded_aliases(graph, replace(segment, ops=segment.ops[segment.ops.index("a1") :])) == {}
+    concat = segment.ops.index("concat0")
+    assert loaded_aliases(graph, replace(segment, ops=segment.ops[concat:])) == {"stem": 0, "b0": 0}
+
+
+def test_a_constant_is_no_part() -> None:
+    net = graphs.Net()
+    x = net.elementwise("a", "exp", net.input("x", 1, 8))
+    net.concat("both", net.constant("token", 1, 8), x, dim=0)
+    graph = net.graph()
+    assert set(operand_offsets(graph.op["both"], graph.tensor)) == {"a", "token"}
+    assert set(possible_aliases(graph, graph.ops)) == {"a"}
 
 
 def test_a_tensor_lies_in_one_place() -> None:

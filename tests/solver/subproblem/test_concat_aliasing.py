@@ -10,7 +10,7 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, Split
+from girih.ir.plan import Plan, Segment, Split, Step
 from girih.ir.semantics.cell import Cells
 from girih.ir.semantics.concat_aliasing import possible_aliases
 from girih.lowering import lower
@@ -26,6 +26,7 @@ from girih.solver.subproblem.concat_aliasing import with_inside
 from girih.solver.timeline.predict import predict
 from tests.support import graphs
 from tests.support.concatenations import STCP, planned, segment_of
+from tests.support.plans.rough_plans import rough_plan, rough_segment
 
 
 def with_room(capacity: int) -> Machine:
@@ -89,6 +90,24 @@ def test_it_is_faster_and_the_prediction_knows(instances: int) -> None:
     for predicted, simulated in (apart, inside):
         assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
     assert inside[0] < apart[0] and inside[1] < apart[1], (apart, inside)
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_what_is_loaded_to_its_place_is_there_sooner_and_the_prediction_knows(instances: int) -> None:
+    """The layers are a segment, and the concatenation with what reads it another one, which loads all operands."""
+    graph = graphs.dense(1, size=16, channels=128, more=32)
+    names = tuple(op.name for op in graph.ops)
+    concat = names.index("concat0")
+    layers, behind = (rough_segment(graph, STCP, part, instances) for part in (names[:concat], names[concat:]))
+    steps = tuple(Step(s, i) for s in range(2) for i in range(instances))
+
+    def cycles(*aliased: str) -> tuple[int, int]:
+        return timed(graph, rough_plan(graph, STCP, (layers, replace(behind, aliased=aliased)), steps))
+
+    apart, one, both = cycles(), cycles("b0"), cycles("stem", "b0")
+    for predicted, simulated in (apart, one, both):
+        assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
+    assert both[0] < one[0] <= apart[0] and both[1] < one[1] <= apart[1], (apart, one, both)
 
 
 def test_the_matrix_engine_waits_for_what_lies_in_its_place() -> None:

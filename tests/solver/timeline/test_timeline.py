@@ -211,11 +211,13 @@ def test_loads_are_grouped_by_box_and_cut_into_portions() -> None:
     random = Random(0)
     for _ in range(100):
         shapes = [(random.randint(1, 64), random.randint(1, 2048)) for _ in range(3)]
-        boxes = tuple(random.choice([None, *map(full, shapes)]) for _ in range(8))
+        # The same box may lie in rooms of different sizes: those are copies of their own.
+        rooms = [(full(shape), full((shape[0], shape[1] + more))) for shape in shapes for more in (0, 64)]
+        boxes = tuple(random.choice([None, *rooms]) for _ in range(8))
         load = copies.load(boxes, (16, 500), machine.levels.exchange)
-        assert [g.box for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
+        assert [(g.box, g.room) for g in load.groups] == [b for b in dict.fromkeys(boxes) if b is not None]
         for group in load.groups:
-            assert list(group.cores) == [core for core, box in enumerate(boxes) if box == group.box]
+            assert list(group.cores) == [c for c, box in enumerate(boxes) if box == (group.box, group.room)]
             assert list(group.portions) == portions(group.box, (16, 500))
         assert load.turns == max((len(g.portions) for g in load.groups), default=0)
         exchange = machine.levels.exchange

@@ -95,9 +95,10 @@ class _Drawing:
             return
         ops = tuple(self.graph.op[name] for name in segment.ops)
         results = {op.output for op in ops}
-        for b in local:
-            if b.segment == index and b.use == "data" and b.name not in results:
-                yield Transfer(index, b.name, self.portion(b.name), self.issuers())
+        data = [b.name for b in local if b.segment == index and b.use == "data"]
+        for name in (*data, *segment.aliased):
+            if name not in results:
+                yield Transfer(index, name, self.portion(name), self.issuers())
         for op in leaving(self.graph, ops):
             yield Transfer(index, op.output, self.portion(op.output))
 
@@ -309,7 +310,7 @@ class _Drawing:
             members = {name, *(n for n in whole if whole[n] == name)}
             size = max(volume(c.allocated(n)) for c in cells for n in members if n in c.tensors) * self.itemsize(name)
             touched = [p for p, op in enumerate(ops) if op.output in members or members & set(op.inputs)]
-            first = touched[0] if ops[touched[0]].output in members else self.rng.randint(0, touched[0])
+            first = touched[0] if any(op.output == name for op in ops) else self.rng.randint(0, touched[0])
             want(levels.activations, "", name, size, 1, (first, touched[-1] + 1))
         for position, op in enumerate(ops):
             tile = segment.tile[op.name]
@@ -390,11 +391,13 @@ class _Drawing:
                 if name and self.streamed(segment, name) and walked:
                     streams.setdefault(name, []).append((start + position, walked))
             own = {op.output for op in ops}
-            for buffer in (b for b in local if b.segment == step.segment and b.use == "data" and b.name not in own):
-                boxes = [c.tensors[buffer.name] for c in there if buffer.name in c.tensors]
-                if boxes:
-                    first = start + buffer.live[0]
-                    reads.setdefault(buffer.name, []).append((first, first + 1, _hull(boxes)))
+            data = {b.name: b.live[0] for b in local if b.segment == step.segment and b.use == "data"}
+            for name in segment.aliased:
+                data[name] = next(p for p, op in enumerate(ops) if name in op.inputs or name == op.output)
+            for name, position in data.items():
+                boxes = [c.tensors[name] for c in there if name in c.tensors]
+                if boxes and name not in own:
+                    reads.setdefault(name, []).append((start + position, start + position + 1, _hull(boxes)))
         main, here = self.machine.levels.home.name, self.machine.levels.exchange.name
         wanted: list[SharedBuffer] = []
         homes: list[str] = []
