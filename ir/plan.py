@@ -63,8 +63,8 @@ class Segment:
     ``ops`` are a run of the graph's operators, whose last is the root operator, in an order in which they can run.
     ``instances`` are cut first and run one after the other (row-major over the splits); ``cores`` cut each instance
     over the cores (row-major; the product is at most the machine's number of cores). A host operator is a segment of
-    its own without splits or tiles. ``aliased`` are tensors that are made or loaded where their concatenation lies: they
-    have no local buffer of their own and are not copied (see :mod:`girih.ir.semantics.concat_aliasing`).
+    its own without splits or tiles. ``aliased`` are tensors that are made or loaded where their concatenation lies:
+    they have no local buffer of their own and are not copied (see :mod:`girih.ir.semantics.concat_aliasing`).
     """
 
     ops: tuple[str, ...]
