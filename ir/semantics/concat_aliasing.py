@@ -103,7 +103,7 @@ def loaded_aliases(graph: Graph, segment: Segment) -> dict[str, int]:
     ops = [graph.op[name] for name in segment.ops]
     loaded = set(segment.aliased) - {op.output for op in ops}
     first: dict[str, int] = {}
-    for position, op in enumerate(ops):
+    for position, op in enumerate(ops) if loaded else ():
         for name in op.inputs:
             if name in loaded:
                 first.setdefault(name, position)

@@ -105,6 +105,7 @@ class _Simulation:
         for buffer in plan.local:
             self._local.setdefault((buffer.segment, buffer.live[0]), []).append(buffer)
         self._insides: dict[int, dict[str, list[str]]] = {}
+        self._loaded: dict[int, dict[str, int]] = {}
         self.conflicts = BankConflicts(machine)
         self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine), self.movement.run)
         self._places = buffer_places(machine, plan)
@@ -181,7 +182,7 @@ class _Simulation:
             weights.prefetch(self.engines.staging)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
         loaded = [b.name for b in opening if b.use == data and b.name not in results]
-        loaded += [name for name, first in loaded_aliases(self.graph, segment).items() if first == position]
+        loaded += [name for name, first in self._loaded_aliases(step.segment).items() if first == position]
         step.arrived |= self.movement.load(step.segment, step.cells, {name: step.local[name] for name in loaded})
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
@@ -213,6 +214,12 @@ class _Simulation:
         walk, times = step.computed[name]
         local = tuple(Span(s.lo - c.lo, s.hi - c.lo) for s, c in zip(box, cell.tensors[name], strict=True))
         return times[last_tile(local, walk.box, walk.tile.sizes, walk.tile.order)]
+
+    def _loaded_aliases(self, number: int) -> dict[str, int]:
+        """See :func:`girih.ir.semantics.concat_aliasing.loaded_aliases`."""
+        if number not in self._loaded:
+            self._loaded[number] = loaded_aliases(self.graph, self.plan.segments[number])
+        return self._loaded[number]
 
     def _inside(self, number: int) -> dict[str, list[str]]:
         """The tensors that lie in the buffer of another one, by its name."""
