@@ -209,8 +209,8 @@ def _engines(machine: Machine) -> Iterator[Finding]:
         for key, kinds in needed.items():
             value = getattr(engine, key)
             # What is 0 and may not be is told by its size.
-            if not value and (value is None or isinstance(value, tuple) or not _beyond(f"engines.{key}", value)):
-                more = " of more than 0" if value == 0 else ""
+            if not value and (value is None or isinstance(value, tuple | dict) or not _beyond(f"engines.{key}", value)):
+                more = " of more than 0" if value == 0 else " for at least one dtype" if value == {} else ""
                 yield f"{path}.{key}", f"{engine.name} runs {' and '.join(kinds)} instructions, and needs {key}{more}"
         for key in ("reads", "weights", "writes"):
             for name in getattr(engine, key):

@@ -178,6 +178,18 @@ MISTAKES = {
         "nothing comes to L1: VME and MTI can bring there what is in L1 and IM alone, a circle without a source; let an "
         "engine that reads DDR or LLB write it",
     ),
+    "a rate of nothing": (
+        TINY.splitlines()[line_of("rate =") - 1],
+        "rate = {}",
+        line_of("rate ="),
+        "MME runs matrix instructions, and needs rate for at least one dtype",
+    ),
+    "lanes of nothing": (
+        TINY.splitlines()[line_of("lanes =") - 1],
+        "lanes = {}",
+        line_of("lanes ="),
+        "VME runs vector instructions, and needs lanes for at least one dtype",
+    ),
     "a rate of zero": ("{ float32 = 1.0", "{ float32 = 0", line_of("rate ="), "rate of MME must be greater than 0"),
     "an engine of no bytes": (
         "bytes_per_cycle = 16\n",
