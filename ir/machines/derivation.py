@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from .hardware import Hardware
 from .levels import Level, Levels
 from .memories import Memory
-from .requirements import candidates
-from .ways import CORE_ROLES, Role
+from .requirements import ComputingEngines, candidates, computing_engines
+from .ways import CORE_ROLES, ROLES, Role
 
 _DERIVED: tuple[Role, ...] = (*CORE_ROLES, "shared", "main", "constants")
 """Roles in the order in which they are derived."""
@@ -21,13 +21,28 @@ _USES: dict[Role, str] = {"local": "data", "accumulator": "scratch", "weights": 
 def derived_roles(hardware: Hardware) -> dict[Role, Memory]:
     """The whole memory that plays each role; without the roles that no memory can play.
 
+    They are those of the first matrix and vector engine with which every role is played, or else the most.
+    """
+    most: dict[Role, Memory] = {}
+    for computing in computing_engines(hardware):
+        roles = _roles_with(hardware, computing)
+        if set(ROLES) <= set(roles):
+            return roles
+        most = max(most, roles, key=len)
+    return most
+
+
+def _roles_with(hardware: Hardware, computing: ComputingEngines) -> dict[Role, Memory]:
+    """The memories that play roles where these engines compute.
+
     A memory with one task is the better one for it; of those that cores load from, one that DMA fills.
     """
     fitting: dict[Role, Memory] = {}
     for role in _DERIVED:
-        able = [c.memory for c in candidates(hardware, role, fitting) if not c.lacks]
+        able = [c.memory for c in candidates(hardware, role, fitting, computing=computing) if not c.lacks]
         if not able or (role == "weights" and not any(map(hardware.is_loaded, able))):
-            staged = [c.memory for c in candidates(hardware, role, fitting, staged=True) if not c.lacks]
+            near = candidates(hardware, role, fitting, staged=True, computing=computing)
+            staged = [c.memory for c in near if not c.lacks]
             able = [m for m in staged if role != "weights" or hardware.is_loaded(m)] or able
         if role == "shared":
             able.sort(key=lambda m: _distance(hardware, m))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import product
+from typing import Literal
 
 from .engine import Engine, Side
 from .hardware import Hardware
@@ -14,6 +15,11 @@ from .ways import CORE_ROLES, Role
 
 Requirement = tuple[bool, str]
 """Whether it is met, and what is said where it is not."""
+_VERBS: dict[Side, tuple[str, str]] = {
+    "reads": ("reads it", "does not read it"),
+    "weights": ("has it in its weights", "does not have it in its weights"),
+    "writes": ("writes it", "does not write it"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,22 +30,56 @@ class Candidate:
     lacks: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ComputingEngines:
+    """The matrix and the vector engine of a core that roles are derived for; ``None`` where there is none."""
+
+    matrix: Engine | None
+    vector: Engine | None
+
+
+def computing_engines(hardware: Hardware) -> list[ComputingEngines]:
+    """Each matrix engine of a core with each vector engine, in the order of the file.
+
+    Of several with the same memories, the first.
+    """
+
+    def of(kind: str) -> list[Engine | None]:
+        by_memories: dict[tuple[tuple[str, ...], ...], Engine] = {}
+        for engine in hardware.engines:
+            if kind in engine.classes and engine.scope == "core":
+                by_memories.setdefault((engine.reads, engine.weights, engine.writes), engine)
+        return [*by_memories.values()] or [None]
+
+    return [ComputingEngines(*pair) for pair in product(of("matrix"), of("vector"))]
+
+
 def candidates(
-    hardware: Hardware, role: Role, known: Mapping[Role, Memory], *, staged: bool = False
+    hardware: Hardware,
+    role: Role,
+    known: Mapping[Role, Memory],
+    *,
+    staged: bool = False,
+    computing: ComputingEngines | None = None,
 ) -> list[Candidate]:
     """Every memory of the scope for a role, and what stands against it; ``known``: the roles that come before.
 
     ``staged``: engines may have operands in a memory of their own, to which and from which others copy.
+    ``computing``: the engines that the role is for; otherwise those with which the least stands against each memory.
     """
-    around = _Surroundings(hardware, known, staged)
+    choices = computing_engines(hardware) if computing is None else [computing]
+    around = [_Surroundings(hardware, known, staged, choice) for choice in choices]
     near = role in CORE_ROLES
-    found: list[Candidate] = []
-    for m in hardware.memories:
-        if (m.scope == "core") == near:
-            written = () if role == "constants" else ((not m.read_only, "it is read-only"),)
-            lacks = tuple(text for met, text in (*written, *_REQUIRED[role](around, m)) if not met)
-            found.append(Candidate(m, lacks))
-    return found
+    return [
+        min((_candidate(a, role, m) for a in around), key=lambda candidate: len(candidate.lacks))
+        for m in hardware.memories
+        if (m.scope == "core") == near
+    ]
+
+
+def _candidate(around: _Surroundings, role: Role, m: Memory) -> Candidate:
+    written = () if role == "constants" else ((not m.read_only, "it is read-only"),)
+    return Candidate(m, tuple(text for met, text in (*written, *_REQUIRED[role](around, m)) if not met))
 
 
 @dataclass(frozen=True)
@@ -49,25 +89,22 @@ class _Surroundings:
     hardware: Hardware
     known: Mapping[Role, Memory]
     staged: bool
+    computing: ComputingEngines
 
     @property
     def far(self) -> list[Memory]:
         return [m for m in self.hardware.memories if m.scope != "core"]
 
-    @cached_property
-    def matrix(self) -> Engine | None:
-        return self._computing("matrix")
+    def reached(self, kind: Literal["matrix", "vector"], side: Side, m: Memory) -> Requirement:
+        """That the computing engine of a class has a memory on a side."""
+        engine: Engine | None = getattr(self.computing, kind)
+        others = [e for e in self.hardware.engines if kind in e.classes and e.scope == "core"]
+        does, does_not = _VERBS[side]
+        if engine is None or not any(self.has(e, side, m) for e in others):
+            return False, f"no {kind} engine of a core {does}"
+        return self.has(engine, side, m), f"{engine.name} {does_not}"
 
-    @cached_property
-    def vector(self) -> Engine | None:
-        return self._computing("vector")
-
-    def _computing(self, kind: str) -> Engine | None:
-        return next((e for e in self.hardware.engines if kind in e.classes and e.scope == "core"), None)
-
-    def has(self, engine: Engine | None, side: Side, m: Memory) -> bool:
-        if engine is None:
-            return False
+    def has(self, engine: Engine, side: Side, m: Memory) -> bool:
         return m.name in getattr(engine, side) or (
             self.staged and staged_in(self.hardware, engine, side, m, self.known) is not None
         )
@@ -82,10 +119,7 @@ class _Surroundings:
         return stopped or self.copies(source, target)
 
     def by_vector(self, m: Memory) -> tuple[Requirement, ...]:
-        return (
-            (self.has(self.vector, "reads", m), "no vector engine of a core reads it"),
-            (self.has(self.vector, "writes", m), "no vector engine of a core writes it"),
-        )
+        return self.reached("vector", "reads", m), self.reached("vector", "writes", m)
 
     def crosses(self, m: Memory, other: Memory | None) -> tuple[bool, bool]:
         """Whether DMA moves data from a memory to another and back, or they are one."""
@@ -96,7 +130,7 @@ class _Surroundings:
 
 def _local(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
     return (
-        (around.has(around.matrix, "reads", m), "no matrix engine of a core reads it"),
+        around.reached("matrix", "reads", m),
         *around.by_vector(m),
         (any(around.copies(f, m) for f in around.far), "nothing copies from a memory outside of the core"),
         (any(around.moves(m, f) for f in around.far), "nothing copies to a memory outside of the core"),
@@ -104,12 +138,12 @@ def _local(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
 
 
 def _accumulator(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
-    written = around.matrix is not None and m.name in around.matrix.writes
-    return (written, "no matrix engine writes it"), *around.by_vector(m)
+    matrix = around.computing.matrix
+    return (matrix is not None and m.name in matrix.writes, "no matrix engine writes it"), *around.by_vector(m)
 
 
 def _weights(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:
-    return ((around.has(around.matrix, "weights", m), "no matrix engine has it in its weights"),)
+    return (around.reached("matrix", "weights", m),)
 
 
 def _shared(around: _Surroundings, m: Memory) -> tuple[Requirement, ...]:

@@ -118,6 +118,26 @@ def test_of_several_memories_that_cores_load_from_the_one_that_dma_fills_is_shar
     assert direct.levels.exchange.name == "LLB" and direct.levels.home.name == "DDR"
 
 
+@pytest.mark.parametrize(("engine", "extra"), [
+    ("VME", {"reads": ("IM", "L1"), "writes": ("L1",)}),
+    ("MME", {"reads": ("L1", "IM"), "writes": ("L1W",)}),
+])  # fmt: skip
+def test_an_engine_before_the_one_that_fits_changes_no_role(engine: str, extra: dict[str, tuple[str, ...]]) -> None:
+    other = replace(TINY.engine[engine], name="ACT", **extra)  # type: ignore[arg-type]
+    for engines in ((other, *TINY.engines), (*TINY.engines, other)):
+        machine = replace(TINY, engines=engines)
+        check_machine(machine)
+        assert machine.roles == TINY.roles and machine.ways == TINY.ways
+        assert any(w.startswith("ACT is never used") for w in without_effect(machine))
+
+
+def test_what_only_another_engine_of_the_class_does_is_told_with_the_name() -> None:
+    reader = replace(TINY.engine["VME"], name="ACT", writes=("L1",))
+    machine = with_engines(TINY, lambda e: replace(e, reads=("L1",)) if e.name == "VME" else e)
+    with pytest.raises(UsageError, match="IM comes nearest, but ACT does not write it"):
+        check_machine(replace(machine, engines=(reader, *machine.engines)))
+
+
 def test_a_memory_with_one_task_is_the_better_one_for_it() -> None:
     both = with_engines(TINY, lambda e: replace(e, writes=("L1", "IM"), weights=("L1", "L1W")) if e.rows else e)
     assert both.roles == TINY.roles
