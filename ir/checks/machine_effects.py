@@ -128,8 +128,10 @@ def _instead(planned: Machine, kind: str) -> str:
 
 def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:
     ways = [way for way in planned.ways if way.kind in _TRANSFERS]
-    crossed = {(planned.roles[role].name, "read") for way in ways for role in way.reads}
-    crossed |= {(planned.roles[role].name, "write") for way in ways for role in way.writes}
+    crossed = {(name_in_file(machine, planned.roles[role].name), "read") for way in ways for role in way.reads}
+    crossed |= {(name_in_file(machine, planned.roles[role].name), "write") for way in ways for role in way.writes}
+    for _, source, target in planned.staging_copies:
+        crossed |= {(name_in_file(machine, source), "read"), (name_in_file(machine, target), "write")}
     for index, link in enumerate(machine.links):
         directions = ("read", "write") if link.direction == "both" else (link.direction,)
         what = "moves data to or from" if link.direction == "both" else f"{link.direction}s"

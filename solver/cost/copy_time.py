@@ -14,7 +14,7 @@ from ...ir.box import Box, shape_of
 from ...ir.graph import DTYPES
 from ...ir.isa.loop_bounds import merge_loops
 from ...ir.isa.timing import bank_cycles, burst_bytes, contiguous_runs
-from ...ir.machine import Engine, Level, Machine, Memory
+from ...ir.machine import Engine, Level, Link, Machine, Memory
 from .instructions import element_strides
 
 
@@ -90,6 +90,17 @@ def route(machine: Machine, source: Level, target: Level) -> Engine:
     return machine.mover("copy" if of_core else "dma", source, target)
 
 
+def crossed_links(machine: Machine, source: str, target: str) -> dict[Link, int]:
+    """The links that a copy from one memory to another (by name) crosses, and how often: once, or in and out."""
+    crossed: dict[Link, int] = {}
+    for link in machine.links:
+        out, into = source in link.memories, target in link.memories
+        times = out * (link.direction != "write") + into * (link.direction != "read")
+        if times:
+            crossed[link] = times
+    return crossed
+
+
 class Transfers:
     """The copies of one machine, each computed once."""
 
@@ -117,11 +128,14 @@ class Transfers:
         extents = [merged[a] for a in inner]
         links: list[tuple[str, int]] = []
         latency = engine.latency
+        staging = self.machine.stopover(*(level.name for level in way))
         for link in self.machine.links:
             crossed = 0
             for level, direction, walk in zip(way, ("read", "write"), (source, target), strict=True):
                 if level.name in link.memories and link.direction in (direction, "both"):
                     crossed += burst_bytes(link, *contiguous_runs(extents, [walk[a] * item for a in inner], item))
+            if staging is not None and staging.name in link.memories and link.direction != "write":
+                crossed += burst_bytes(link, 1, prod(extents) * item)
             if crossed:
                 links.append((link.name, crossed * times))
                 latency += link.latency
@@ -139,15 +153,18 @@ class Transfers:
             if memory.name in self._slow:
                 shared.append((memory.name, payload))
         stopover: Stopover | None = None
-        staging = self.machine.stopover(*(level.name for level in way))
         if staging is not None:
             # Part after part: the first is on its way to the staging memory before anything leaves it.
             first = self.machine.mover("copy", way[0], staging.name)
-            rate = min(rate, float(first.bytes_per_cycle))
+            crossed_first = crossed_links(self.machine, way[0].name, staging.name)
+            shares = (x.bytes_per_cycle / often / self.machine.cores for x, often in crossed_first.items())
+            first_rate = min([float(first.bytes_per_cycle), *shares])
+            first_latency = first.latency + sum(x.latency for x in crossed_first)
+            rate = min(rate, first_rate)
             size = min(payload, staging.capacity // 2)
             parts = ceil(payload / max(1, size))
-            delay = first.issue + first.latency + ceil(size / first.bytes_per_cycle)
-            cycles = times * first.issue + size / first.bytes_per_cycle
-            stopover = Stopover(staging.name, first.name, parts, size, cycles, first.latency, delay)
+            delay = first.issue + first_latency + ceil(size / first_rate)
+            cycles = times * first.issue + size / first_rate
+            stopover = Stopover(staging.name, first.name, parts, size, cycles, first_latency, delay)
             latency += delay
         return CopyTime(times, times * engine.issue, payload, rate, tuple(links), latency, tuple(shared), stopover)

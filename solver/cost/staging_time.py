@@ -11,10 +11,11 @@ from math import ceil
 
 from ...ir.box import Box
 from ...ir.graph import DTYPES, Access, Stage
-from ...ir.machine import Engine, Machine, Side
+from ...ir.machine import Engine, Link, Machine, Side
 from ...ir.machines.engine import side_of
+from .copy_time import crossed_links
 from .instructions import EngineTime, StageBuffers, matrix_run, vector_run
-from .staged_run import StagedRun
+from .staged_run import StagedCopy, StagedRun
 from .staging_blocks import StagedOperand, in_blocks
 
 
@@ -74,6 +75,7 @@ def _with_staging(machine: Machine, engine: Engine, layout: StageBuffers, run: E
                     shared = _copiers(machine, engine, side, memory.name)
                     operands.append(StagedOperand(operand, staging, DTYPES[dtype], not position, shared))
         part = in_blocks(engine, shape, operands, float(run.sums) if matrix else None)
+        part = _slowed_by_links(machine, part, layout)
         parts.append(part)
         follows = any(
             not copy.back and copy.operand != product and layout[str(copy.operand)][2].name != local
@@ -87,6 +89,32 @@ def _with_staging(machine: Machine, engine: Engine, layout: StageBuffers, run: E
     if not any(part.copies for part in parts):
         return run
     return replace(run, busy=ceil(turns), staged=tuple(parts))
+
+
+def _slowed_by_links(machine: Machine, part: StagedRun, layout: StageBuffers) -> StagedRun:
+    """Copies as links leave them time, which all copies of these blocks, on all cores, share equally.
+
+    Where one of the copies is through, as much of each of the others is, or all of it.
+    """
+    crossed: list[dict[Link, int]] = []
+    sizes: list[float] = []
+    for copy in part.copies:
+        ends = (layout[str(copy.operand)][2].name, copy.memory)
+        crossed.append(crossed_links(machine, *(ends[::-1] if copy.back else ends)))
+        mover = machine.engine[copy.engine]
+        sizes.append((copy.cycles - copy.times * mover.issue) * mover.bytes_per_cycle)
+    if not any(crossed):
+        return part
+    copies: list[StagedCopy] = []
+    for copy, size, links in zip(part.copies, sizes, crossed, strict=True):
+        cycles = copy.cycles
+        for link in links:
+            others = zip(sizes, crossed, strict=True)
+            carried = machine.cores * sum(min(size, other) * often.get(link, 0) for other, often in others)
+            cycles = max(cycles, copy.times * machine.engine[copy.engine].issue + carried / link.bytes_per_cycle)
+        latency = copy.latency + sum(link.latency for link in links)
+        copies.append(replace(copy, cycles=cycles, latency=latency))
+    return replace(part, copies=tuple(copies))
 
 
 def _by_engine(part: StagedRun) -> dict[str, float]:

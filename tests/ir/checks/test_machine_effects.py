@@ -143,3 +143,12 @@ def test_what_is_told_to_have_no_effect_has_none(network: bytes) -> None:
     for name, (machine, _, _) in UNUSED.items():
         streams, _, _, cycles, *_ = fingerprint(network, machine)
         assert ([s for s in streams if s], cycles) == ([s for s in before[0] if s], before[3]), name  # type: ignore[union-attr]
+
+
+def test_a_link_that_only_copies_to_staging_memories_cross_has_an_effect() -> None:
+    machine = load_machine("ascend310")
+    for memories, direction in ((("L0A", "L0B"), "write"), ("UB", "both"), ("UB", "read")):
+        link = Link("stage", memories, direction, 16.0, 3)  # type: ignore[arg-type]
+        assert without_effect(replace(machine, links=(*machine.links, link))) == without_effect(machine)
+    (warning,) = without_effect(replace(machine, links=(*machine.links, Link("stage", "L0A", "read", 16.0, 3))))
+    assert "link stage has no effect" in warning

@@ -8,7 +8,7 @@ import pytest
 
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.machine import Machine
+from girih.ir.machine import Link, Machine
 from girih.ir.semantics.cell import Cells
 from girih.ir.semantics.staging_rooms import StagingRooms
 from girih.lowering import lower
@@ -42,6 +42,15 @@ def test_what_is_staged_is_predicted(kind: str, name: str, depth: int) -> None:
     # Where sums go there and back, a stage is taken to wait for all that the one before has written.
     most = 0.06 if kind == "vectors and sums" else 0.03
     assert abs(error(GRAPHS[name](dtype="float32"), staged_kinds(TINY)[kind], depth)) <= most
+
+
+@pytest.mark.parametrize("kind", ["activations", "weights", "vectors"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_links_of_staging_memories_are_predicted(kind: str, name: str) -> None:
+    # Slower than the engines that copy, and shared by those of both cores.
+    plain = staged_kinds(TINY)[kind]
+    machine = replace(plain, links=(*plain.links, Link("stage", plain.staging_memories, "both", 8.0, 20)))
+    assert abs(error(GRAPHS[name](dtype="float32"), machine, 1)) <= 0.05
 
 
 @pytest.mark.parametrize(("kind", "name"), [("activations", "matmul"), ("weights", "matmul"), ("weights", "conv")])
