@@ -14,6 +14,7 @@ from ..machine import ROLES, WAYS, Engine, Link, Machine, Memory, Role
 from ..machines.as_planned import as_planned, name_in_file
 from ..machines.requirements import Candidate, candidates
 from ..machines.ways import CORE_ROLES
+from .outer_memories import left_out
 
 Finding = tuple[str, str]
 """Where (a path as ``memories[2].capacity``, ``engines`` or ``clusters``), and what is wrong."""
@@ -62,7 +63,10 @@ def problems(machine: Machine) -> Iterator[Finding]:
         return
     planned = as_planned(machine)
     homes = {name_in_file(machine, planned.roles[role].name) for role in ("main", "constants") if role in planned.roles}
-    together = (_apart(machine, planned), _roles(machine, planned), _ways(machine, planned), _filled(machine, homes))
+    together = (
+        _apart(machine, planned), _roles(machine, planned), left_out(machine, planned), _ways(machine, planned),
+        _filled(machine, homes),
+    )  # fmt: skip
     yield from islice(chain(*together), 1)
 
 

@@ -94,6 +94,34 @@ def test_constants_come_through_the_shared_memory_where_dma_fills_it() -> None:
     assert warning.startswith("DDR in reads of MTI has no effect")
 
 
+def test_a_second_memory_behind_the_shared_one_is_refused() -> None:
+    middle = replace(TINY.memory["DDR"], name="L3", capacity=1 << 22)
+    fetch = replace(TINY.engine["DMR"], name="FETCH", reads=("L3",))
+    save = replace(TINY.engine["DMW"], name="SAVE", writes=("L3",))
+    outer = {"DMR": {"writes": ("L3",)}, "DMW": {"reads": ("L3",)}}
+    machine = with_engines(TINY, lambda e: replace(e, **outer.get(e.name, {})))  # type: ignore[arg-type]
+    machine = replace(machine, memories=(*machine.memories, middle), engines=(*machine.engines, fetch, save))
+    (problem,) = problems(machine)
+    assert problem[0] == "memories[0]"
+    assert problem[1].startswith("DDR is behind L3, the main memory, which is behind LLB, the shared one: one memory ")
+    assert "let DMR and DMW move data between DDR and LLB, and remove L3, or remove DDR" in problem[1]
+    # What it advises helps, either way.
+    check_machine(TINY)
+    near = with_engines(machine, lambda e: None if e.name in ("DMR", "DMW") else replace(
+        e, reads=tuple("L3" if n == "DDR" else n for n in e.reads), writes=tuple("L3" if n == "DDR" else n for n in e.writes)
+    ))  # fmt: skip
+    check_machine(replace(near, memories=near.memories[1:], links=near.links[1:]))
+
+
+@pytest.mark.parametrize("kind", ["copy", "dma"])
+def test_cores_that_move_data_outside_of_themselves_are_refused(kind: str) -> None:
+    machine = with_engines(TINY, lambda e: replace(e, scope="core", classes=(kind,)) if "dma" in e.classes else e)
+    (problem,) = problems(machine)
+    assert problem[0] == "engines[4].scope"
+    assert "DMR and DMW of the cores move data between DDR and LLB" in problem[1]
+    assert problem[1].endswith('give DMR and DMW scope "cluster" and class "dma"')
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_of_one_memory_are_apart_aligned_and_all_of_it(kind: str) -> None:
     machine = KINDS[kind]
