@@ -68,7 +68,7 @@ class Compiled(container.Package):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about what of the machine stays unused, and what to change: dtypes, keys of the machine file."""
-        return compilation_warnings(self.graph, self.program, self.machine)
+        return compilation_warnings(self.graph, self.program, self.machine, self.described or self.machine)
 
     def run(
         self,
@@ -173,6 +173,7 @@ class Compiled(container.Package):
             self.log,
             trace,
             provenance(self.graph.name, self.options, self.versions),
+            self.described,
         )
 
     def save(self, place: str | Path) -> None:
@@ -249,7 +250,7 @@ def compile_for(
     from .judge import judge
 
     load_installed()
-    machine = as_planned(machine)
+    described, machine = machine, as_planned(machine)
     stages = _Stages(progress)
     with stages("import"):
         # ONNX → operators: loop nests with affine accesses, weights folded and converted.
@@ -290,7 +291,9 @@ def compile_for(
             graph, planned.plan, machine, lambda: lowerer.program(planned.plan)
         )
     log, seconds, cached = planned.log, stages.seconds, stages.cached
-    return Compiled(graph, planned.plan, program, machine, log, options, network, seconds, cached)
+    return Compiled(
+        graph, planned.plan, program, machine, log, options, network, seconds, cached, described=described
+    )  # fmt: skip
 
 
 def compare(a: Compiled, b: Compiled) -> Comparison:

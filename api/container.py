@@ -1,6 +1,7 @@
 """The ``.girih`` file: a compiled network as a ZIP archive that any tool opens.
 
-    graph.json plan.json machine.json log.json   the nouns, as canonical JSON
+    graph.json plan.json machine.json log.json   the nouns, as canonical JSON; the machine as it is planned for
+    described.json                               the machine as its file describes it
     program.bin                                  the program, as the simulator reads it
     constants/0000.npy ...                       the data of the constants, in the order of ``graph.constants``
     model.onnx                                   the network that ``run --check`` compares with
@@ -41,7 +42,7 @@ from ..solver.options import SolveLog
 from .options import CompileOptions
 from .provenance import versions
 
-FORMAT = 11
+FORMAT = 12
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SEAL = b"sha256:"
 _DIGITS = 2 * hashlib.sha256().digest_size
@@ -60,6 +61,7 @@ _DAMAGE = (
 class Package:
     """Everything that a compilation produced. ``model`` holds the bytes of the ONNX network with dimensions bound.
 
+    ``machine`` is the one that is planned for, ``described`` as its file describes it (``None``: the same).
     ``graph.data`` and ``model`` are empty after a partial read. ``versions`` are those of Girih and of the libraries
     that compiled it.
     """
@@ -71,6 +73,7 @@ class Package:
     log: SolveLog = field(repr=False)
     options: CompileOptions
     model: bytes = field(repr=False)
+    described: Machine | None = field(default=None, repr=False, compare=False, kw_only=True)
     versions: dict[str, str] = field(default_factory=versions, repr=False, compare=False, kw_only=True)
 
     def __str__(self) -> str:
@@ -113,6 +116,7 @@ def save(package: Package, path: str | Path) -> None:
             writer.add("plan.json", to_json(package.plan))
             writer.add("program.bin", package.program_bytes)
             writer.add("machine.json", to_json(package.machine))
+            writer.add("described.json", to_json(package.described or package.machine))
             writer.add("log.json", to_json(package.log.without_clock))
             for index, constant in enumerate(package.graph.constants):
                 writer.add(_constant(index), _npy(package.graph.data[constant.tensor]), compressed=False)
@@ -148,6 +152,7 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
                 plan=from_json(reader.get("plan.json"), Plan),
                 program=program,
                 machine=from_json(reader.get("machine.json"), Machine),
+                described=from_json(reader.get("described.json"), Machine),
                 log=from_json(reader.get("log.json"), SolveLog),
                 options=reader.meta.options,
                 model=reader.get("model.onnx") if data else b"",

@@ -60,7 +60,7 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
     return Report(
         summary=summary,
         verdict=verdict(summary, machine.frequency),
-        warnings=compilation_warnings(graph, program, machine),
+        warnings=compilation_warnings(graph, program, machine, compilation.described or machine),
         waterfall=rows,
         idle=idle_rows(breakdown, machine),
         next_steps=next_steps(rows, breakdown.bounding, summary, memories, machine),

@@ -31,7 +31,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Compilation:
-    """The nouns that are explained; of ``trace``, only times are read, so that a run without data is enough."""
+    """The nouns that are explained; of ``trace``, only times are read, so that a run without data is enough.
+
+    ``described``: the machine as its file describes it, if that is not as it is planned for.
+    """
 
     graph: Graph
     plan: Plan
@@ -40,6 +43,7 @@ class Compilation:
     log: Log
     trace: Trace
     provenance: Provenance = field(default_factory=lambda: Provenance({}, {}))
+    described: Machine | None = None
 
     @cached_property
     def breakdown(self) -> CycleBreakdown:

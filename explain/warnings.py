@@ -9,22 +9,25 @@ from ..ir.checks.machine_effects import without_effect
 from ..ir.graph import NARROWED, Graph
 from ..ir.load_machine import load_machine, machine_names
 from ..ir.machine import Machine
-from ..ir.machines.as_planned import as_planned
+from ..ir.machines.as_planned import as_planned, name_in_file
 from ..ir.program import Program
 
 
-def compilation_warnings(graph: Graph, program: Program, machine: Machine) -> tuple[str, ...]:
+def compilation_warnings(graph: Graph, program: Program, machine: Machine, described: Machine) -> tuple[str, ...]:
     """A sentence each for what the matrix engine cannot run, and for keys of the machine file without effect.
 
-    Of a built-in machine only the first: who compiles for it cannot change its file.
+    Names and places are those of the file, in which the machine is ``described``. Of a built-in machine only the first:
+    who compiles for it cannot change its file.
     """
     built_in = machine.name in machine_names() and machine == as_planned(load_machine(machine.name))
-    return (*idle_engines(graph, program, machine), *(() if built_in else without_effect(machine)))
+    return (*idle_engines(graph, program, machine, described), *(() if built_in else without_effect(described)))
 
 
-def idle_engines(graph: Graph, program: Program, machine: Machine) -> tuple[str, ...]:
+def idle_engines(graph: Graph, program: Program, machine: Machine, described: Machine) -> tuple[str, ...]:
     """A sentence for each combination of dtypes whose contractions the matrix engine has no rate for."""
-    matrix, vector = machine.engine_for("matrix"), machine.engine_for("vector")
+    matrix, vector = (
+        described.engine[name_in_file(described, machine.engine_for(kind).name)] for kind in ("matrix", "vector")
+    )
     macs = {op.name: op.macs for op in program.ops}
     total = sum(macs.values())
     by_dtypes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)

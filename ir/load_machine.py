@@ -16,6 +16,7 @@ import msgspec
 from .checks.check_machine import problems
 from .errors import EngineTypeError, ProblemsError, UsageError
 from .machine import Engine, Link, Machine, Memory
+from .machines.as_planned import name_in_file
 
 _BUILT_IN = Path(__file__).parent / "machines"
 _TABLES: dict[str, type] = {"memories": Memory, "engines": Engine, "links": Link}
@@ -52,10 +53,12 @@ def telling_lines(name: str | Path) -> Generator[None]:
     except EngineTypeError as error:
         text, file = _machine_file(name)
         # Engines that an entry counts are called TPC.a, TPC.b and so on.
-        entry = [e["name"] for e in tomllib.loads(text)["engines"]]
-        number = entry.index(error.engine if error.engine in entry else error.engine.rpartition(".")[0])
+        machine = parse_machine(text, file)
+        name = name_in_file(machine, error.engine)
+        number = [engine.name for engine in machine.engines].index(name)
         line = _Source(file, text).line(f"engines[{number}].{error.key}")
-        raise error.worded(f"{error} ({file}:{line})") from error
+        message = re.sub(rf"(?<![\w.-]){re.escape(error.engine)}(?![\w.-])", name, str(error))
+        raise error.worded(f"{message} ({file}:{line})") from error
 
 
 def _machine_file(name: str | Path) -> tuple[str, str]:

@@ -273,14 +273,14 @@ def test_a_file_of_another_version_says_what_to_do(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(container, "FORMAT", 6)
         compiled_residual().save(tmp_path / "net.girih")
-    with pytest.raises(UsageError, match="its format is 6, this is version 11; compile the model again"):
+    with pytest.raises(UsageError, match="its format is 6, this is version 12; compile the model again"):
         load(tmp_path / "net.girih")
 
 
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
-        ({"format": 99}, "its format is 99, made by a newer Girih, and this one reads 11: use that, or compile again"),
+        ({"format": 99}, "its format is 99, made by a newer Girih, and this one reads 12: use that, or compile again"),
         ({"format": 99, "versions": 1, "options": "others"}, "made by a newer Girih"),
         ({"format": "x"}, r"its meta\.json does not say as a number which format it has; compile the model again"),
         ({"format": True}, "does not say as a number"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import girih
+from girih.ir.checks.machine_effects import without_effect
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from tests.support.machines import with_count
 from tests.support.onnx_models import Model
 
 STCP = load_machine("stcp920")
@@ -62,6 +65,19 @@ def test_keys_of_a_machine_file_without_effect() -> None:
     assert "queue_depth of VME has no effect: a queue takes all that comes (in engines[1].queue_depth)" in warnings
     # Who compiles for a built-in machine cannot change its file.
     assert not compiled(STCP, "fp16").warnings
+
+
+def test_places_and_names_are_those_of_the_file_where_an_entry_counts_engines(tmp_path: Path) -> None:
+    machine = with_count(replace(STCP, name="mine"), {"matrix": 2, "vector": 3, "broadcast": 2})
+    engines = tuple(replace(e, queue_depth=8) if "dma" in e.classes else e for e in machine.engines)
+    machine = replace(machine, engines=engines)
+    result = compiled(machine, "as-is")
+    idle, *rest = result.warnings
+    assert idle.startswith("MME is idle") and "run on VME, because MME multiplies" in idle and "give MME a rate" in idle
+    assert tuple(rest) == without_effect(machine) and any(w.startswith("count of ") for w in rest)
+    result.save(tmp_path / "mine.girih")
+    again = girih.load(tmp_path / "mine.girih")
+    assert again.warnings == result.warnings == again.explain().warnings
 
 
 def test_lanes_that_are_missing_are_named() -> None:

@@ -366,9 +366,11 @@ def test_types_that_an_engine_has_not_are_told_with_the_line(
         raise EngineTypeError("no", engine, key)
     line = int(str(told.value).rpartition(":")[2].rstrip(")"))
     assert TINY.splitlines()[line - 1].startswith(wanted)
-    # Engines that an entry counts.
-    with pytest.raises(EngineTypeError, match=r"gaudi.toml:\d+\)"), telling_lines("gaudi"):
-        raise EngineTypeError("no", "TPC.b", "lanes")
+    # Engines that an entry counts, or that there are for each core, or both.
+    with pytest.raises(EngineTypeError, match=r"^TPC has no lanes \(.*gaudi.toml:\d+\)"), telling_lines("gaudi"):
+        raise EngineTypeError("TPC.b has no lanes", "TPC.b", "lanes")
+    with pytest.raises(EngineTypeError, match=r"^TPC has no lanes \(.*gaudi.toml:\d+\)"), telling_lines("gaudi"):
+        raise EngineTypeError("TPC.b.a has no lanes", "TPC.b.a", "lanes")
     # With the operator's name, and from a worker process.
     assert told.value.worded("other").key == key and str(told.value.worded("other")) == "other"
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
