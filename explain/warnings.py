@@ -10,6 +10,7 @@ from ..ir.graph import NARROWED, Graph
 from ..ir.load_machine import load_machine, machine_names
 from ..ir.machine import Machine
 from ..ir.machines.as_planned import as_planned, name_in_file
+from ..ir.machines.computed_types import idle_with
 from ..ir.program import Program
 
 
@@ -45,13 +46,16 @@ def idle_engines(graph: Graph, program: Program, machine: Machine, described: Ma
     sentences: list[str] = []
     for dtypes, names in by_dtypes.items():
         share = sum(macs.get(name, 0) for name in names) / total if total else 0.0
-        missing = " and ".join(d for d in dtypes if not matrix.rate_of(d))
+        # uint8 is multiplied at the rate of int8.
+        lacking = tuple(dict.fromkeys("int8" if d == "uint8" else d for d in dtypes if not matrix.rate_of(d)))
+        missing, able = " and ".join(lacking), idle_with(described, "matrix", lacking)
+        multiplies = f"multiplies only {_and(sorted(rate))}{f' ({able})' if able else ''}"
         narrower = next((p for p, dtype in NARROWED.items() if "float32" in dtypes and rate.get(dtype)), None)
         advice = f"compile with --precision {narrower}, or give {matrix.name}" if narrower else f"give {matrix.name}"
         sentences.append(
             f"{matrix.name} {'is idle' if idle else 'runs only a part'}: {len(names)} of {contractions} "
             f"matrix products and convolutions, {share:.0%} of the MACs, are in {' and '.join(dtypes)} and run on "
-            f"{vector.name}, because {matrix.name} multiplies only {_and(sorted(rate))}; {advice} a rate for {missing} "
+            f"{vector.name}, because {matrix.name} {multiplies}; {advice} a rate for {missing} "
             "in the machine file"
         )
     return tuple(sentences)

@@ -8,6 +8,7 @@ from itertools import chain
 
 from ..machine import WAYS, Engine, Machine, Way
 from ..machines.as_planned import as_planned, name_in_file
+from ..machines.computed_types import KEYS, more_types
 from ..machines.engine import SIDES
 from ..machines.requirements import candidates
 from .check_machine import Finding
@@ -63,12 +64,13 @@ def _engines(machine: Machine, planned: Machine) -> Iterator[Finding]:
         # A DMA that fills the memory of a core copies for it.
         kinds = {kind: "copy" if kind == "dma" and _copies(planned, engine) else kind for kind in engine.classes}
         if not ways and not staging:
-            why = "; ".join(_instead(planned, kind) for kind in kinds.values())
+            why = "; ".join(_instead(machine, planned, kind, engine) for kind in kinds.values())
             yield path, f"{engine.name} is never used: {why}"
             continue
         for kind, planned_kind in kinds.items():
             if planned_kind not in {way.kind for way in ways} and not (planned_kind == "copy" and staging):
-                yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {_instead(planned, kind)}"
+                why = _instead(machine, planned, kind, engine)
+                yield f"{path}.classes", f"class {kind!r} of {engine.name} has no effect: {why}"
         weights = planned.levels.weights.name
         for key in SIDES:
             if key == "weights":
@@ -113,9 +115,9 @@ def _keys(path: str, engine: Engine, kinds: set[str]) -> Iterator[Finding]:
         yield f"{path}.rate", f"uint8 in rate of {engine.name} has no effect: uint8 is multiplied at the rate of int8"
 
 
-def _instead(planned: Machine, kind: str) -> str:
-    """Which engines run the instructions of a class that another one could run, too."""
-    runners = {way: engine.name for way, engine in planned.ways.items() if way.kind == kind}
+def _instead(machine: Machine, planned: Machine, kind: str, idle: Engine) -> str:
+    """Which engines run the instructions of a class that an idle one could run, too, and which dtypes it alone has."""
+    runners = {way: name_in_file(machine, engine.name) for way, engine in planned.ways.items() if way.kind == kind}
     scope = next(way.scope for way in WAYS if way.kind == kind)
     names = " and ".join(dict.fromkeys(runners.values()))
     if not names:
@@ -123,7 +125,12 @@ def _instead(planned: Machine, kind: str) -> str:
         if kind == "dma":
             return f"the cores reach {main}, the main memory, by themselves"
         return f"{kind} instructions need an engine of scope {scope!r} that reads and writes {main}, the main memory"
-    return f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
+    why = f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
+    types = more_types(idle, planned.engine_for(kind), kind) if kind in KEYS else ()
+    if not types:
+        return why
+    dtypes = " and ".join(types)
+    return f"{why}, which does not compute in {dtypes}; give {names} the {KEYS[kind]} of {idle.name} for {dtypes}"
 
 
 def _links(machine: Machine, planned: Machine) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from ...ir.box import Box, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
 from ...ir.graph import DTYPES, Graph, Op, contraction_axes
 from ...ir.machine import Engine, Level, Machine
+from ...ir.machines.computed_types import idle_with
 from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.contraction_engines import contraction_engine
 from ...ir.semantics.region import OpBoxes, beyond
@@ -239,10 +240,12 @@ class OpCost:
             dtype = self.dtypes[stage.write.tensor]
             if number == self.contraction or stage.combine is not None or stage.is_movement or dtype in lanes:
                 continue
+            other = idle_with(self.machine, "vector", (dtype,))
             raise EngineTypeError(
                 f"operator {self.op.name}: {stage.func} gives {dtype}, and {self.vector.name} of {self.machine.name} "
-                f"has lanes for {', '.join(lanes)} alone; add {dtype} to its lanes in the machine file, compute in "
-                "another precision, or quantise what the operator reads and what it gives",
+                f"has lanes for {', '.join(lanes)} alone{f' ({other})' if other else ''}; add {dtype} to the lanes of "
+                f"{self.vector.name} in the machine file, compute in another precision, or quantise what the operator "
+                "reads and what it gives",
                 self.vector.name,
                 "lanes",
             )

@@ -84,6 +84,23 @@ def test_lanes_that_are_missing_are_named() -> None:
     engines = tuple(replace(e, lanes={"float16": 64}) if e.lanes else e for e in STCP.engines)
     with pytest.raises(
         girih.UnsupportedError,
-        match="max gives float32, and VME of mine has lanes for float16 alone; add float32 to its lanes in the machine",
+        match="max gives float32, and VME of mine has lanes for float16 alone; add float32 to the lanes of VME in the mach",
     ):
         compiled(replace(STCP, name="mine", engines=engines), "as-is")
+
+
+def test_an_engine_that_is_never_used_is_named_where_it_has_the_types() -> None:
+    other = replace(STCP.engine["MME"], name="WIDE", rate={"float32": 1.0})
+    machine = replace(STCP, name="mine", engines=(*STCP.engines, other))
+    idle, *_, unused = compiled(machine, "as-is").warnings
+    assert (
+        "because MME multiplies only float16 and int8 (WIDE would compute in float32, but only the first matrix engine "
+        "of a core that fits is used); compile with --precision fp16, or give MME a rate for float32" in idle
+    )
+    assert unused.startswith("WIDE is never used: matrix instructions run on MME")
+    assert "which does not compute in float32; give MME the rate of WIDE for float32" in unused
+    few = replace(STCP.engine["VME"], name="FEW", lanes={"float16": 64})
+    with pytest.raises(
+        girih.UnsupportedError, match=r"has lanes for float16 alone \(VME would compute in float32, but"
+    ):
+        compiled(replace(STCP, name="mine", engines=(few, *STCP.engines)), "as-is")
