@@ -124,7 +124,8 @@ def _instead(machine: Machine, planned: Machine, kind: str, idle: Engine) -> str
         main = planned.levels.home.name
         if kind == "dma":
             return f"the cores reach {main}, the main memory, by themselves"
-        return f"{kind} instructions need an engine of scope {scope!r} that reads and writes {main}, the main memory"
+        need = f"{kind} instructions need an engine of scope {scope!r} that reads and writes {main}, the main memory"
+        return f"{need}; {idle.name} has scope {idle.scope!r}" if idle.scope != scope else need
     why = f"{kind} instructions run on {names}, the first of scope {scope!r} with the memories for it"
     types = more_types(idle, planned.engine_for(kind), kind) if kind in KEYS else ()
     if not types:

@@ -35,7 +35,19 @@ def kernel_engine(graph: Graph, op: Op, machine: Machine) -> tuple[Literal["host
         unknown = " (its operations cannot be counted)" if scalar is not None else ""
         raise UsageError(
             f"operator {op.name}: no engine of tiles of {machine.name} runs it, {op.host.reason}; and the machine has "
-            f"no host{'' if scalar is not None else ' and no scalar engine'} for it{unknown}: add an engine of class "
-            '"host" that reads and writes its main memory, or replace the operator'
+            f"no host{'' if scalar is not None else ' and no scalar engine'} that can{unknown}: "
+            f"{_cure(machine, counted=bool(work.operations))}, or replace the operator"
         )
     return "host", host, on_host
+
+
+def _cure(machine: Machine, *, counted: bool) -> str:
+    """What to change of a machine without a host or scalar engine that fits; ``counted``: a scalar engine would do."""
+    main = machine.levels.home.name
+    for kind in ("host", "scalar") if counted else ("host",):
+        for engine in (e for e in machine.engines if kind in e.classes):
+            if engine.scope != "cluster":
+                return f'{engine.name}, of class "{kind}", has scope "{engine.scope}"; give it scope "cluster"'
+            if not {main} <= {*engine.reads} & {*engine.writes}:
+                return f'let {engine.name}, of class "{kind}", read and write {main}, the main memory'
+    return 'add an engine of class "host" and scope "cluster" that reads and writes its main memory'

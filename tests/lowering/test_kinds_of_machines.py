@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,7 +12,7 @@ from girih.api.options import Strategy
 from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine
 from girih.models import build
-from tests.support.machines import kinds_of, kinds_with_shared_engines, without_class
+from tests.support.machines import kinds_of, kinds_with_shared_engines, with_engines, without_class
 from tests.support.onnx_models import Model
 
 TINY = load_machine("tiny")
@@ -85,5 +86,22 @@ def test_an_operator_for_the_host_is_refused_by_name_where_there_is_none() -> No
     x = model.input("x", "N", 8)
     hidden = model.node("CumSum", x, model.constant("axis", 1), name="running")
     machine = without_class(without_class(TINY, "host"), "scalar")
+    network = model.build(hidden).SerializeToString()
     with pytest.raises(UsageError, match=r"(?s)running.*no host and no scalar engine.*add an engine of class \"host\""):
-        girih.compile(model.build(hidden).SerializeToString(), target=machine, batch=2, solver_timeout=1, cache=False)
+        girih.compile(network, target=machine, batch=2, solver_timeout=1, cache=False)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"scope": "core"}, 'HOST, of class "host", has scope "core"; give it scope "cluster"'),
+    ({"writes": ("LLB",)}, 'let HOST, of class "host", read and write DDR, the main memory'),
+])  # fmt: skip
+def test_a_host_that_does_not_fit_is_named(change: dict[str, object], message: str) -> None:
+    model = Model()
+    x = model.input("x", "N", 8)
+    hidden = model.node("CumSum", x, model.constant("axis", 1), name="running")
+    machine = with_engines(
+        without_class(TINY, "scalar"),
+        lambda e: replace(e, **change) if "host" in e.classes else e,  # type: ignore[arg-type]
+    )
+    with pytest.raises(UsageError, match=message):
+        girih.compile(model.build(hidden).SerializeToString(), target=machine, solver_timeout=1, cache=False, batch=2)
