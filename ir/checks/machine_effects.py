@@ -38,6 +38,12 @@ def _memories(machine: Machine, planned: Machine) -> Iterator[Finding]:
     for index, memory in enumerate(machine.memories):
         if memory.interleave and memory.banks == 1:
             yield f"memories[{index}].interleave", f"interleave of {memory.name} has no effect: there is one bank"
+        reached = -(-memory.capacity // memory.interleave) if memory.interleave else memory.banks
+        if reached < memory.banks:
+            message = f"interleave of {memory.name} ({memory.interleave:,}) is so large that all of its "
+            message += f"{memory.capacity:,} bytes are in {reached} of its {memory.banks} banks"
+            cure = f"give at most {memory.capacity // memory.banks:,}, or 0 for banks of consecutive addresses"
+            yield f"memories[{index}].interleave", f"{message}; {cure}"
         if memory.name not in used:
             why = "other memories are on the way of every operand"
             if memory.read_only:

@@ -116,6 +116,11 @@ UNUSED = {
     ),
     "keys of another class": (change(TINY, ("engines", 0, "special"), 3), "it is for engines that run vector or scalar instructions", "engines[0].special"),
     "interleave of one bank": (change(TINY, ("memories", 0, "interleave"), 64), "there is one bank", "interleave"),
+    "interleave of more than the capacity": (
+        replace(TINY, memories=tuple(replace(m, banks=4, interleave=m.capacity) if m.name == "DDR" else m for m in TINY.memories)),
+        "all of its 1,073,741,824 bytes are in 1 of its 4 banks; give at most 268,435,456, or 0",
+        "memories[0].interleave",
+    ),
     "a rate of its own for uint8": (
         change(TINY, ("engines", 0, "rate"), {"float32": 1.0, "uint8": 4.0}),
         "at the rate of int8",
