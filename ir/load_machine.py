@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn, cast, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
 
@@ -22,7 +22,12 @@ _BUILT_IN = Path(__file__).parent / "machines"
 _TABLES: dict[str, type] = {"memories": Memory, "engines": Engine, "links": Link}
 MOST_PROBLEMS = 10
 """That are told of one file."""
-_TYPES = {"int": "a whole number", "str": "a text", "array": "a list", "object": "a table", "bool": "a switch"}
+_TYPES = {
+    "int": "a whole number", "str": "a text", "array": "a list", "object": "a table", "bool": "a switch",
+    "date": "a date", "datetime": "a date", "time": "a time",
+}  # fmt: skip
+_EXAMPLES = {"rate": "{ float16 = 1.0 }", "lanes": "{ float16 = 8 }"}
+"""Of the keys whose values are tables."""
 
 
 def machine_names() -> tuple[str, ...]:
@@ -70,7 +75,7 @@ def _machine_file(name: str | Path) -> tuple[str, str]:
         known = ", ".join(machine_names())
         raise UsageError(f"there is no machine {str(name)!r}; built in are {known}, and a path must end in .toml")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read the machine file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -89,32 +94,31 @@ def parse_machine(text: str, file: str) -> Machine:
         # A number of thousands of digits, or lists in lists in lists.
         raise UsageError(f"{file}:1: not valid TOML: {error}; shorten it") from error
     source = _Source(file, text)
-    _check_keys(source, data)
-    try:
+    wrong = sorted(_form(data), key=lambda finding: source.line(finding[0]))
+    if not wrong:
         machine = msgspec.convert(data, Machine, strict=True)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        where = path.strip("`").removeprefix("$.")
-        source.fail(where, _readable(message, where))
-    found = list(problems(machine))
-    if found:
-        lines = [source.message(path, message) for path, message in found[:MOST_PROBLEMS]]
-        left = len(found) - len(lines)
-        raise ProblemsError(*lines, *([f"... and {left} more"] if left else []))
-    return machine
+        wrong = list(problems(machine))
+        if not wrong:
+            return machine
+    lines = [source.message(path, message) for path, message in wrong[:MOST_PROBLEMS]]
+    left = len(wrong) - len(lines)
+    raise ProblemsError(*lines, *([f"... and {left} more"] if left else []))
 
 
-def _readable(message: str, path: str) -> str:
-    """What msgspec says about a value, in words of machine files."""
-    key = re.sub(r"\[.*?\]", "", path).split(".")[-1]
-    if wrong := re.fullmatch(r"Expected `(\w+)`, got `(\w+)`", message):
-        wanted, got = wrong.groups()
-        wanted, got = _TYPES.get(wanted, "a number"), _TYPES.get(got, "a fraction")
-        return f"{key} must be {wanted}, not {got}"
+def _readable(message: str, key: str, known: Sequence[str] = ()) -> str:
+    """What msgspec says about the value of a key, in words of machine files; ``known``: what it may be."""
+    message, _, inner = message.partition(" - at ")
+    if wrong := re.fullmatch(r"Expected `([\w| ]+)`, got `(\w+)`", message):
+        wanted = [_TYPES.get(name, "a number") for name in wrong[1].split(" | ") if name != "null"]
+        example = f" such as {_EXAMPLES[key]}" if "a table" in wanted and key in _EXAMPLES else ""
+        got = "a number" if wrong[2] == "float" and wanted != ["a whole number"] else _TYPES.get(wrong[2], "a fraction")
+        whose = f"every entry of {key}" if re.search(r"\[\d+\]", inner) else key
+        return f"{whose} must be {' or '.join(wanted)}{example}, not {got}"
+    if re.fullmatch(r"Expected `array` of length >= 1", message):
+        return f"{key} is an empty list; name at least one"
     if wrong := re.fullmatch(r"Invalid enum value (.*)", message):
-        known = get_args(get_type_hints(_TABLES[path.partition("[")[0]])[key])
         return f"{key} cannot be {wrong[1]}; known are {', '.join(known)}"
-    return message
+    return f"{key}: {message}"
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,6 @@ class _Source:
     file: str
     text: str
 
-    def fail(self, path: str, message: str) -> NoReturn:
-        raise UsageError(self.message(path, message))
-
     def message(self, path: str, message: str) -> str:
         """What is wrong, and where."""
         where = f" (in {path})" if path else ""
@@ -134,49 +135,96 @@ class _Source:
 
     def line(self, path: str) -> int:
         """The line of a key, or of its table where the key is missing; the first line if there is no table."""
-        match = re.match(r"(?:(\w+)\[(\d+)\]\.?)?(.+?)?(?:\[|$)", path)
+        match = re.match(r"(?:(\w+)\[(\d+)\]\.?)?([^.\[]+)?(?:\.([^.\[]+))?", path)
         assert match is not None
-        table, index, key = match.groups()
+        table, index, key, inner = match.groups()
         lines = self.text.splitlines()
         headers = self._headers(lines, table) if table is not None else []
         start = headers[int(index)] if index is not None and int(index) < len(headers) else 0
-        for i in range(start, len(lines)):
-            if i > start and lines[i].lstrip().startswith("["):
-                break
-            if key is not None and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", lines[i]):
-                return i + 1
+        own = range(start, next((i for i in range(start + 1, len(lines)) if _is_header(lines[i])), len(lines)))
+        if key is not None and (line := self._key(lines, own, key)) is not None:
+            return line + 1
+        if table is not None and key is not None:
+            # Or a table of its own behind it, [engines.rate].
+            end = next((i for i in headers if i > start), len(lines))
+            for i in (i for i in self._headers(lines, f"{table}.{key}") if start < i < end):
+                own = range(i + 1, next((j for j in range(i + 1, len(lines)) if _is_header(lines[j])), len(lines)))
+                line = self._key(lines, own, inner) if inner is not None else None
+                return (i if line is None else line) + 1
         if table is None and key is not None:
             start = next(iter(self._headers(lines, key)), start)
         return start + 1
+
+    @staticmethod
+    def _key(lines: Sequence[str], among: range, key: str) -> int | None:
+        """Which of the lines gives a key its value."""
+        return next((i for i in among if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", lines[i])), None)
 
     @staticmethod
     def _headers(lines: list[str], table: str) -> list[int]:
         return [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[?\s*{re.escape(table)}\s*\]", line)]
 
 
-def _check_keys(source: _Source, data: dict[str, Any]) -> None:
-    _check_table(source, "", data, Machine)
+def _is_header(line: str) -> bool:
+    return line.lstrip().startswith("[")
+
+
+def _form(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Keys that are unknown or missing, and values of another type, in all tables of a file: where, and what."""
+    yield from _keys("", data, Machine)
+    yield from _types("", data, Machine)
     for table, kind in _TABLES.items():
-        entries = data[table]
+        entries = data.get(table, [])
         if not isinstance(entries, list):
-            source.fail(table, f"{table} must be tables, each beginning with [[{table}]]")
+            yield table, f"{table} must be tables, each beginning with [[{table}]]"
+            continue
         for index, entry in enumerate(cast("list[Any]", entries)):
             path = f"{table}[{index}]"
             if not isinstance(entry, dict):
-                source.fail(path, f"{table} must be tables, each beginning with [[{table}]]")
-            _check_table(source, path, cast("dict[str, Any]", entry), kind)
+                yield path, f"{table} must be tables, each beginning with [[{table}]]"
+                continue
+            yield from _keys(path, cast("dict[str, Any]", entry), kind)
+            yield from _types(path, cast("dict[str, Any]", entry), kind)
 
 
-def _check_table(source: _Source, path: str, table: dict[str, Any], kind: type) -> None:
+def _keys(path: str, table: dict[str, Any], kind: type) -> Iterator[tuple[str, str]]:
+    """Unknown keys of a table, and those that are missing and not meant by one of these."""
     known = {f.name: f for f in fields(kind)}
-    for key in table:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            if (kind, key) == (Memory, "role"):
-                source.fail(f"{path}.{key}", "unknown key 'role'; roles follow from the engines, remove it")
+    meant: set[str] = set()
+    for key in (key for key in table if key not in known):
+        where = f"{path}.{key}".lstrip(".")
+        close = difflib.get_close_matches(key, known.keys() - table.keys(), 1) or difflib.get_close_matches(
+            key, known, 1
+        )
+        meant.update(close)
+        if (kind, key) == (Memory, "role"):
+            yield where, "unknown key 'role'; roles follow from the engines, remove it"
+        else:
             advice = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            source.fail(f"{path}.{key}".lstrip("."), f"unknown key {key!r}; {advice}")
+            yield where, f"unknown key {key!r}; {advice}"
     for key, spec in known.items():
-        if spec.default is MISSING and spec.default_factory is MISSING and key not in table:
-            message = f"[[{key}]] tables are missing" if key in _TABLES else f"the key {key!r} is missing; add it"
-            source.fail(path, message)
+        if spec.default is MISSING and spec.default_factory is MISSING and key not in table and key not in meant:
+            if key in _TABLES:
+                cure = "; write links = [] above all tables if nothing limits transfers" if key == "links" else ""
+                yield path, f"[[{key}]] tables are missing{cure}"
+            else:
+                yield path, f"the key {key!r} is missing; add it"
+
+
+def _types(path: str, table: dict[str, Any], kind: type) -> Iterator[tuple[str, str]]:
+    """Values of a table that are not of the type of their key."""
+    wanted, plain = get_type_hints(kind, include_extras=True), get_type_hints(kind)
+    for spec in fields(kind):
+        if spec.name not in table or spec.name in _TABLES:
+            continue
+        value = table[spec.name]
+        parts: dict[str, object] = {"": value}
+        if isinstance(value, dict) and spec.name in _EXAMPLES:
+            parts = {f".{dtype}": {dtype: item} for dtype, item in cast("dict[str, object]", value).items()}
+        for inner, part in parts.items():
+            try:
+                msgspec.convert(part, wanted[spec.name], strict=True)
+            except msgspec.ValidationError as error:
+                message = _readable(str(error), spec.name, get_args(plain[spec.name]))
+                message = message.replace(spec.name, f"{spec.name} for {inner[1:]}", 1) if inner else message
+                yield f"{path}.{spec.name}{inner}".lstrip("."), message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from itertools import chain, islice
 from typing import cast
@@ -80,15 +80,17 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
     for table, index, entry in (("machine", None, machine), *_entries(machine)):
         for spec in fields(entry):
             value = getattr(entry, spec.name)
-            numbers = cast("Iterable[object]", value.values() if isinstance(value, dict) else (value,))
-            for number in numbers:
+            numbers = cast("dict[str, object]", value if isinstance(value, dict) else {"": value})
+            for dtype, number in numbers.items():
                 if isinstance(number, bool) or not isinstance(number, int | float):
                     continue
                 if wrong := _beyond(f"{table}.{spec.name}", number):
                     if index is None:
                         yield spec.name, f"{spec.name} must be {wrong}"
                     else:
-                        yield f"{table}[{index}].{spec.name}", f"{spec.name} of {entry.name} must be {wrong}"
+                        path, of = (f".{dtype}", f" for {dtype}") if dtype else ("", "")
+                        path = f"{table}[{index}].{spec.name}{path}"
+                        yield path, f"{spec.name} of {entry.name}{of} must be {wrong}"
 
 
 def _beyond(key: str, number: float) -> str | None:
@@ -216,6 +218,8 @@ def _engines(machine: Machine) -> Iterator[Finding]:
             if not value and (value is None or isinstance(value, tuple | dict) or not _beyond(f"engines.{key}", value)):
                 more = " of more than 0" if value == 0 else " for at least one dtype" if value == {} else ""
                 yield f"{path}.{key}", f"{engine.name} runs {' and '.join(kinds)} instructions, and needs {key}{more}"
+        for key in (key for key in ("reads", "writes") if not getattr(engine, key)):
+            yield f"{path}.{key}", f"{engine.name} {key} no memory; name one in {key}"
         for key in ("reads", "weights", "writes"):
             for name in getattr(engine, key):
                 if name not in machine.memory:
@@ -231,7 +235,7 @@ def _engines(machine: Machine) -> Iterator[Finding]:
         for key in ("rate", "lanes"):
             for dtype in getattr(engine, key) or {}:
                 if dtype not in DTYPES:
-                    yield f"{path}.{key}", f"unknown dtype {dtype!r}; known are {', '.join(DTYPES)}"
+                    yield f"{path}.{key}.{dtype}", f"unknown dtype {dtype!r}; known are {', '.join(DTYPES)}"
 
 
 def _links(machine: Machine) -> Iterator[Finding]:
@@ -287,6 +291,8 @@ def _filled(machine: Machine, homes: set[str], *, circles: bool = False) -> Iter
             what = f"no engine writes {memory.name}, and it is not read_only"
         else:
             sources = dict.fromkeys(name for e in writers for name in e.sources)
+            if not sources:
+                continue  # Which is told of the engines.
             names = " and ".join(e.name for e in writers)
             what = f"nothing comes to {memory.name}: {names} can bring there what is in {' and '.join(sources)} alone"
             what += ", a circle without a source" if memory.name in _upstream(machine, memory.name) else ""

@@ -60,7 +60,7 @@ MISTAKES = {
         "lanes = { float32 = 8",
         "lanes = { float32 = []",
         line_of("lanes ="),
-        "lanes must be a whole number, not a list",
+        "lanes for float32 must be a whole number, not a list",
     ),
     "a role": ("banks = 4", 'banks = 4\nrole = "local"', line_of("banks = 4") + 1, "roles follow from the engines"),
     "scope of a memory": (
@@ -102,7 +102,7 @@ MISTAKES = {
         'memory = "DDR"',
         "memory = []",
         line_of('memory = "DDR"'),
-        r"Expected `array` of length >= 1",
+        "memory is an empty list; name at least one",
     ),
     "a link of memories of two scopes": (
         'memory = "DDR"',
@@ -190,7 +190,12 @@ MISTAKES = {
         line_of("lanes ="),
         "VME runs vector instructions, and needs lanes for at least one dtype",
     ),
-    "a rate of zero": ("{ float32 = 1.0", "{ float32 = 0", line_of("rate ="), "rate of MME must be greater than 0"),
+    "a rate of zero": (
+        "{ float32 = 1.0",
+        "{ float32 = 0",
+        line_of("rate ="),
+        "rate of MME for float32 must be greater than 0",
+    ),
     "an engine of no bytes": (
         "bytes_per_cycle = 16\n",
         "bytes_per_cycle = 0\n",
@@ -230,7 +235,7 @@ MISTAKES = {
         "{ float32 = 1.0",
         "{ float32 = 1e-300",
         line_of("rate ="),
-        "rate of MME must be at least 1/1024, not 1e-300",
+        "rate of MME for float32 must be at least 1/1024, not 1e-300",
     ),
     "a name of two lines": (
         'name = "MME"',
@@ -257,6 +262,30 @@ MISTAKES = {
         'reads = ["L1"]\nweights',
         line_of("[[engines]]", 1),
         r"that reads the local memory \(L1\), the accumulator memory \(IM\) and the weights memory",
+    ),
+    "a number where types belong": (
+        "rate = { float32 = 1.0, float16 = 1.0 }",
+        "rate = 1.0",
+        line_of("rate ="),
+        r"rate must be a table such as { float16 = 1.0 }, not a number \(in engines\[0\].rate\)",
+    ),
+    "a number where names belong": (
+        'memory = "DDR"',
+        "memory = 5",
+        line_of('memory = "DDR"'),
+        "memory must be a text or a list, not a whole number",
+    ),
+    "a number among names": (
+        'memory = "DDR"',
+        'memory = ["DDR", 5]',
+        line_of('memory = "DDR"'),
+        "every entry of memory must be a text, not a whole number",
+    ),
+    "an engine that reads nothing": (
+        'reads = ["LLB", "L1"]',
+        "reads = []",
+        line_of('reads = ["LLB", "L1"]'),
+        r"^mine.toml:\d+: MTI reads no memory; name one in reads \(in engines\[2\].reads\)\nmine.toml:\d+: nothing comes to L1",
     ),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
 }
@@ -285,6 +314,51 @@ def test_all_problems_of_a_file_are_told_at_once() -> None:
         str(line_of(t)) for t in ("rows = 8", "banks = 4", 'memory = "DDR"')
     ]
     assert all(line.startswith("mine.toml:") for line in told)
+
+
+def test_all_keys_and_types_that_are_wrong_are_told_at_once() -> None:
+    text = (
+        TINY.replace("cores = 2", "core = 2")
+        .replace("capacity = 65536", "capcity = 65536")
+        .replace('scope = "core"', 'scope = "chore"', 1)
+        .replace("issue = 4", 'issue = "4"', 1)
+        .replace("float32 = 8,", "float32 = 8.5,")
+    )
+    with pytest.raises(UsageError) as caught:
+        parse_machine(text, "mine.toml")
+    assert [line.split(": ", 1)[1] for line in str(caught.value).splitlines()] == [
+        "unknown key 'core'; did you mean 'cores'? (in core)",
+        "scope cannot be 'chore'; known are chip, cluster, core (in memories[2].scope)",
+        "unknown key 'capcity'; did you mean 'capacity'? (in memories[2].capcity)",
+        "issue must be a whole number, not a text (in engines[0].issue)",
+        "lanes for float32 must be a whole number, not a fraction (in engines[1].lanes.float32)",
+    ]
+
+
+@pytest.mark.parametrize(("value", "message"), [
+    ("0", "rate of MME for float16 must be greater than 0"),
+    ('"fast"', "rate for float16 must be a number, not a text"),
+])  # fmt: skip
+def test_the_line_of_a_dtype_in_a_table_of_its_own(value: str, message: str) -> None:
+    inline = next(line for line in TINY.splitlines() if line.startswith("rate ="))
+    table = f"\n[engines.rate]\nfloat32 = 1.0\nfloat16 = {value}\n\n[[engines]]"
+    text = TINY.replace(inline, "", 1).replace("\n[[engines]]", "\n[[+]]", 1).replace("\n[[engines]]", table, 1)
+    text = text.replace("[[+]]", "[[engines]]")
+    line = text.splitlines().index(f"float16 = {value}") + 1
+    with pytest.raises(UsageError, match=rf"^mine.toml:{line}: {message}"):
+        parse_machine(text, "mine.toml")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + TINY.encode())
+    assert load_machine(tmp_path / "mine.toml") == load_machine("tiny")
+
+
+def test_links_may_be_none() -> None:
+    bare = TINY[: TINY.index("[[links]]")]
+    with pytest.raises(UsageError, match=r"\[\[links\]\] tables are missing; write links = \[\] above all tables"):
+        parse_machine(bare, "mine.toml")
+    assert not parse_machine(f"links = []\n{bare}", "mine.toml").links
 
 
 def test_broadcasts_are_optional() -> None:
