@@ -14,6 +14,7 @@ from ..machine import ROLES, WAYS, Engine, Link, Machine, Memory, Role
 from ..machines.as_planned import as_planned, name_in_file
 from ..machines.requirements import Candidate, candidates
 from ..machines.ways import CORE_ROLES
+from .filled_memories import not_filled
 from .outer_memories import left_out
 
 Finding = tuple[str, str]
@@ -56,7 +57,7 @@ def problems(machine: Machine) -> Iterator[Finding]:
     """What is wrong: with the entries by themselves, or, if nothing is, with the first role or way that is missing."""
     alone = [
         *_sizes(machine), *_memories(machine), *_names(machine), *_engines(machine), *_links(machine),
-        *_reached(machine), *_filled(machine, {m.name for m in machine.memories if m.scope != "core"}, circles=True),
+        *_reached(machine), *not_filled(machine, {m.name for m in machine.memories if m.scope != "core"}, circles=True),
     ]  # fmt: skip
     if alone:
         yield from alone
@@ -64,8 +65,8 @@ def problems(machine: Machine) -> Iterator[Finding]:
     planned = as_planned(machine)
     homes = {name_in_file(machine, planned.roles[role].name) for role in ("main", "constants") if role in planned.roles}
     together = (
-        _apart(machine, planned), _roles(machine, planned), left_out(machine, planned), _ways(machine, planned),
-        _filled(machine, homes),
+        _computing(machine), _apart(machine, planned), _roles(machine, planned), left_out(machine, planned),
+        _ways(machine, planned), not_filled(machine, homes),
     )  # fmt: skip
     yield from islice(chain(*together), 1)
 
@@ -176,6 +177,16 @@ def _apart(machine: Machine, planned: Machine) -> Iterator[Finding]:
                 yield f"{table}[{index}].name", f"{name} is the name of one of several {table} of a kind; rename it"
 
 
+def _computing(machine: Machine) -> Iterator[Finding]:
+    """Classes of engines that compute, of which there is none."""
+    for kind in ("matrix", "vector"):
+        if not any(kind in engine.classes for engine in machine.engines):
+            message = (
+                f"there is no {kind} engine, and operators need one; add an engine of class {kind!r} to [[engines]]"
+            )
+            yield "engines", f"{message}, with {' and '.join(_NEEDS[kind])}"
+
+
 def _roles(machine: Machine, planned: Machine) -> Iterator[Finding]:
     """The first role that no memory can play, with the memory that comes nearest to it."""
     for role in (*CORE_ROLES, "shared", "main"):
@@ -270,52 +281,6 @@ def _ways(machine: Machine, planned: Machine) -> Iterator[Finding]:
         if constants is not None and {"host", "scalar"} & set(engine.classes) and constants.name not in engine.reads:
             message = f"{engine.name} runs kernels, and cannot read {constants.name}, which has the constants"
             yield f"engines[{index}].reads", f"{message}; add it to reads"
-
-
-def _filled(machine: Machine, homes: set[str], *, circles: bool = False) -> Iterator[Finding]:
-    """Memories to which nothing comes from the ``homes`` of data, by all ways that the engines have.
-
-    ``circles``: only those that engines write.
-    """
-    named = {name for engine in machine.engines for name in (*engine.sources, *engine.writes)}
-    filled = homes | {m.name for m in machine.memories if m.read_only}
-    while more := {n for e in machine.engines if filled & set(e.sources) for n in e.writes} - filled:
-        filled |= more
-    for index, memory in enumerate(machine.memories):
-        if memory.name in filled or memory.name not in named:
-            continue
-        writers = [e for e in machine.engines if memory.name in e.writes]
-        if not writers:
-            if circles:
-                continue
-            what = f"no engine writes {memory.name}, and it is not read_only"
-        else:
-            sources = dict.fromkeys(name for e in writers for name in e.sources)
-            if not sources:
-                continue  # Which is told of the engines.
-            names = " and ".join(e.name for e in writers)
-            what = f"nothing comes to {memory.name}: {names} can bring there what is in {' and '.join(sources)} alone"
-            what += ", a circle without a source" if memory.name in _upstream(machine, memory.name) else ""
-        known = [m.name for m in machine.memories if m.name in filled]
-        cure = f"let an engine that reads {' or '.join(known)} write it, or remove it"
-        if not known:
-            cure = (
-                "add a memory of the cluster or the chip that has the data, and let a copy engine of the cores read it"
-            )
-        message = f"{what}; {cure}"
-        yield f"memories[{index}]", message
-
-
-def _upstream(machine: Machine, name: str) -> set[str]:
-    """The memories from which something can come to a memory."""
-    found: set[str] = set()
-    left = [name]
-    while left:
-        target = left.pop()
-        for source in {s for e in machine.engines if target in e.writes for s in e.sources} - found:
-            found.add(source)
-            left.append(source)
-    return found
 
 
 def _named(machine: Machine, roles: Sequence[Role]) -> str:

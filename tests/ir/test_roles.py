@@ -12,7 +12,7 @@ from girih.ir.errors import UsageError
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machine import ROLES, Memory
 from girih.ir.machines.requirements import candidates
-from tests.support.machines import kinds_of, with_engines
+from tests.support.machines import kinds_of, with_engines, without_class
 
 TINY = load_machine("tiny")
 KINDS = kinds_of(TINY)
@@ -92,6 +92,13 @@ def test_constants_come_through_the_shared_memory_where_dma_fills_it() -> None:
     near = with_engines(rom, lambda e: replace(e, reads=(*e.reads, "DDR")) if e.name == "MTI" else e)
     (warning,) = set(without_effect(near)) - set(without_effect(rom))
     assert warning.startswith("DDR in reads of MTI has no effect")
+
+
+@pytest.mark.parametrize(("kind", "keys"), [("matrix", "rows and columns and rate and weights"), ("vector", "lanes")])
+def test_a_class_of_engines_that_is_missing_is_named(kind: str, keys: str) -> None:
+    message = f"there is no {kind} engine, and operators need one; add an engine of class '{kind}' to .*, with {keys} "
+    with pytest.raises(UsageError, match=message):
+        check_machine(without_class(TINY, kind))
 
 
 def test_a_second_memory_behind_the_shared_one_is_refused() -> None:
