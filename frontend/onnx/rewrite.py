@@ -16,20 +16,25 @@ import numpy as np
 from ...ir.errors import UnsupportedError, UsageError
 from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
-from .auto_pad import pad_pools
-from .lrn import expand_even_lrn
+from .forms.auto_pad import pad_pools
+from .forms.lrn import expand_even_lrn
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
 
 def rewrite(network: Network) -> None:
     """Apply all rewrites in place."""
-    sums_to_additions(network)
-    sort_selections(network)
-    pad_pools(network)
+    to_importable_forms(network)
     fold_channel_scales(network)
     phases_to_channels(network)
     expand_even_lrn(network)
+
+
+def to_importable_forms(network: Network) -> None:
+    """Replace, in place, forms of operators that TVM imports as something else; those of the reference as well."""
+    sums_to_additions(network)
+    sort_selections(network)
+    pad_pools(network)
 
 
 def sums_to_additions(network: Network) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..net.net import Info
-from ..onnx.auto_pad import same_padding
+from ..onnx.forms.auto_pad import same_padding
 from ..onnx.inline import Node
 from .integer_nodes import product, total
 from .node_list import NodeList

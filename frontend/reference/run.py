@@ -28,12 +28,11 @@ from ..custom.module import custom_results
 from ..custom.whole_model import import_model
 from ..net.linear import NotAffine
 from ..onnx import dims
-from ..onnx.auto_pad import pad_pools
 from ..onnx.inline import Node, proto_of
 from ..onnx.load import ModelSource, load_model, read_file
-from ..onnx.lrn import expand_even_lrn
+from ..onnx.forms.lrn import expand_even_lrn
 from ..onnx.prepare import Network, prepare
-from ..onnx.rewrite import sort_selections, sums_to_additions
+from ..onnx.rewrite import to_importable_forms
 from ..quantised.parameters import dequantised_constants
 from ..relax.convert import importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
@@ -104,9 +103,7 @@ class Program:
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         dequantised_constants(network)
-        sums_to_additions(network)
-        sort_selections(network)
-        pad_pools(network)
+        to_importable_forms(network)
         expand_even_lrn(network)
         self.inputs = network.inputs
         self.outputs = network.outputs

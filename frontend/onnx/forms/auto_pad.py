@@ -12,7 +12,7 @@ from typing import cast
 
 from onnx import helper
 
-from .prepare import Network, Node
+from ..prepare import Network, Node
 
 _POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 
