@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
 import onnx
 
 from ...ir.errors import UnsupportedError, UsageError
-from ..net.net import Info
 
 Attribute: TypeAlias = Callable[[str, object], object]
 """Looks up an attribute, with a default."""
@@ -85,15 +83,3 @@ def refuse(name: str, op_type: str, attribute: Attribute) -> None:
     for limit in LIMITS.get(op_type, ()):
         if limit(attribute):
             raise UnsupportedError(f"node {name!r}: {op_type}: {limit.__doc__}")
-
-
-def refuse_values(name: str, op_type: str, infos: Sequence[Info | None], values: Sequence[np.ndarray | None]) -> None:
-    """The same for what depends on shapes and constant inputs."""
-    if op_type in ("Resize", "Upsample"):
-        info = infos[0]
-        for value in values[1:]:
-            if info is None or value is None or value.dtype.kind != "f" or value.size != len(info.shape):
-                continue
-            whole = np.round(np.asarray(info.shape) * value)
-            if np.abs(whole - np.asarray(info.shape) * value).max() > 1e-4:
-                raise UnsupportedError(f"node {name!r}: {op_type}: scales that give no whole sizes are not supported")

@@ -9,6 +9,7 @@ of all of them are taken in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.lrn import expand_even_lrn
+from .forms.resizing import resized
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -35,6 +37,16 @@ def to_importable_forms(network: Network) -> None:
     sums_to_additions(network)
     sort_selections(network)
     pad_pools(network)
+    network.nodes = [new for node in network.nodes for new in to_importable_form(node, network)]
+
+
+FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {"Resize": resized, "Upsample": resized}
+"""What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
+
+
+def to_importable_form(node: Node, network: Network) -> list[Node]:
+    """The nodes that take the place of ``node``, of which there may be none but itself."""
+    return FORMS[node.op_type](node, network) if node.op_type in FORMS and not node.domain else [node]
 
 
 def sums_to_additions(network: Network) -> None:

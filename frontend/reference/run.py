@@ -28,13 +28,13 @@ from ..custom.module import custom_results
 from ..custom.whole_model import import_model
 from ..net.linear import NotAffine
 from ..onnx import dims
+from ..onnx.forms.lrn import expand_even_lrn
 from ..onnx.inline import Node, proto_of
 from ..onnx.load import ModelSource, load_model, read_file
-from ..onnx.forms.lrn import expand_even_lrn
 from ..onnx.prepare import Network, prepare
 from ..onnx.rewrite import to_importable_forms
 from ..quantised.parameters import dequantised_constants
-from ..relax.convert import importable, is_small
+from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
 from .nan import keep_nans
@@ -172,6 +172,7 @@ def import_whole(network: Network) -> tuple[Any, list[Any]]:
 
 PASSES = tvm.ir.transform.Sequential(
     [
+        CLIP_INDICES,
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         relax.backend.DispatchSortScan(),

@@ -29,7 +29,6 @@ from ..custom.module import node_module
 from ..library.shipped_operators import DOMAIN
 from ..net.linear import NotAffine
 from ..net.net import Info, NetStep, renamed
-from ..onnx.limits import refuse_values
 from ..onnx.prepare import Node
 from .host_kernel import as_host
 from .integer_loops import quantised_node
@@ -69,7 +68,6 @@ class Converter:
 
     def template(self, node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarray | None]) -> Template:
         """The template of ``node``, whose inputs have ``infos`` (``None``: left out) and, if constant, ``values``."""
-        refuse_values(node.name, node.op_type, infos, values)
         small = [v if v is not None and is_small(v) else None for v in values]
         key = hashlib.sha256()
         key.update(repr((node.op_type, node.domain, len(node.outputs), [bool(o) for o in node.outputs])).encode())
@@ -178,9 +176,11 @@ def _clip_indices(module: Any, _: object) -> Any:
     return mutator.builder_.get()
 
 
+CLIP_INDICES = tvm.ir.transform.module_pass(_clip_indices, opt_level=0, name="ClipIndices")
+
 PASSES = tvm.ir.transform.Sequential(
     [
-        tvm.ir.transform.module_pass(_clip_indices, opt_level=0, name="ClipIndices"),
+        CLIP_INDICES,
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         relax.backend.DispatchSortScan(),

@@ -17,6 +17,7 @@ import numpy as np
 from ...ir.errors import UsageError
 from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, NetStep, Operand, Ref
+from ..onnx.forms.resizing import POSITIONS
 from ..onnx.inline import Node
 from .template import Template, TemplateCall
 
@@ -60,7 +61,7 @@ def interpolated(node: Node, infos: Sequence[Info | None], values: Sequence[np.n
 def _changes(node: Node, shape: tuple[int, ...], values: Sequence[np.ndarray | None]) -> list[Interpolation] | None:
     """What happens to each dimension that gets another size."""
     mode, where = node.attribute("mode", b"nearest"), node.attribute(_WHERE, b"half_pixel")
-    if mode not in (b"linear", b"cubic") or where not in _COORDINATES:
+    if mode not in (b"linear", b"cubic") or where not in POSITIONS:
         return None
     axes = node.attribute("axes", list(range(len(shape))))
     cubic = node.attribute("cubic_coeff_a", -0.75)
@@ -84,21 +85,10 @@ def _changes(node: Node, shape: tuple[int, ...], values: Sequence[np.ndarray | N
 
 _WHERE = "coordinate_transformation_mode"
 
-_HALF = Fraction(1, 2)
-
-_COORDINATES = {
-    b"half_pixel": lambda o, old, new: (o + _HALF) * old / new - _HALF,
-    b"half_pixel_symmetric": lambda o, old, new: (o + _HALF) * old / new - _HALF,
-    b"pytorch_half_pixel": lambda o, old, new: (o + _HALF) * old / new - _HALF if new > 1 else Fraction(0),
-    b"align_corners": lambda o, old, new: o * Fraction(old - 1, new - 1) if new > 1 else Fraction(0),
-    b"asymmetric": lambda o, old, new: o * Fraction(old, new),
-}
-"""Where an output lies among the inputs, by the ONNX attribute. Sizes are whole, so that two of these are the same."""
-
 
 def _row(output: int, old: int, new: int, where: object, mode: object, cubic: Fraction) -> Row:
     """The weights of one of ``new`` outputs on ``old`` inputs. Those of inputs beyond a border go to the border."""
-    place: Fraction = _COORDINATES[where](output, old, new)  # type: ignore[index]
+    place: Fraction = POSITIONS[where](output, old, new)
     base = floor(place)
     rest = place - base
     taps = (1 - rest, rest) if mode == b"linear" else _cubic(rest, cubic)

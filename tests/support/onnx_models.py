@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from girih.api.exact import evaluate_graph
-from girih.frontend import import_onnx
+from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Op
 
@@ -151,6 +151,20 @@ def compare(
         found = max(error(got[name], expected), distance(got[name], expected))
         assert found <= limit, f"{name}: {found:.2e}\n{graph}"
     return graph
+
+
+def check_both(model: onnx.ModelProto, tolerance: float = 0.0) -> None:
+    """The graph, and the reference that a run is compared with, make of random inputs what ONNX Runtime does.
+
+    They go through the same importer, so that one of them cannot prove the other wrong.
+    """
+    inputs = random_inputs(model)
+    expected = onnxruntime_outputs(model, inputs)
+    graph = import_onnx(model)
+    check_graph(graph)
+    for outputs in (evaluate_graph(graph, inputs, run_on_host), reference_outputs(model, inputs).outputs):
+        for name, values in expected.items():
+            assert error(outputs[name], values) <= tolerance, f"{name}: {outputs[name]} instead of {values}"
 
 
 def small_cnn() -> onnx.ModelProto:

@@ -1,0 +1,88 @@
+"""Resize and Upsample, against ONNX Runtime: the compiled network and the reference that it is compared with."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+
+from girih.api.exact import evaluate_graph
+from girih.frontend import import_onnx
+from girih.ir.errors import UnsupportedError, UsageError
+from tests.support.onnx_models import Model, check_both, onnxruntime_outputs, random_inputs
+
+
+def by_scales(
+    op: str, opset: int, scales: list[float], shape: tuple[int, ...] = (1, 2, 6, 3), **attributes: object
+) -> onnx.ModelProto:
+    """A node of an older form, with its scales as an attribute or as an input."""
+    m = Model(opset)
+    x = m.input("x", *shape)
+    if op == "Upsample" and opset < 9:
+        return m.build(m.node(op, x, name="up", scales=scales, **attributes))
+    return m.build(m.node(op, x, m.constant("scales", np.array(scales, np.float32)), name="up", **attributes))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(("op", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)])
+def test_older_forms(op: str, opset: int, mode: str) -> None:
+    for scales in ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 1.5, 3.0]):
+        check_both(by_scales(op, opset, scales, mode=mode), 1e-6)
+
+
+def test_older_forms_that_shrink() -> None:
+    """Of three results from four inputs, the second is at 4/3 and takes the third input."""
+    check_both(by_scales("Resize", 10, [1, 1, 0.75, 2], shape=(1, 2, 4, 3), mode="nearest"))
+
+
+def test_scales_that_are_not_constant() -> None:
+    m = Model(9)
+    model = m.build(m.node("Upsample", m.input("x", 1, 1, 2, 2), m.input("scales", 4), name="up"))
+    with pytest.raises(UnsupportedError, match="node 'up': Upsample: its scales are not constant"):
+        import_onnx(model)
+
+
+POSITIONS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+
+
+@pytest.mark.parametrize("where", POSITIONS)
+def test_nearest_inputs(where: str) -> None:
+    """Of positions in the middle of two inputs as well, and of dimensions of size one."""
+    for nearest, first, second in product(("round_prefer_floor", "round_prefer_ceil"), (1, 2, 5, 6), (1, 3, 7, 9)):
+        m = Model(19)
+        sizes = m.constant("sizes", [2, 3, first, second])
+        x = m.input("x", 2, 3, second, first)
+        attributes = {"coordinate_transformation_mode": where, "nearest_mode": nearest}
+        model = m.build(m.node("Resize", x, "", "", sizes, mode="nearest", **attributes))
+        inputs = random_inputs(model)
+        (expected,) = onnxruntime_outputs(model, inputs).values()
+        (got,) = evaluate_graph(import_onnx(model), inputs).values()
+        np.testing.assert_array_equal(got, expected, err_msg=f"{nearest} {first} {second}")
+
+
+def test_a_reference_whose_positions_are_in_the_middle_of_two_inputs() -> None:
+    m = Model()
+    sizes, where = m.constant("sizes", [2, 1, 3, 7]), "align_corners"
+    x = m.input("x", 2, 1, 2, 2)
+    check_both(m.build(m.node("Resize", x, "", "", sizes, mode="nearest", coordinate_transformation_mode=where)))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_some_axes(mode: str) -> None:
+    m = Model(18)
+    x, scales = m.input("x", 1, 2, 6, 4), m.constant("scales", np.array([1.5, 2], np.float32))
+    check_both(m.build(m.node("Resize", x, "", scales, mode=mode, axes=[-2, 3])), 1e-6)
+
+
+def test_dimensions_that_stay() -> None:
+    m = Model()
+    check_both(m.build(m.node("Resize", m.input("x", 1, 2, 6, 4), "", "", m.constant("sizes", [1, 2, 6, 4]))))
+
+
+def test_an_unknown_rounding() -> None:
+    m = Model()
+    x, sizes = m.input("x", 1, 2, 6, 4), m.constant("sizes", [1, 2, 12, 4])
+    with pytest.raises(UsageError, match="node 'up': Resize: its nearest_mode is unknown: b'up'"):
+        import_onnx(m.build(m.node("Resize", x, "", "", sizes, nearest_mode="up", name="up")))
