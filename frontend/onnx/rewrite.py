@@ -18,6 +18,7 @@ from ...ir.errors import UnsupportedError, UsageError
 from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
+from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.lrn import expand_even_lrn
 from .forms.resizing import resized
 from .prepare import Network, Node
@@ -40,7 +41,10 @@ def to_importable_forms(network: Network) -> None:
     network.nodes = [new for node in network.nodes for new in to_importable_form(node, network)]
 
 
-FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {"Resize": resized, "Upsample": resized}
+FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
+    **dict.fromkeys(("Resize", "Upsample"), resized),
+    **dict.fromkeys(ELEMENTWISE, without_axes),
+}
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 
 
