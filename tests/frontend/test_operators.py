@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
-from tests.support.onnx_models import TOLERANCE, Model, compare, error, onnxruntime_outputs, random_inputs
+from tests.support.onnx_models import TOLERANCE, Model, check_both, compare, error, onnxruntime_outputs, random_inputs
 from tests.support.operator_cases import CASES, local_response
 
 
@@ -65,6 +65,25 @@ def test_padding_of_pools_that_follows_from_shapes(
     for outputs in (evaluate_graph(import_onnx(by_mode), inputs), reference_outputs(by_mode, inputs).outputs):
         (array,) = outputs.values()
         np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "pads", "size"),
+    [
+        (2, 2, 1, (0, 0), 5),
+        (3, 2, 1, (2, 2), 9),
+        (4, 3, 1, (1, 0), 6),
+        (2, 4, 2, (1, 1), 4),
+        (3, 2, 2, (2, 0), 8),
+        (1, 2, 1, (0, 0), 5),
+    ],
+)
+def test_a_norm_of_a_window_past_the_input(
+    kernel: int, stride: int, dilation: int, pads: tuple[int, int], size: int
+) -> None:
+    m = Model(opset=19)
+    window = {"kernel_shape": [kernel], "strides": [stride], "dilations": [dilation], "pads": pads, "ceil_mode": 1}
+    check_both(m.build(m.node("LpPool", m.input("x", 1, 2, size), **window)), 1e-6)
 
 
 def test_a_mean_over_no_axes() -> None:
