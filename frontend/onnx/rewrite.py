@@ -20,6 +20,7 @@ from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.lrn import expand_even_lrn
+from .forms.partial_scatter import scattered
 from .forms.resizing import resized
 from .prepare import Network, Node
 from .transposed import phases_to_channels
@@ -44,6 +45,7 @@ def to_importable_forms(network: Network) -> None:
 FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(("Resize", "Upsample"), resized),
     **dict.fromkeys(ELEMENTWISE, without_axes),
+    **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 
