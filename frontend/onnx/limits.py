@@ -83,3 +83,12 @@ def refuse(name: str, op_type: str, attribute: Attribute) -> None:
     for limit in LIMITS.get(op_type, ()):
         if limit(attribute):
             raise UnsupportedError(f"node {name!r}: {op_type}: {limit.__doc__}")
+
+
+def refuse_shape(name: str, op_type: str, shape: Sequence[int]) -> None:
+    """Raise :class:`UsageError` if a result has a negative size, or that of a convolution no elements."""
+    if min(shape, default=1) < (op_type in ("Conv", "ConvTranspose")):
+        raise UsageError(
+            f"node {name!r}: {op_type}: its result has shape {list(shape)}; "
+            "give it a larger input, or change its padding, window or strides"
+        )

@@ -22,6 +22,7 @@ from ..net.net import Info, fresh
 from . import dims
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
+from .limits import refuse_shape
 from .quantised_operators import expanded
 
 FOLD_BYTES = 1 << 30
@@ -147,6 +148,9 @@ def fold(network: Network, light: onnx.ModelProto, custom_results: CustomResults
         fold_once(network, light, custom_results)
         if len(network.nodes) == before:
             break
+    for node in network.nodes:
+        for info in (network.infos[o] for o in node.outputs if o in network.infos):
+            refuse_shape(node.name, node.op_type, info.shape)
     network.nodes = [without_empty(node, network.constants) for node in network.nodes]
     used = {name for node in network.nodes for name in node.inputs} | set(network.outputs)
     network.constants = {n: a for n, a in network.constants.items() if n in used}

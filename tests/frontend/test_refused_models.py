@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +169,26 @@ def test_tensors_without_elements() -> None:
     )
     with pytest.raises(UnsupportedError, match="node 'none': Slice of tensors without elements"):
         import_onnx(m.build(m.node("Relu", x)))
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "shape"),
+    [
+        ("ConvTranspose", {"pads": [2, 0, 1, 2]}, [1, 2, -1, 5]),
+        ("ConvTranspose", {"pads": [2, 0, 0, 2]}, [1, 2, 0, 5]),
+        ("ConvTranspose", {"pads": [2, 0, 1, 2], "strides": [1, 2]}, [1, 2, -1, 9]),
+        ("Conv", {"dilations": [2, 1]}, [1, 2, 0, 3]),
+        ("MaxPool", {"kernel_shape": [4, 3]}, [1, 2, -1, 3]),
+        ("AveragePool", {"kernel_shape": [4, 3]}, [1, 2, -1, 3]),
+    ],
+)
+def test_results_of_negative_size(op: str, attributes: dict[str, object], shape: list[int]) -> None:
+    m = Model()
+    height = {"Conv": 2, "ConvTranspose": 1}.get(op)
+    filters = [] if height is None else [m.weight("w", 2, 2, height, 3)]
+    model = m.build(m.node(op, m.input("x", 1, 2, 2, 5), *filters, name="up", **attributes))
+    with pytest.raises(UsageError, match=f"node 'up': {op}: its result has shape {re.escape(str(shape))}; give it"):
+        import_onnx(model)
 
 
 def test_a_function_among_nodes_of_a_domain_that_is_not_imported() -> None:
