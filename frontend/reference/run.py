@@ -38,6 +38,7 @@ from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
 from .nan import keep_nans
+from .single_corner import resize_to_two
 
 MACS = 20_000_000_000
 """About as many multiply-accumulates as a few seconds allow."""
@@ -104,6 +105,7 @@ class Program:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         dequantised_constants(network)
         to_importable_forms(network)
+        resize_to_two(network)
         expand_even_lrn(network)
         self.inputs = network.inputs
         self.outputs = network.outputs

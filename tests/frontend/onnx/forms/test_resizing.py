@@ -86,3 +86,12 @@ def test_an_unknown_rounding() -> None:
     x, sizes = m.input("x", 1, 2, 6, 4), m.constant("sizes", [1, 2, 12, 4])
     with pytest.raises(UsageError, match="node 'up': Resize: its nearest_mode is unknown: b'up'"):
         import_onnx(m.build(m.node("Resize", x, "", "", sizes, nearest_mode="up", name="up")))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("size", [1, 2, 6])
+def test_a_single_result_between_aligned_corners(mode: str, size: int) -> None:
+    m = Model()
+    x, sizes, where = m.input("x", 1, 2, size, 4), m.constant("sizes", [1, 2, 1, 7]), "align_corners"
+    y = m.node("Resize", x, "", "", sizes, mode=mode, coordinate_transformation_mode=where)
+    check_both(m.build(y, m.node("Relu", y)), 1e-6)
