@@ -19,6 +19,7 @@ from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.empty_reductions import ELEMENTWISE, without_axes
+from .forms.layer_norm import scaled_apart
 from .forms.lrn import expand_even_lrn
 from .forms.partial_scatter import scattered
 from .forms.resizing import resized
@@ -46,6 +47,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(("Resize", "Upsample"), resized),
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
+    "LayerNormalization": scaled_apart,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 
