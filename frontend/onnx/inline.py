@@ -119,7 +119,10 @@ def inline(
     work.functions.extend(kept)
     if work.functions:
         names = inherit(names, list(work.graph.node), work := inliner.inline_local_functions(work))
+    opset = next(o.version for o in work.opset_import if o.domain in OWN_DOMAINS)
     for _ in range(8):
+        for node in work.graph.node:
+            give_defaults(node, opset)
         before = list(work.graph.node)
         functions = sorted({(n.domain, n.op_type) for n in before if is_function(n, importable)})
         if not functions:
@@ -165,6 +168,23 @@ def is_function(node: onnx.NodeProto, importable: Callable[[str], bool]) -> bool
     ):
         return False
     return not importable(node.op_type) or (node.op_type == "LayerNormalization" and any(node.output[1:]))
+
+
+def give_defaults(node: onnx.NodeProto, opset: int) -> None:
+    """Add the attributes that a node leaves out, if ONNX defines it by a body that refers to them.
+
+    Neither the inliner nor the inference of shapes, which looks into bodies, knows their defaults.
+    """
+    own = find_operator(node.domain, node.op_type) is not None
+    if own or node.domain not in OWN_DOMAINS or not onnx.defs.has(node.op_type, opset, ""):
+        return
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    if not schema.has_function:  # pyright: ignore
+        return
+    present = {a.name for a in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in present and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
+            node.attribute.append(attribute.default_value)
 
 
 def id_of(node: onnx.NodeProto) -> tuple[str, ...]:
