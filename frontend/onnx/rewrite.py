@@ -22,6 +22,7 @@ from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import scaled_apart
 from .forms.lrn import expand_even_lrn
 from .forms.partial_scatter import scattered
+from .forms.powers import of_one_type
 from .forms.resizing import resized
 from .prepare import Network, Node
 from .transposed import phases_to_channels
@@ -48,6 +49,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
     "LayerNormalization": scaled_apart,
+    "Pow": of_one_type,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 
