@@ -21,6 +21,7 @@ from .forms.auto_pad import pad_pools
 from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import scaled_apart
 from .forms.lrn import expand_even_lrn
+from .forms.one_hot import chosen
 from .forms.partial_scatter import scattered
 from .forms.powers import of_one_type
 from .forms.resizing import resized
@@ -49,6 +50,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
     "LayerNormalization": scaled_apart,
+    "OneHot": chosen,
     "Pow": of_one_type,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
