@@ -25,6 +25,7 @@ from .forms.one_hot import chosen
 from .forms.partial_scatter import scattered
 from .forms.powers import of_one_type
 from .forms.resizing import resized
+from .forms.second_outputs import kept, without_indices
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -49,7 +50,9 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(("Resize", "Upsample"), resized),
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
+    "Dropout": kept,
     "LayerNormalization": scaled_apart,
+    "MaxPool": without_indices,
     "OneHot": chosen,
     "Pow": of_one_type,
 }
