@@ -246,9 +246,11 @@ class _Rewriting:
         if node.op_type != "Add":
             return False
         terms, target = [self.quantised(name) for name in node.inputs], self._target(node)
-        shapes = {self.network.infos[name].shape for name in (*node.inputs, *node.outputs)}
         first, second = terms
-        if first is None or second is None or target is None or len(shapes) > 1:
+        if first is None or second is None or target is None:
+            return False
+        integers = (first.tensor, second.tensor, target.quantised.tensor)
+        if len({self.network.infos[name].shape for name in integers}) > 1:
             return False
         if not all(
             t.whole and t.dtype in EIGHT_BITS and t.tensor not in self.network.constants for t in (first, second)

@@ -11,7 +11,7 @@ from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph
-from tests.support.onnx_models import run_on_host
+from tests.support.onnx_models import Model, run_on_host
 from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, expected, quantised_inputs
 
 UNKNOWN_TO_ONNX_RUNTIME = {"qlinearconv", "qlinearmatmul"}
@@ -89,3 +89,17 @@ def test_programs_compute_the_same(name: str, target: str) -> None:
     (got,), want = result.outputs.values(), expected(model, inputs)
     allowed = 0 if name in INTEGER else 1.01 * step(model)
     assert (np.abs(got.astype(np.float64) - want) <= allowed).mean() >= 0.999
+
+
+def test_a_sum_of_what_is_not_quantised() -> None:
+    """ONNX cannot tell the shape of a result of ONNX Runtime's Gelu, in a network that has a product of integers."""
+    model = Model(opset=17)
+    x, q = model.input("x", 4, 16), model.input("q", 4, 16, kind="uint8")
+    real = model.node("Add", model.node("Gelu", x), x)
+    integers = model.node("MatMulInteger", q, model.constant("w", np.ones((16, 9)), "int8"))
+    built = model.build(real, integers)
+    built.graph.node[0].domain = "com.microsoft"
+    built.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    inputs = quantised_inputs(built)
+    got = evaluate_graph(import_onnx(built), inputs)[real]
+    np.testing.assert_allclose(got, expected(built, inputs), rtol=1e-5, atol=1e-6)
