@@ -14,18 +14,32 @@ import numpy as np
 import onnx
 
 from ...ir.errors import UnsupportedError
-from .inline import QUANTISED, Node
+from .inline import MICROSOFT, QUANTISED, Node
+
+_DTYPES = ("int8", "uint8", "int32")
+"""Dtypes that ONNX has quantised from the beginning."""
 
 PER_AXIS = 13
 """The operator set in which a tensor can have a scale for each channel."""
 
 
 def expanded(nodes: Sequence[Node], constants: Mapping[str, np.ndarray], opset: int) -> list[Node]:
-    """The nodes without those of :data:`.inline.QUANTISED`.
+    """The nodes without those of :data:`.inline.QUANTISED`, and QuantizeLinear and DequantizeLinear as ONNX has them.
 
     Raises :class:`UnsupportedError` for a scale for each channel in an older operator set.
     """
-    return [part for node in nodes for part in (_parts(node, constants, opset) if _is_quantised(node) else (node,))]
+    return [
+        part
+        for node in nodes
+        for part in (_parts(node, constants, opset) if _is_quantised(node) else (_of_onnx(node, constants),))
+    ]
+
+
+def _of_onnx(node: Node, constants: Mapping[str, np.ndarray]) -> Node:
+    """ONNX Runtime's own QuantizeLinear or DequantizeLinear as ONNX's, which has none of 4 or 16 bits for long."""
+    zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+    is_own = node.domain == MICROSOFT and node.op_type in ("QuantizeLinear", "DequantizeLinear")
+    return replace(node, domain="") if is_own and zero is not None and zero.dtype.name in _DTYPES else node
 
 
 def _is_quantised(node: Node) -> bool:

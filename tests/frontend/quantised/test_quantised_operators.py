@@ -103,3 +103,16 @@ def test_a_sum_of_what_is_not_quantised() -> None:
     inputs = quantised_inputs(built)
     got = evaluate_graph(import_onnx(built), inputs)[real]
     np.testing.assert_allclose(got, expected(built, inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_conversions_of_onnx_runtime_are_those_of_onnx() -> None:
+    """As its quantiser writes them with the option UseQDQContribOps."""
+    model = QDQ["residual network"](KINDS[0], 1)
+    own = onnx.ModelProto()
+    own.CopyFrom(model)
+    for node in own.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            node.domain = "com.microsoft"
+    own.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    del own.graph.value_info[:]
+    assert import_onnx(own).ops == import_onnx(model).ops
