@@ -23,7 +23,7 @@ from . import dims
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
 from .limits import refuse_shape
-from .quantised_operators import expanded
+from .quantised_operators import expanded, widen_weights
 
 FOLD_BYTES = 1 << 30
 """No constant larger than this is computed at import."""
@@ -73,6 +73,7 @@ def prepare(
     light, weights = strip(model)
     dims.apply(light, sizes)
     nodes, opsets = inline(light, weights, importable, lambda m: with_custom_types(m, weights, custom_results))
+    widen_weights(nodes, weights)
     nodes = expanded(nodes, weights, next(o.version for o in opsets if o.domain in ("", "ai.onnx")))
     del light.graph.node[:], light.functions[:], light.opset_import[:]
     light.opset_import.extend(opsets)

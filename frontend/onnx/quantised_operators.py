@@ -42,6 +42,17 @@ def _of_onnx(node: Node, constants: Mapping[str, np.ndarray]) -> Node:
     return replace(node, domain="") if is_own and zero is not None and zero.dtype.name in _DTYPES else node
 
 
+def widen_weights(nodes: Sequence[Node], constants: dict[str, np.ndarray]) -> None:
+    """Make 8 bits, in place, of the constants of 4 that only DequantizeLinear reads: it takes the same numbers there.
+
+    ONNX's and ONNX Runtime's both have weights and zeros of int4 and uint4.
+    """
+    kept = {name for node in nodes if node.op_type != "DequantizeLinear" for name in node.inputs}
+    for name, array in constants.items():
+        if name not in kept and array.dtype.name in ("int4", "uint4"):
+            constants[name] = array.astype(np.int8 if array.dtype.name == "int4" else np.uint8)
+
+
 def _is_quantised(node: Node) -> bool:
     return node.op_type in QUANTISED and node.domain == QUANTISED[node.op_type]
 

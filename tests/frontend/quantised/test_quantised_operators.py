@@ -12,7 +12,7 @@ from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph
 from tests.support.onnx_models import Model, run_on_host
-from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, expected, quantised_inputs
+from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, Quantised, expected, quantised_inputs
 
 UNKNOWN_TO_ONNX_RUNTIME = {"qlinearconv", "qlinearmatmul"}
 """Operators of which it has no kernel for activations of int8 and weights of uint8."""
@@ -116,3 +116,16 @@ def test_conversions_of_onnx_runtime_are_those_of_onnx() -> None:
     own.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     del own.graph.value_info[:]
     assert import_onnx(own).ops == import_onnx(model).ops
+
+
+def test_weights_of_four_bits_are_multiplied_as_eight() -> None:
+    m = Quantised(Kind("int8", "int8"), 1)
+    m.opset = 21
+    int4 = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.INT4)
+    weight = m.constant("w", m.rng.integers(-8, 8, (12, 9)).astype(int4)), m.constant("s", 0.02, "float32")
+    product = m.node("MatMul", m.rounded(m.input("x", 5, 12), 0.03), m.node("DequantizeLinear", *weight))
+    model = m.build(m.rounded(product, 0.1))
+    graph, inputs = import_onnx(model), quantised_inputs(model)
+    (got,) = evaluate_graph(graph, inputs).values()
+    np.testing.assert_array_equal(got, expected(model, inputs))
+    assert multiplied(graph) == {"int8"}
