@@ -150,17 +150,35 @@ def _evaluate_op(
     for position, stage in enumerate(op.stages):
         name = stage.write.tensor
         with np.errstate(all="ignore"):
-            evaluate_stage(stage, local)
+            evaluate_stage(stage, local if rng is None else _as_read(stage, local, rng))
         errors[name] = max(errors[name], _error(stage, dtypes))
         if last[name] == position:
             local[name] = _rounded(local[name], errors[name], dtypes[name], rng)
-            if (
-                rng is not None
-                and dtypes[name] in _QUANTISED
-                and any(local[r.tensor].dtype.name in FLOATS for r in stage.reads)
-            ):
+            if rng is not None and dtypes[name] in _QUANTISED and _from_reals(stage, local):
                 local[name] = _one_step_off(local[name], rng)
     arrays[op.output] = local[op.output]
+
+
+def _from_reals(stage: Stage, local: Arrays) -> bool:
+    """Whether a stage rounds real numbers to the integers that it writes, so that tiny errors may move one by a step.
+
+    ``quant`` does also where it reads nothing but integers: the real number is a sum of products times a factor. The
+    program computes that in one way, the network in float32 in another (the sum of rounded products, divided by a
+    scale), and near the border between two steps, often exactly on it, either of the two is right.
+    """
+    return stage.func == "quant" or any(local[r.tensor].dtype.name in FLOATS for r in stage.reads)
+
+
+def _as_read(stage: Stage, local: Arrays, rng: np.random.Generator) -> Arrays:
+    """The tensors by name: integers that ``quant`` reads with the error that they have in float32.
+
+    So each number on the border between two steps takes a random one of them. Others are near it too seldom to matter.
+    """
+    if stage.func != "quant":
+        return local
+    integers = [r.tensor for r in stage.reads if local[r.tensor].dtype.kind in "iu"]
+    error = UNIT_ROUNDOFF["float32"]
+    return local | {name: _rounded(local[name].astype(np.float32), error, "float32", rng) for name in integers}
 
 
 def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:

@@ -206,3 +206,31 @@ def test_an_output_that_is_all_rounding_is_not_judged() -> None:
     assert verdict.tolerance > TOLERANCE_CEILING and not verdict.passed
     right = {port.name: Program(model, inputs).run(inputs)[port.name]}
     assert judged(Program(model, inputs), graph, inputs, right).passed, "what is equal is right"
+
+
+def quantised_product(rows: int = 64, width: int = 64) -> onnx.ModelProto:
+    """int8 to int8, with a factor of 1/1500: one of 1,500 sums is exactly between two steps."""
+    m = Model()
+    x, y_scale = m.input("x", rows, 48, kind="int8"), m.constant("ys", 0.3, "float32")
+    zero, x_scale, w_scale = m.constant("z", 0, "int8"), m.constant("xs", 0.02, "float32"), m.constant("ws", 0.01)
+    weight = m.constant("w", m.rng.integers(-128, 128, (48, width)), "int8")
+    product = m.node(
+        "MatMul", m.node("DequantizeLinear", x, x_scale, zero), m.node("DequantizeLinear", weight, w_scale)
+    )
+    return m.build(m.node("QuantizeLinear", product, y_scale, zero))
+
+
+@pytest.mark.parametrize("width", [4, 512, 2048])
+def test_sums_between_two_steps_of_a_quantisation(width: int) -> None:
+    """Either step is right, however many such sums there are; a step more is not, nor is a step for all."""
+    model = quantised_product(width=width)
+    graph = import_onnx(model)
+    draws = [np.random.default_rng(seed).integers(-128, 128, (64, 48)).astype(np.int8) for seed in range(3)]
+    program = Program(model, {"x": draws[0]})
+    for draw in draws:
+        inputs = {"x": draw}
+        ((name, right),) = evaluate_graph(graph, inputs).items()
+        assert judged(program, graph, inputs, {name: right}).passed
+        quarter = np.arange(width) < width // 4
+        for wrong in (right + 1, np.where(quarter, right + 2, right)):
+            assert not judged(program, graph, inputs, {name: wrong.astype(np.int8)}).passed
