@@ -52,7 +52,7 @@ def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, b
     depth = nodes.network.infos[a.tensor].shape[-1]
     fixed = np.zeros(1, np.int64) if bias is None else bias
     if b.values is not None and isinstance(a.zero, int):
-        fixed = fixed - a.zero * b.values.astype(np.int64).sum(axis=-2)
+        fixed = fixed - a.zero * b.values.astype(np.int64).sum(axis=-2, keepdims=b.values.ndim > 2)
     if isinstance(a.zero, int) and isinstance(b.zero, int):
         fixed = fixed + depth * a.zero * b.zero
     if np.abs(fixed).max(initial=0) >= LIMIT:

@@ -156,6 +156,14 @@ def matmul_with_bias(kind: Kind, seed: int) -> onnx.ModelProto:
 
 
 @qdq
+def matmul_of_a_batch(kind: Kind, seed: int) -> onnx.ModelProto:
+    """Weights for each sample, as many samples as rows."""
+    m = Quantised(kind, seed)
+    x = m.rounded(m.input("x", 5, 5, 12), 0.03)
+    return m.build(m.rounded(m.node("MatMul", x, m.real_weight("w", 5, 12, 9, axis=2)), 0.1))
+
+
+@qdq
 def product_of_activations(kind: Kind, seed: int) -> onnx.ModelProto:
     m = Quantised(kind, seed)
     a, b = m.rounded(m.input("a", 2, 3, 7, 8), 0.03), m.rounded(m.input("b", 2, 3, 5, 8), 0.02)
