@@ -169,7 +169,7 @@ def import_whole(network: Network) -> tuple[Any, list[Any]]:
         raise
     except Exception as error:
         raise UnsupportedError(f"TVM cannot run the network for comparison: {error}") from error
-    return module, [tvm.runtime.tensor(np.ascontiguousarray(network.constants[n])) for n in weights]
+    return module, [tvm.runtime.tensor(np.asarray(network.constants[n], order="C")) for n in weights]
 
 
 PASSES = tvm.ir.transform.Sequential(

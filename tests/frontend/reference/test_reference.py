@@ -16,6 +16,14 @@ from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_
 from tests.support.operator_cases import CASES
 
 
+def test_an_input_may_be_a_number() -> None:
+    m = Model()
+    model = m.build(m.node("Mul", m.input("x", 2, 3), m.input("factor")))
+    inputs = {"x": np.ones((2, 3), np.float32), "factor": np.array(3, np.float32)}
+    (got,) = reference_outputs(model, inputs).outputs.values()
+    np.testing.assert_array_equal(got, np.full((2, 3), 3, np.float32))
+
+
 @pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
 def test_small_networks(name: str) -> None:
     model = models.build(name)
