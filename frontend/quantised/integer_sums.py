@@ -2,7 +2,8 @@
 
     sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + K za zb
 
-A zero is a number, or a tensor of one element that the network computes. What is constant of this is one bias.
+A zero is a number, or a tensor, of one for all elements or of one for each row of the left or column of the right
+factor. What is constant of this is one bias.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ LIMIT = 2.0**31
 
 @dataclass(frozen=True)
 class Factor:
-    """A tensor of 8-bit integers, and its zero; the values, if it is constant."""
+    """A tensor of 8-bit integers, and its zero, or the tensor of its zeros; the values, if it is constant."""
 
     tensor: str
     zero: int | str
     values: np.ndarray | None = None
 
 
-def fitting(values: np.ndarray, zero: int, dtype: str) -> list[np.ndarray]:
-    """Integers without their zero, of an 8-bit dtype that holds them, best their own; or two arrays, which add up."""
+def fitting(values: np.ndarray, zero: int | np.ndarray, dtype: str) -> list[np.ndarray]:
+    """Integers without their zeros, of an 8-bit dtype that holds them, best their own; or two arrays, which add up."""
     shifted = values.astype(np.int64) - zero
     for kind in (dtype, *EIGHT_BITS):
         bounds = np.iinfo(kind)
@@ -63,16 +64,14 @@ def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, b
     if fixed.any():
         sums = nodes.add("Add", "biased", node, (sums, nodes.constant(node, "bias", fixed.astype(np.int32))), wide)
     if a.zero != 0 and not (b.values is not None and isinstance(a.zero, int)):
-        sums = _without(nodes, node, sums, a, b, -2, wide)
+        sums = _without(nodes, node, sums, a, _matrix_total(nodes, node, b, -2), wide)
     if b.zero != 0:
-        sums = _without(nodes, node, sums, b, a, -1, wide)
+        sums = _without(nodes, node, sums, b, _matrix_total(nodes, node, a, -1), wide)
     if (isinstance(a.zero, str) and b.zero != 0) or (isinstance(b.zero, str) and a.zero != 0):
-        zeros = [_zero(nodes, node, factor.zero) for factor in (a, b)]
-        both = nodes.add("Mul", "zeros", node, zeros, Info((), SUMS))
+        zeros = (_zero(nodes, node, factor.zero) for factor in (a, b))
         times = nodes.constant(node, "depth", np.array(depth, np.int32))
-        sums = nodes.add(
-            "Add", "whole", node, (sums, nodes.add("Mul", "part", node, (both, times), Info((), SUMS))), wide
-        )
+        part = _times(nodes, node, "part", _times(nodes, node, "zeros", *zeros), times)
+        sums = nodes.add("Add", "whole", node, (sums, part), wide)
     return sums
 
 
@@ -80,21 +79,30 @@ def _zero(nodes: NodeList, node: Node, zero: int | str) -> str:
     """A zero as a tensor of 32 bits."""
     if isinstance(zero, int):
         return nodes.constant(node, "zero", np.array(zero, np.int32))
-    return nodes.add("Cast", "zero", node, (zero,), Info(nodes.network.infos[zero].shape, SUMS), to=6)
+    info = nodes.network.infos[zero]
+    return zero if info.dtype == SUMS else nodes.add("Cast", "zero", node, (zero,), Info(info.shape, SUMS), to=6)
 
 
-def _without(nodes: NodeList, node: Node, sums: str, of: Factor, other: Factor, axis: int, wide: Info) -> str:
-    """``sums - zero of one factor * sum of the other one``, the latter along ``axis``."""
-    if other.values is not None:
-        total = other.values.astype(np.int64).sum(axis=axis, keepdims=True).astype(np.int32)
-        summed, kept = nodes.constant(node, "total", total), total.shape
-    else:
-        summed = totals(nodes, node, other.tensor, [axis])
-        kept = nodes.network.infos[summed].shape
-    zero = _zero(nodes, node, of.zero)
-    return nodes.add(
-        "Sub", "rest", node, (sums, nodes.add("Mul", "share", node, (summed, zero), Info(kept, SUMS))), wide
-    )
+def _times(nodes: NodeList, node: Node, name: str, a: str, b: str) -> str:
+    """The product of two int32 tensors that broadcast, computed here if both are constant."""
+    constants, infos = nodes.network.constants, nodes.network.infos
+    if a in constants and b in constants:
+        return nodes.constant(node, name, constants[a] * constants[b])
+    return nodes.add("Mul", name, node, (a, b), Info(np.broadcast_shapes(infos[a].shape, infos[b].shape), SUMS))
+
+
+def _matrix_total(nodes: NodeList, node: Node, factor: Factor, axis: int) -> str:
+    """The int32 sums of a matrix along ``axis``, which stays with one element."""
+    if factor.values is None:
+        return totals(nodes, node, factor.tensor, [axis])
+    sums = factor.values.astype(np.int64).sum(axis=axis, keepdims=True)
+    return nodes.constant(node, "total", sums.astype(np.int32))
+
+
+def _without(nodes: NodeList, node: Node, sums: str, of: Factor, total: str, wide: Info) -> str:
+    """``sums`` - zero of one factor * ``total``, the sums of the other one."""
+    share = _times(nodes, node, "share", total, _zero(nodes, node, of.zero))
+    return nodes.add("Sub", "rest", node, (sums, share), wide)
 
 
 def totals(nodes: NodeList, node: Node, tensor: str, axes: Sequence[int]) -> str:
@@ -109,46 +117,55 @@ def totals(nodes: NodeList, node: Node, tensor: str, axes: Sequence[int]) -> str
 def window_sums(
     nodes: NodeList, node: Node, x: Factor, weights: Factor, info: Info, bias: np.ndarray | None
 ) -> str | None:
-    """The int32 sums of a convolution with constant weights whose zero is 0; ``bias``: added, for each channel.
+    """The int32 sums of a convolution with weights whose zero is 0; ``bias``: added, for each channel.
 
-    ``None`` if a constant of it is no 32-bit number, or its padding is by a zero that is not known.
+    ``None`` if a constant of it is no 32-bit number.
     """
-    assert weights.values is not None
-    totals = weights.values.astype(np.int64).sum(axis=tuple(range(1, weights.values.ndim)))
     fixed = np.zeros(info.shape[1], np.int64) if bias is None else bias
-    wide, tensor = Info(info.shape, SUMS), x.tensor
-    sizes, kernel = nodes.network.infos[x.tensor].shape[2:], weights.values.shape[2:]
-    pads = same_padding(node, sizes, kernel) or node.attribute("pads")
-    is_padded = isinstance(pads, list) and any(pads)
-    if is_padded and isinstance(x.zero, str):
-        return None
-    made_before = is_padded and x.zero != 0
-    if isinstance(x.zero, int):
-        fixed = fixed - x.zero * totals
-        if made_before and isinstance(pads, list):
-            tensor = _padded(nodes, node, x.tensor, x.zero, pads)
+    if weights.values is not None and isinstance(x.zero, int):
+        fixed = fixed - x.zero * _of_channels(weights.values)
     if np.abs(fixed).max(initial=0) >= LIMIT:
         return None
+    wide, tensor = Info(info.shape, SUMS), x.tensor
+    sizes, kernel = nodes.network.infos[x.tensor].shape[2:], nodes.network.infos[weights.tensor].shape[2:]
+    pads = same_padding(node, sizes, kernel) or node.attribute("pads")
+    # ONNX pads by the zero, the product of integers by 0.
+    padded = isinstance(pads, list) and any(pads) and x.zero != 0
+    if padded and isinstance(pads, list):
+        tensor = _padded(nodes, node, x.tensor, x.zero, pads)
     sums = nodes.value(f"{node.outputs[0]}.sums", wide)
-    nodes.nodes.append(product(node, "Conv", tensor, weights.tensor, sums, padded=made_before))
-    around = (-1, *(1 for _ in info.shape[2:]))
+    nodes.nodes.append(product(node, "Conv", tensor, weights.tensor, sums, padded=padded))
+    around = (info.shape[1], *(1 for _ in info.shape[2:]))
     if fixed.any():
         added = nodes.constant(node, "bias", fixed.astype(np.int32).reshape(around))
         sums = nodes.add("Add", "biased", node, (sums, added), wide)
-    if isinstance(x.zero, str):
-        total = nodes.constant(node, "total", totals.astype(np.int32).reshape(around))
-        share = nodes.add(
-            "Mul", "share", node, (total, _zero(nodes, node, x.zero)), Info((1, *info.shape[1:2], *around[2:]), SUMS)
-        )
-        sums = nodes.add("Sub", "rest", node, (sums, share), wide)
+    if weights.values is None and x.zero != 0:
+        channels = totals(nodes, node, weights.tensor, range(1, len(info.shape)))
+        shape = nodes.constant(node, "shape", np.array(around, np.int64))
+        total = nodes.add("Reshape", "channels", node, (channels, shape), Info(around, SUMS))
+        sums = _without(nodes, node, sums, x, total, wide)
+    elif weights.values is not None and isinstance(x.zero, str):
+        total = nodes.constant(node, "total", _of_channels(weights.values).astype(np.int32).reshape(around))
+        sums = _without(nodes, node, sums, x, total, wide)
     return sums
 
 
-def _padded(nodes: NodeList, node: Node, tensor: str, zero: int, pads: list[int]) -> str:
+def _of_channels(weights: np.ndarray) -> np.ndarray:
+    """The sum of the weights of each output channel."""
+    return weights.astype(np.int64).sum(axis=tuple(range(1, weights.ndim)))
+
+
+def _padded(nodes: NodeList, node: Node, tensor: str, zero: int | str, pads: list[int]) -> str:
+    """A tensor with its zero around it: one that is computed takes the place of zeros that are padded first."""
     info, half = nodes.network.infos[tensor], len(pads) // 2
     around = np.array([0, 0, *pads[:half], 0, 0, *pads[half:]], np.int64)
     size = tuple(n + int(a + b) for n, a, b in zip(info.shape, around[: half + 2], around[half + 2 :], strict=True))
-    inputs = (
-        tensor, nodes.constant(node, "pads", around), nodes.constant(node, "zero", np.array(zero, info.dtype))
-    )  # fmt: skip
-    return nodes.add("Pad", "padded", node, inputs, Info(size, info.dtype))
+    fill = nodes.constant(node, "fill", np.array(zero if isinstance(zero, int) else 0, info.dtype))
+    wide = Info(size, info.dtype)
+    padded = nodes.add("Pad", "padded", node, (tensor, nodes.constant(node, "pads", around), fill), wide)
+    if isinstance(zero, int):
+        return padded
+    inside = tuple(slice(before, before + n) for before, n in zip(pads[:half], info.shape[2:], strict=True))
+    border = np.ones(size[2:], np.bool_)
+    border[inside] = False
+    return nodes.add("Where", "bordered", node, (nodes.constant(node, "border", border), zero, padded), wide)

@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from ...ir.errors import UnsupportedError
 from ..net.net import Info, fresh
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
@@ -185,31 +186,61 @@ class _Rewriting:
             return [] if turned or not right.whole else [Factor(right.tensor, right.zero)]
         return self._without_zero(node, values.T if turned else values, right.zero)
 
-    def _without_zero(self, node: Node, values: np.ndarray, zero: int) -> list[Factor]:
+    def _without_zero(self, node: Node, values: np.ndarray, zero: int | np.ndarray) -> list[Factor]:
         parts = fitting(values, zero, values.dtype.name)
         return [Factor(self.made.constant(node, "weights", part), 0, part) for part in parts]
 
     def _integer_product(self, node: Node) -> bool:
-        """Rewrite ConvInteger and MatMulInteger."""
+        """Rewrite ConvInteger and MatMulInteger.
+
+        Raises :class:`UnsupportedError` for a ConvInteger whose weights have a zero that can only be subtracted while
+        the network runs: there would have to be a sum of activations for each window.
+        """
         if node.op_type not in ("ConvInteger", "MatMulInteger"):
             return False
-        info, constants = self.network.infos[node.outputs[0]], self.network.constants
-        zeros: list[int | str] = []
-        for name in (*node.inputs[2:], "", "")[:2]:
-            known = constants.get(name)
-            if known is not None and known.size > 1 and (known != known.flat[0]).any():
-                return False
-            zeros.append(0 if not name else name if known is None else int(known.flat[0]))
-        values, (x_zero, zero) = constants.get(node.inputs[1]), zeros
-        seconds = [Factor(node.inputs[1], zero, values)]
-        if values is not None and isinstance(zero, int):
-            seconds = self._without_zero(node, values, zero)
-        if node.op_type == "ConvInteger" and (values is None or isinstance(zero, str)):
+        conv, info = node.op_type == "ConvInteger", self.network.infos[node.outputs[0]]
+        values = self.network.constants.get(node.inputs[1])
+        if not conv and len(self.network.infos[node.inputs[1]].shape) < 2:
             return False
-        sums = self._sums(node, Factor(node.inputs[0], x_zero), seconds, info)
+        first, second = (self._zeros(node, number) for number in (0, 1))
+        if values is not None and not isinstance(second, str):
+            seconds = self._without_zero(node, values, second)
+        else:
+            seconds = [Factor(node.inputs[1], self._as_zero(node, second), values)]
+        if conv and seconds[0].zero != 0:
+            raise UnsupportedError(
+                f"node {node.name!r}: ConvInteger whose weights have a zero point is supported only if the network "
+                "computes neither of the two; make both constants, or leave the zero point out"
+            )
+        sums = self._sums(node, Factor(node.inputs[0], self._as_zero(node, first)), seconds, info)
         if sums is not None:
             self.made.nodes.append(Node(node.name, "Identity", (sums,), node.outputs, origin=node.origin))
+        elif conv:
+            raise UnsupportedError(f"node {node.name!r}: sums of ConvInteger are beyond 32 bits")
         return sums is not None
+
+    def _zeros(self, node: Node, number: int) -> int | str | np.ndarray:
+        """The zero of a factor of an integer product; or zeros that broadcast with it, or the tensor that has them."""
+        name = (*node.inputs[2:], "", "")[number]
+        known = self.network.constants.get(name)
+        if not name or (known is not None and (known == known.flat[0]).all()):
+            return 0 if known is None else int(known.flat[0])
+        shape = self.network.infos[name].shape
+        if len(shape) != 1 or shape[0] == 1 or (number and node.op_type == "MatMulInteger"):
+            return name if known is None else known.astype(np.int64)
+        # One for each row of the left factor, or for each filter.
+        rank = len(self.network.infos[node.inputs[number]].shape) if number else 2
+        shape = (*shape, *(1 for _ in range(rank - 1)))
+        if known is not None:
+            return known.astype(np.int64).reshape(shape)
+        target = self.made.constant(node, "shape", np.array(shape, np.int64))
+        return self.made.add("Reshape", "rows", node, (name, target), Info(shape, self.network.infos[name].dtype))
+
+    def _as_zero(self, node: Node, zero: int | str | np.ndarray) -> int | str:
+        """Zeros as those of a :class:`.integer_sums.Factor`."""
+        if isinstance(zero, np.ndarray):
+            return self.made.constant(node, "zeros", zero.astype(np.int32))
+        return zero
 
     def _bias(self, node: Node, factor: np.ndarray, size: int) -> np.ndarray | None:
         """What is added to the sums, in their unit, for each column; ``None`` if it is no constant for each."""

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
+from girih.ir.graph import Graph
 from tests.support.onnx_models import Model, random_inputs
 
 
@@ -129,3 +130,14 @@ def _activated(model: Model, rng: np.random.Generator, value: str, number: int) 
     if choice < 0.65:
         return model.node("Sigmoid", value, name=f"sigmoid{number}")
     return value
+
+
+def product_dtypes(graph: Graph) -> set[str]:
+    """The dtypes that products multiply."""
+    found: set[str] = set()
+    for op in graph.ops:
+        private = {b.name: b.dtype for b in op.buffers}
+        for stage in op.stages:
+            if stage.is_contraction:
+                found |= {private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in stage.factors}
+    return found

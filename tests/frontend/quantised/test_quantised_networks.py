@@ -14,9 +14,8 @@ import girih
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError
-from girih.ir.graph import Graph
 from tests.support.onnx_models import Model, random_inputs
-from tests.support.quantised_networks import Kind, quantised, random_kind, random_network
+from tests.support.quantised_networks import Kind, product_dtypes, quantised, random_kind, random_network
 
 
 def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -33,17 +32,6 @@ def steps(model: onnx.ModelProto) -> float:
     results = {o.name for o in model.graph.output}
     last = next((n for n in model.graph.node if n.op_type == "DequantizeLinear" and n.output[0] in results), None)
     return float(weights[last.input[1]]) if last is not None else 1e-6
-
-
-def product_dtypes(graph: Graph) -> set[str]:
-    """The dtypes that products multiply."""
-    found: set[str] = set()
-    for op in graph.ops:
-        private = {b.name: b.dtype for b in op.buffers}
-        for stage in op.stages:
-            if stage.is_contraction:
-                found |= {private.get(r.tensor) or graph.tensor[r.tensor].dtype for r in stage.factors}
-    return found
 
 
 @pytest.mark.parametrize("seed", range(60))
