@@ -37,6 +37,7 @@ from ..quantised.parameters import dequantised_constants
 from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
+from .integer_products import integer_products_to_real
 from .nan import keep_nans
 from .single_corner import resize_to_two
 
@@ -104,6 +105,7 @@ class Program:
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         dequantised_constants(network)
+        integer_products_to_real(network)
         to_importable_forms(network)
         resize_to_two(network)
         expand_even_lrn(network)
@@ -168,7 +170,9 @@ def import_whole(network: Network) -> tuple[Any, list[Any]]:
     except UsageError:
         raise
     except Exception as error:
-        raise UnsupportedError(f"TVM cannot run the network for comparison: {error}") from error
+        raise UnsupportedError(
+            f"TVM cannot run the network for comparison: {error}; --exact compares with the graph instead"
+        ) from error
     return module, [tvm.runtime.tensor(np.asarray(network.constants[n], order="C")) for n in weights]
 
 

@@ -1,4 +1,4 @@
-"""ConvInteger and MatMulInteger are exact, whichever of their zero points and factors are constant."""
+"""ConvInteger and MatMulInteger are exact, whichever of their zero points and factors are constant; and so is the reference."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import girih
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
+from girih.frontend.reference.run import reference_outputs
 from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, run_on_host
 from tests.support.quantised_models import expected, quantised_inputs
@@ -54,9 +55,10 @@ def test_zeros_of_matrices(shapes: tuple[tuple[int, ...], ...], fixed: str) -> N
     model, inputs = model_of("MatMulInteger", (a, b), zeros, fixed)
     rows = zeros[0].reshape(-1, 1) if zeros[0].ndim == 1 else zeros[0]
     graph = import_onnx(model)
-    (got,) = evaluate_graph(graph, inputs).values()
+    (got,), (reference,) = evaluate_graph(graph, inputs).values(), reference_outputs(model, inputs).outputs.values()
     want = (a.astype(np.int64) - rows) @ (b.astype(np.int64) - zeros[1])
     np.testing.assert_array_equal(got, want.astype(np.int32), strict=True)
+    np.testing.assert_array_equal(reference, got, strict=True)
     assert product_dtypes(graph) <= {"int8", "uint8"}
 
 
@@ -77,9 +79,10 @@ def test_zeros_of_windows(zero: tuple[int, ...], fixed: str, pads: int) -> None:
     model, inputs = model_of("ConvInteger", (x, weights), zeros, fixed, pads=[pads] * 4)
     subtracted = 0 if zeros[1] is None else zeros[1].astype(np.int64).reshape(-1, 1, 1, 1)
     graph = import_onnx(model)
-    (got,) = evaluate_graph(graph, inputs).values()
+    (got,), (reference,) = evaluate_graph(graph, inputs).values(), reference_outputs(model, inputs).outputs.values()
     want = convolved(x.astype(np.int64) - zeros[0], weights.astype(np.int64) - subtracted, pads)
     np.testing.assert_array_equal(got, want, strict=True)
+    np.testing.assert_array_equal(reference, got, strict=True)
     assert product_dtypes(graph) <= {"int8", "uint8"}
 
 
