@@ -125,23 +125,30 @@ class _Rewriting:
             return False
         if left.dtype not in EIGHT_BITS or right.dtype not in EIGHT_BITS:
             return False
-        if any(_number(node, key) != 1.0 for key in ("alpha", "beta")) or _flag(node, "transA"):
+        alpha = _number(node, "alpha")
+        if alpha == 0.0:
             return False
         conv, turned = node.op_type == "Conv", _flag(node, "transB")
         columns = 1 if conv else len(info.shape) - 1
         rank = len(self.network.infos[right.tensor].shape)
         if not right.whole and right.axis != (0 if conv or turned else rank - 1):
             return False
-        factor = np.float64(left.scale) * right.scale.astype(np.float64)
+        factor = alpha * np.float64(left.scale) * right.scale.astype(np.float64)
         node, bias = self._with_bias(node, factor, info, info.shape[columns] if info.shape else 1)
         seconds = self._seconds(node, right, turned)
         if bias is None or not seconds or (conv and seconds[0].values is None):
             return False
-        sums = self._sums(node, Factor(left.tensor, left.zero), seconds, info, bias)
+        rows = self._turned(node, left.tensor) if _flag(node, "transA") else left.tensor
+        sums = self._sums(node, Factor(rows, left.zero), seconds, info, bias)
         if sums is not None:
             self.absorbed |= {*node.outputs} - {*own}
             self._result(node, sums, factor, columns)
         return sums is not None
+
+    def _turned(self, node: Node, tensor: str) -> str:
+        """A matrix of integers with rows and columns exchanged."""
+        info = self.network.infos[tensor]
+        return self.made.add("Transpose", "turned", node, (tensor,), Info(info.shape[::-1], info.dtype), perm=[1, 0])
 
     def _with_bias(self, node: Node, factor: np.ndarray, info: Info, size: int) -> tuple[Node, np.ndarray | None]:
         """A product and its bias, as :meth:`_bias`: a constant that is added to a matrix product is one, too.
@@ -163,7 +170,10 @@ class _Rewriting:
         if values is None or not info.shape or self.network.infos.get(addition.outputs[0]) != info:
             return None
         origin = tuple(dict.fromkeys((*node.origin, *addition.origin)))
-        return replace(node, inputs=(*node.inputs[:2], names[0]), outputs=addition.outputs, origin=origin)
+        # beta is of a bias that the product has not.
+        attributes = tuple(a for a in node.attributes if a.name != "beta")
+        inputs = (*node.inputs[:2], names[0])
+        return replace(node, inputs=inputs, outputs=addition.outputs, attributes=attributes, origin=origin)
 
     def _sums(
         self, node: Node, first: Factor, seconds: list[Factor], info: Info, bias: np.ndarray | None = None
@@ -256,7 +266,7 @@ class _Rewriting:
             return None
         if real.size not in (1, size) or (real.ndim > 1 and real.shape[-1] != real.size):
             return None
-        exact = np.rint(real.reshape(-1) / factor)
+        exact = np.rint(_number(node, "beta") * real.reshape(-1) / factor)
         return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,)).astype(np.int64)
 
     def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int) -> None:

@@ -148,6 +148,16 @@ def gemm(kind: Kind, seed: int) -> onnx.ModelProto:
 
 
 @qdq
+def gemm_of_all_attributes(kind: Kind, seed: int) -> onnx.ModelProto:
+    m = Quantised(kind, seed)
+    x, attributes = m.rounded(m.input("x", 12, 5), 0.03), {"alpha": -0.7, "beta": 2.5, "transA": 1}
+    y = m.node("Gemm", x, m.real_weight("w", 12, 9, axis=1), m.weight("b", 9), **attributes)
+    z = m.node("Gemm", x, m.real_weight("v", 12, 9, axis=1), **attributes)
+    z = m.node("Add", z, m.weight("c", 9))
+    return m.build(m.rounded(m.node("Concat", m.rounded(y, 0.1, 3), m.rounded(z, 0.1, 3), axis=1), 0.1, 3))
+
+
+@qdq
 def matmul_with_bias(kind: Kind, seed: int) -> onnx.ModelProto:
     m = Quantised(kind, seed)
     x = m.rounded(m.input("x", 2, 5, 12), 0.03)
