@@ -32,7 +32,7 @@ MICROSOFT = "com.microsoft"
 QUANTISED = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul"), ""),
     **dict.fromkeys(
-        ("QGemm", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearLeakyRelu",
+        ("QGemm", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearSoftmax", "QLinearLeakyRelu",
          "QLinearAveragePool", "QLinearGlobalAveragePool"), MICROSOFT,
     ),
 }  # fmt: skip

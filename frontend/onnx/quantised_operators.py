@@ -20,7 +20,7 @@ _DTYPES = ("int8", "uint8", "int32")
 """Dtypes that ONNX has quantised from the beginning."""
 
 PER_AXIS = 13
-"""The operator set in which a tensor can have a scale for each channel."""
+"""The operator set in which a tensor can have a scale for each channel, and Softmax got one axis."""
 
 
 def expanded(nodes: Sequence[Node], constants: Mapping[str, np.ndarray], opset: int) -> list[Node]:
@@ -85,12 +85,30 @@ def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Itera
         factors.append(start + "bias")
         yield replace(plain, op_type="DequantizeLinear", inputs=(bias, both), outputs=(factors[-1],), attributes=axis)
     attributes = tuple(a for a in node.attributes if a.name != "channels_last")
+    if op_type == "Softmax":
+        attributes = (onnx.helper.make_attribute("axis", _softmax_axis(node, opset)),)
     scale, zero = result
     target = start + "y" if scale else node.outputs[0]
     yield replace(node, op_type=op_type, domain="", inputs=tuple(factors), outputs=(target,), attributes=attributes)
     if scale:
         inputs = (target, scale, zero) if zero else (target, scale)
         yield replace(plain, op_type="QuantizeLinear", inputs=inputs)
+
+
+def _softmax_axis(node: Node, opset: int) -> int:
+    """The axis of a QLinearSoftmax, which is a Softmax of the operator set that its own attribute names.
+
+    Before 13, a Softmax was of all dimensions from its axis on: the same for the last axis only.
+    """
+    axis, own = node.attribute("axis", -1), node.attribute("opset", opset)
+    if not isinstance(axis, int) or not isinstance(own, int):
+        raise UnsupportedError(f"node {node.name!r}: QLinearSoftmax has an attribute that is no whole number")
+    if axis != -1 and (own < PER_AXIS) != (opset < PER_AXIS):
+        raise UnsupportedError(
+            f"node {node.name!r}: QLinearSoftmax of operator set {own} along axis {axis} in a model of operator set "
+            f"{opset}; quantise it again from a model of this operator set"
+        )
+    return axis
 
 
 Operands = tuple[list[tuple[str, str, str]], str, tuple[str, str]]
@@ -105,7 +123,9 @@ def _operands(node: Node) -> Operands:
     if node.op_type == "QLinearConcat":
         scale, zero, *rest = inputs
         return [(rest[i], rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)], "", (scale, zero)
-    one = node.op_type in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", "QLinearAveragePool")
+    one = node.op_type in (
+        "QLinearSigmoid", "QLinearSoftmax", "QLinearLeakyRelu", "QLinearGlobalAveragePool", "QLinearAveragePool"
+    )  # fmt: skip
     padded = (*inputs, *("",) * 9)
     if one:
         return [(padded[0], padded[1], padded[2])], "", (padded[3], padded[4])

@@ -10,6 +10,7 @@ import girih
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
+from girih.ir.errors import UnsupportedError
 from girih.ir.graph import Graph
 from tests.support.onnx_models import Model, run_on_host
 from tests.support.quantised_models import INTEGER, KINDS, QDQ, Kind, Quantised, expected, quantised_inputs
@@ -129,3 +130,33 @@ def test_weights_of_four_bits_are_multiplied_as_eight() -> None:
     (got,) = evaluate_graph(graph, inputs).values()
     np.testing.assert_array_equal(got, expected(model, inputs))
     assert multiplied(graph) == {"int8"}
+
+
+def softmax(dtype: str, axis: int, own: int) -> onnx.ModelProto:
+    """One QLinearSoftmax of ``own`` as its operator set, in a model of 17."""
+    m = Quantised(Kind(dtype), 1)
+    least = int(np.iinfo(dtype).min)
+    schemes = (*m.scheme("x", 0.06), *m.scheme("y", 1 / 256, least))
+    built = m.build(m.node("QLinearSoftmax", m.input("x", 3, 5, 12, kind=dtype), *schemes, axis=axis, opset=own))
+    built.graph.node[0].domain = "com.microsoft"
+    built.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return built
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_softmax_of_onnx_runtime(dtype: str, axis: int) -> None:
+    """It looks exponentials up in a table of integers: one step is allowed."""
+    model = softmax(dtype, axis, 17)
+    inputs = quantised_inputs(model)
+    (got,) = evaluate_graph(import_onnx(model), inputs).values()
+    want = expected(model, inputs)
+    assert got.dtype == want.dtype and np.abs(got.astype(int) - want).max() <= 1
+    assert (got == want).mean() > 0.9
+
+
+def test_softmax_of_an_older_operator_set() -> None:
+    """Of the last axis it is the same."""
+    assert import_onnx(softmax("uint8", -1, 12)).ops == import_onnx(softmax("uint8", -1, 17)).ops
+    with pytest.raises(UnsupportedError, match="QLinearSoftmax of operator set 12 along axis 1"):
+        import_onnx(softmax("uint8", 1, 12))
