@@ -42,14 +42,16 @@ def idle_engines(graph: Graph, program: Program, machine: Machine, described: Ma
             factors = sorted({dtypes[factor.tensor] for factor in op.stages[op.contraction].factors})
             by_dtypes[tuple(factors)].append(op.name)
     rate = matrix.rate or {}
+    known = sorted(dtype for dtype in rate if matrix.rate_of(dtype))
+    multiplied = f"only {_and(known)}" if known else "nothing"
     idle = contractions == sum(map(len, by_dtypes.values()))
     sentences: list[str] = []
     for dtypes, names in by_dtypes.items():
         share = sum(macs.get(name, 0) for name in names) / total if total else 0.0
-        # uint8 is multiplied at the rate of int8.
+        # The rate of int8 is that of uint8, whose own has no effect.
         lacking = tuple(dict.fromkeys("int8" if d == "uint8" else d for d in dtypes if not matrix.rate_of(d)))
         missing, able = " and ".join(lacking), idle_with(described, "matrix", lacking)
-        multiplies = f"multiplies only {_and(sorted(rate))}{f' ({able})' if able else ''}"
+        multiplies = f"multiplies {multiplied}{f' ({able})' if able else ''}"
         narrower = next((p for p, dtype in NARROWED.items() if "float32" in dtypes and rate.get(dtype)), None)
         advice = f"compile with --precision {narrower}, or give {matrix.name}" if narrower else f"give {matrix.name}"
         sentences.append(

@@ -59,6 +59,24 @@ def test_half_precision_is_not_advised_where_it_does_not_help() -> None:
     assert "--precision" not in warning and "give MME a rate for float32" in warning
 
 
+@pytest.mark.parametrize(
+    ("kind", "rate", "multiplied"), [("uint8", {"uint8": 1.0}, "nothing"), ("int8", {"float16": 1.0}, "only float16")]
+)
+def test_a_rate_of_int8_is_asked_for(kind: str, rate: dict[str, float], multiplied: str) -> None:
+    """It is that of uint8, too, whose own has no effect: what is advised helps."""
+    model = Model()
+    weight = model.constant("w", [[3, 1], [4, 1]], kind)
+    network = model.build(model.node("MatMulInteger", model.input("x", 2, 2, kind="uint8"), weight)).SerializeToString()
+
+    def warnings(machine: Machine) -> list[str]:
+        made = girih.compile(network, target=machine, strategy="graphturbo", solver_timeout=0, cache=False)
+        return [warning for warning in made.warnings if "MME is idle" in warning]
+
+    (warning,) = warnings(with_rate(STCP, **rate))
+    assert f"because MME multiplies {multiplied}; give MME a rate for int8 in the machine file" in warning
+    assert not warnings(with_rate(STCP, **rate, int8=1.0))
+
+
 def test_keys_of_a_machine_file_without_effect() -> None:
     engines = tuple(replace(e, queue_depth=8) if e.name == "VME" else e for e in STCP.engines)
     warnings = compiled(replace(STCP, engines=engines), "fp16").warnings
