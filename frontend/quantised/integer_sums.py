@@ -27,11 +27,15 @@ LIMIT = 2.0**31
 
 @dataclass(frozen=True)
 class Factor:
-    """A tensor of 8-bit integers, and its zero, or the tensor of its zeros; the values, if it is constant."""
+    """A tensor of 8-bit integers, and its zero, or the tensor of its zeros; the values, if it is constant.
+
+    Of integers of nine bits there are two tensors, which add up to the values.
+    """
 
     tensor: str
     zero: int | str
     values: np.ndarray | None = None
+    second: str = ""
 
 
 def fitting(values: np.ndarray, zero: int | np.ndarray, dtype: str) -> list[np.ndarray]:
@@ -72,7 +76,16 @@ def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, b
         times = nodes.constant(node, "depth", np.array(depth, np.int32))
         part = _times(nodes, node, "part", _times(nodes, node, "zeros", *zeros), times)
         sums = nodes.add("Add", "whole", node, (sums, part), wide)
-    return sums
+    return _with_second(nodes, node, sums, "MatMul", (a.tensor, b.second), wide) if b.second else sums
+
+
+def _with_second(
+    nodes: NodeList, node: Node, sums: str, op_type: str, factors: tuple[str, str], wide: Info, *, padded: bool = False
+) -> str:
+    """``sums`` and a product with the second tensor of a factor of nine bits."""
+    others = nodes.value(f"{node.outputs[0]}.others", wide)
+    nodes.nodes.append(product(node, op_type, *factors, others, padded=padded))
+    return nodes.add("Add", "both", node, (sums, others), wide)
 
 
 def _zero(nodes: NodeList, node: Node, zero: int | str) -> str:
@@ -147,6 +160,8 @@ def window_sums(
     elif weights.values is not None and isinstance(x.zero, str):
         total = nodes.constant(node, "total", _of_channels(weights.values).astype(np.int32).reshape(around))
         sums = _without(nodes, node, sums, x, total, wide)
+    if weights.second:
+        return _with_second(nodes, node, sums, "Conv", (tensor, weights.second), wide, padded=padded)
     return sums
 
 

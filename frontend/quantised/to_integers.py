@@ -135,11 +135,11 @@ class _Rewriting:
             return False
         factor = alpha * np.float64(left.scale) * right.scale.astype(np.float64)
         node, bias = self._with_bias(node, factor, info, info.shape[columns] if info.shape else 1)
-        seconds = self._seconds(node, right, turned)
-        if bias is None or not seconds or (conv and seconds[0].values is None):
+        second = self._second(node, right, turned)
+        if bias is None or second is None or (conv and second.values is None):
             return False
         rows = self._turned(node, left.tensor) if _flag(node, "transA") else left.tensor
-        sums = self._sums(node, Factor(rows, left.zero), seconds, info, bias)
+        sums = self._sums(node, Factor(rows, left.zero), second, info, bias)
         if sums is not None:
             self.absorbed |= {*node.outputs} - {*own}
             self._result(node, sums, factor, columns)
@@ -176,29 +176,22 @@ class _Rewriting:
         return replace(node, inputs=inputs, outputs=addition.outputs, attributes=attributes, origin=origin)
 
     def _sums(
-        self, node: Node, first: Factor, seconds: list[Factor], info: Info, bias: np.ndarray | None = None
+        self, node: Node, first: Factor, second: Factor, info: Info, bias: np.ndarray | None = None
     ) -> str | None:
-        """The sums of products with one factor, or with two that add up to it."""
         sums_of = window_sums if node.op_type.startswith("Conv") else matrix_sums
-        total: str | None = None
-        for second in seconds:
-            sums = sums_of(self.made, node, first, second, info, bias if total is None else None)
-            if sums is None:
-                return None
-            wide = Info(info.shape, "int32")
-            total = sums if total is None else self.made.add("Add", "both", node, (total, sums), wide)
-        return total
+        return sums_of(self.made, node, first, second, info, bias)
 
-    def _seconds(self, node: Node, right: Quantised, turned: bool) -> list[Factor]:
-        """The second factor of a product without its zero, or two of which it is the sum; none: it is not known."""
+    def _second(self, node: Node, right: Quantised, turned: bool) -> Factor | None:
+        """The second factor of a product, without its zero if it is constant; ``None``: it cannot be turned."""
         values = self.network.constants.get(right.tensor)
         if values is None:
-            return [] if turned or not right.whole else [Factor(right.tensor, right.zero)]
+            return None if turned or not right.whole else Factor(right.tensor, right.zero)
         return self._without_zero(node, values.T if turned else values, right.zero)
 
-    def _without_zero(self, node: Node, values: np.ndarray, zero: int | np.ndarray) -> list[Factor]:
-        parts = fitting(values, zero, values.dtype.name)
-        return [Factor(self.made.constant(node, "weights", part), 0, part) for part in parts]
+    def _without_zero(self, node: Node, values: np.ndarray, zero: int | np.ndarray) -> Factor:
+        """Constant integers from which their zeros are subtracted."""
+        names = [self.made.constant(node, "weights", part) for part in fitting(values, zero, values.dtype.name)]
+        return Factor(names[0], 0, values.astype(np.int64) - zero, *names[1:])
 
     def _integer_product(self, node: Node) -> bool:
         """Rewrite ConvInteger and MatMulInteger.
@@ -212,17 +205,17 @@ class _Rewriting:
         values = self.network.constants.get(node.inputs[1])
         if not conv and len(self.network.infos[node.inputs[1]].shape) < 2:
             return False
-        first, second = (self._zeros(node, number) for number in (0, 1))
-        if values is not None and not isinstance(second, str):
-            seconds = self._without_zero(node, values, second)
+        left, right = (self._zeros(node, number) for number in (0, 1))
+        if values is not None and not isinstance(right, str):
+            second = self._without_zero(node, values, right)
         else:
-            seconds = [Factor(node.inputs[1], self._as_zero(node, second), values)]
-        if conv and seconds[0].zero != 0:
+            second = Factor(node.inputs[1], self._as_zero(node, right), values)
+        if conv and second.zero != 0:
             raise UnsupportedError(
                 f"node {node.name!r}: ConvInteger whose weights have a zero point is supported only if the network "
                 "computes neither of the two; make both constants, or leave the zero point out"
             )
-        sums = self._sums(node, Factor(node.inputs[0], self._as_zero(node, first)), seconds, info)
+        sums = self._sums(node, Factor(node.inputs[0], self._as_zero(node, left)), second, info)
         if sums is not None:
             self.made.nodes.append(Node(node.name, "Identity", (sums,), node.outputs, origin=node.origin))
         elif conv:

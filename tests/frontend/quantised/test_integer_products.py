@@ -123,3 +123,14 @@ def test_programs_pad_by_a_zero_that_is_computed() -> None:
     assert result.check is not None and result.check.passed and not result.violations
     (got,) = result.outputs.values()
     np.testing.assert_array_equal(got, expected(model, inputs))
+
+
+@pytest.mark.parametrize("fixed", ["b bz az", "b bz"])
+def test_weights_of_nine_bits_are_padded_for_once(fixed: str) -> None:
+    """Two operators multiply, and what a zero of activations needs is done once."""
+    factors = integers("uint8", 2, 4, 7, 8), integers("uint8", 6, 4, 3, 3)
+    model, _ = model_of("ConvInteger", factors, (np.uint8(3)[None], np.uint8(131)[None]), fixed, pads=[1] * 4)
+    names = [op.name.split(".", 1)[1] for op in import_onnx(model).ops if "." in op.name]
+    assert sorted(names) == sorted(
+        ["2", "both", "padded"] if "az" in fixed else ["2", "both", "bordered", "share", "zero"]
+    )
