@@ -11,7 +11,7 @@ from onnx import external_data_helper
 
 from girih import models
 from girih.frontend.reference.run import model_bytes, reference_outputs
-from girih.ir.errors import UsageError
+from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_inputs, small_cnn, tokens
 from tests.support.operator_cases import CASES
 
@@ -22,6 +22,17 @@ def test_an_input_may_be_a_number() -> None:
     inputs = {"x": np.ones((2, 3), np.float32), "factor": np.array(3, np.float32)}
     (got,) = reference_outputs(model, inputs).outputs.values()
     np.testing.assert_array_equal(got, np.full((2, 3), 3, np.float32))
+
+
+def test_what_tvm_refuses_can_be_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(model: onnx.ModelProto) -> None:
+        raise ValueError("no such operator")
+
+    monkeypatch.setattr("girih.frontend.reference.run.from_onnx", refuse)
+    m = Model()
+    model = m.build(m.node("Relu", m.input("x", 2, 3)))
+    with pytest.raises(UnsupportedError, match="no such operator; --exact compares with the graph instead"):
+        reference_outputs(model, random_inputs(model))
 
 
 @pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
