@@ -16,9 +16,9 @@ ELEMENTWISE = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "Red
 
 def without_axes(node: Node, network: Network) -> list[Node]:
     """The element-wise operator for a reduction over no axes; any other reduction itself."""
-    axes = node.inputs[1] if len(node.inputs) > 1 else ""
-    info = network.infos.get(axes)
-    if not node.attribute("noop_with_empty_axes", 0) or (axes and (info is None or info.shape != (0,))):
+    source, *axes = node.inputs
+    shapes = [network.infos[name].shape if name in network.infos else None for name in axes if name]
+    if not node.attribute("noop_with_empty_axes", 0) or any(shape != (0,) for shape in shapes):
         return [node]
-    op_type, source = ELEMENTWISE[node.op_type], node.inputs[0]
-    return Replacement(network, node).finish(op_type, *((source, source) if op_type == "Mul" else (source,)))
+    operands = [source, source] if ELEMENTWISE[node.op_type] == "Mul" else [source]
+    return Replacement(network, node).finish(ELEMENTWISE[node.op_type], *operands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from onnx import helper
@@ -34,6 +35,13 @@ class Replacement:
     def finish(self, op_type: str, *inputs: str, **attributes: object) -> list[Node]:
         """The last node, with the result of the one that is replaced; returns all nodes."""
         self._append(op_type, inputs, self.node.outputs[0], attributes)
+        return self.nodes
+
+    def done(self) -> list[Node]:
+        """All nodes, of which the last that was added gets the result of the one that is replaced."""
+        if not self.nodes:
+            return self.finish("Identity", self.node.inputs[0])
+        self.nodes[-1] = replace(self.nodes[-1], outputs=self.node.outputs[:1])
         return self.nodes
 
     def _append(self, op_type: str, inputs: tuple[str, ...], result: str, attributes: dict[str, object]) -> None:

@@ -38,6 +38,9 @@ _NEAREST: dict[object, Callable[[Fraction], int]] = {
 }
 """The input that is nearest to a position, by the ONNX attribute."""
 
+MOST_INDICES = 4096
+"""The importer does not look at the values of more integers: a Gather by more of them would depend on data."""
+
 _WHOLE = 1e-4
 """How far from a whole number the product of a size and a scale may be: scales are rounded to single precision."""
 
@@ -116,21 +119,23 @@ def _scaled(node: Node, size: int, scale: float) -> int:
 def _nearest(
     node: Node, network: Network, info: Info, sizes: tuple[int, ...], where: object, older: bool
 ) -> list[Node]:
-    """A Gather for each dimension that changes."""
+    """A Gather for each dimension that changes, or a Resize of it alone where the indices would be too many."""
     rounding = node.attribute("nearest_mode", b"round_prefer_floor")
     if rounding not in _NEAREST:
         raise UsageError(f"node {node.name!r}: {node.op_type}: its nearest_mode is unknown: {rounding!r}")
     nodes = Replacement(network, node)
     source = node.inputs[0]
-    changes = [axis for axis, size in enumerate(sizes) if size != info.shape[axis]]
-    for axis in changes:
-        old, new = info.shape[axis], sizes[axis]
+    for axis, (old, new) in enumerate(zip(info.shape, sizes, strict=True)):
+        if old == new:
+            continue
         if older:
             rounding = b"floor" if new > old else b"ceil"
+        info = Info((*info.shape[:axis], new, *info.shape[axis + 1 :]), info.dtype)
+        if new > MOST_INDICES:
+            modes = {"mode": b"nearest", "coordinate_transformation_mode": where, "nearest_mode": rounding}
+            source = nodes.add("Resize", source, "", "", nodes.constant("sizes", info.shape), info=info, **modes)
+            continue
         chosen = (_NEAREST[rounding](POSITIONS[where](output, old, new)) for output in range(new))
         indices = nodes.constant(f"axis{axis}", [min(max(place, 0), old - 1) for place in chosen])
-        if axis == changes[-1]:
-            return nodes.finish("Gather", source, indices, axis=axis)
-        info = Info((*info.shape[:axis], new, *info.shape[axis + 1 :]), info.dtype)
         source = nodes.add("Gather", source, indices, info=info, axis=axis)
-    return nodes.finish("Identity", source)
+    return nodes.done()

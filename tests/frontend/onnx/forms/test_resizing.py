@@ -11,7 +11,7 @@ import pytest
 from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError, UsageError
-from tests.support.onnx_models import Model, check_both, onnxruntime_outputs, random_inputs
+from tests.support.onnx_models import Model, check_both, compare, onnxruntime_outputs, random_inputs
 
 
 def by_scales(
@@ -74,6 +74,14 @@ def test_some_axes(mode: str) -> None:
     m = Model(18)
     x, scales = m.input("x", 1, 2, 6, 4), m.constant("scales", np.array([1.5, 2], np.float32))
     check_both(m.build(m.node("Resize", x, "", scales, mode=mode, axes=[-2, 3])), 1e-6)
+
+
+def test_a_dimension_of_many_elements() -> None:
+    """No operator is left to the host, which a Gather by that many indices would be."""
+    m = Model()
+    x, sizes, where = m.input("x", 1, 2, 2500, 3), m.constant("sizes", [1, 2, 5000, 6]), "asymmetric"
+    y = m.node("Resize", x, "", "", sizes, mode="nearest", coordinate_transformation_mode=where, nearest_mode="floor")
+    compare(m.build(y), tolerance=0.0)
 
 
 def test_dimensions_that_stay() -> None:
