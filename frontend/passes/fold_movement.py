@@ -76,6 +76,10 @@ def _spread_constant(step: NetStep, consumers: list[NetStep], net: Net) -> bool:
     reads = [r for s in consumers for p in s.loops for r in p.reads if r.tensor == step.output]
     if any(s.is_opaque for s in consumers) or any(r.fill is not None for r in reads):
         return False
+    readers = [p for s in consumers for p in s.loops if any(r.tensor == step.output for r in p.reads)]
+    if value == 0.0 and any(p.func == "mul" and p.combine for p in readers):
+        # TVM would drop the other factor from the sum, and with it what the lower bound counts as loaded.
+        return False
     for user in consumers:
         user.loops = [_with_number(p, step.output, value) for p in user.loops]
     return True

@@ -157,3 +157,13 @@ def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
     assert one.graph.digest == another.graph.digest == one.plan.graph_sha256
     assert one.plan_sha256 == another.plan_sha256
     assert one.program_sha256 == another.program_sha256
+
+
+def test_a_product_with_nothing_loads_what_its_bound_counts() -> None:
+    """``Gemm`` with ``alpha = 0``: no program is shorter than the lower bound."""
+    model = Model(seed=3)
+    product = model.node("Gemm", model.input("x", 8, 64), model.weight("w", 64, 64), model.weight("c", 64), alpha=0.0)
+    compiled = girih.compile(model.build(product), target="tiny", solver_timeout=1.0)
+    run = compiled.run(check=True)
+    assert run.check is not None and run.check.passed
+    assert run.cycles >= compiled.plan.lower_bound_cycles
