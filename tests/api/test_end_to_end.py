@@ -161,8 +161,9 @@ def test_the_name_of_the_file_decides_nothing(tmp_path: Path) -> None:
 
 def test_a_product_with_nothing_loads_what_its_bound_counts() -> None:
     """``Gemm`` with ``alpha = 0``: no program is shorter than the lower bound."""
-    model = Model(seed=3)
-    product = model.node("Gemm", model.input("x", 8, 64), model.weight("w", 64, 64), model.weight("c", 64), alpha=0.0)
+    model = Model()
+    factors, added = (model.input("x", 4, 2), model.input("w", 4, 4)), model.constant("c", -2.0, "float32")
+    product = model.node("Gemm", *factors, added, alpha=0.0, transA=1)
     compiled = girih.compile(model.build(product), target="tiny", solver_timeout=1.0)
     run = compiled.run(check=True)
     assert run.check is not None and run.check.passed
