@@ -198,14 +198,14 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
     local = [b for b in plan.local if b.segment == index and b.name == name and b.use != "scratch"]
     places = {b.memory for b in local}
     notes: list[str] = []
+    made_here = name in graph.producer and graph.producer[name].name in segment.ops
     if not local:
         if name in segment.aliased:
             places.add(machine.levels.activations.name)
-            notes.append("made or loaded where its concatenation lies")
+            notes.append(f"{'made' if made_here else 'loaded'} where its concatenation lies")
         else:
             notes.append("in the buffer of another tensor")
             places.add(machine.levels.activations.name)
-    made_here = name in graph.producer and graph.producer[name].name in segment.ops
     read_outside = any(c.name not in segment.ops for c in graph.consumers[name]) or name in graph.output_tensors
     if made_here and (reads or not read_outside):
         notes.append("does not leave the core")

@@ -82,6 +82,14 @@ def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Itera
         axis = (onnx.helper.make_attribute("axis", 0),) if many else ()
         both = start + "bias scale"
         yield replace(plain, op_type="Mul", inputs=(first, second), outputs=(both,))
+        alpha = node.attribute("alpha", 1.0)
+        if isinstance(alpha, float) and alpha != 1.0:
+            # ONNX Runtime's QGemm has its bias in the unit of the scaled product.
+            value = onnx.helper.make_tensor("alpha", onnx.TensorProto.FLOAT, [], [alpha])
+            constant, product = (onnx.helper.make_attribute("value", value),), start + "bias unit"
+            yield replace(plain, op_type="Constant", inputs=(), outputs=(start + "alpha",), attributes=constant)
+            yield replace(plain, op_type="Mul", inputs=(both, start + "alpha"), outputs=(product,))
+            both = product
         factors.append(start + "bias")
         yield replace(plain, op_type="DequantizeLinear", inputs=(bias, both), outputs=(factors[-1],), attributes=axis)
     attributes = tuple(a for a in node.attributes if a.name != "channels_last")

@@ -27,11 +27,17 @@ def as_planned(machine: Planned) -> Planned:
 
 
 def name_in_file(machine: Hardware, name: str) -> str:
-    """The memory or engine of ``machine`` that stands, alone or with others, for one of the planned machine's."""
+    """The memory or engine of ``machine`` that stands, alone or with others, for one of the planned machine's.
+
+    Raises :class:`KeyError` if there is none.
+    """
     known = {entry.name for entry in (*machine.memories, *machine.engines)}
-    while name not in known:
-        name = name.rpartition(".")[0]
-    return name
+    described = name
+    while described not in known:
+        if not described:
+            raise KeyError(name)
+        described = described.rpartition(".")[0]
+    return described
 
 
 def share_of_cluster(machine: Planned) -> Planned:

@@ -26,6 +26,8 @@ class Walker:
         self.kernels = TileKernels(graph, self.build.layout, compiled)
         self._cells = Cells(graph)
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
+        self._loaded_aliases: dict[str, int] = {}
+        """Of the running segment."""
         self._with_kernel = [op.name for op in graph.ops if op.host is not None]
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         """By segment, and by the position in it at which their lifetimes begin."""
@@ -52,6 +54,7 @@ class Walker:
                 self._cells.row(segment, step.instance), plan.cell_cores[step.segment], self.build.machine.cores
             )
             self.build.open_segment(parent_buffers(graph, segment))
+            self._loaded_aliases = loaded_aliases(graph, segment)
             for position, name in enumerate(segment.ops):
                 self.build.dependences.slot = slot
                 if plan.barrier:
@@ -85,7 +88,7 @@ class Walker:
         tiles.prefetch()
         produced = {self.build.graph.op[n].output for n in segment.ops}
         loaded = [b.name for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
-        loaded += [name for name, first in loaded_aliases(self.build.graph, segment).items() if first == position]
+        loaded += [name for name, first in self._loaded_aliases.items() if first == position]
         self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()
         self._store(number, slot, op, cells)

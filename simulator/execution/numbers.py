@@ -120,7 +120,7 @@ GELU_TAIL = -4.0
 
 def _gelu(x: Array) -> Array:
     wide = x.astype(np.float64)
-    # For negative x the sum cancels, which leaves few of the digits of a binary32 number, and enough of a binary64 one.
+    # For negative x the sum cancels: of a binary64 number, enough digits for a binary32 one are left down to the tail.
     part = np.asarray((1.0 + _erf(wide / math.sqrt(2), 6.0, 40)) / 2)
     tail = wide < GELU_TAIL
     if tail.any():

@@ -27,6 +27,7 @@ from itertools import accumulate, pairwise
 from ...ir.graph import Graph
 from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan
+from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
 from ..cost.operator import Rates
 
 Costs = Mapping[tuple[int, int], tuple[float, float]]
@@ -88,8 +89,11 @@ def _costs(graph: Graph, machine: Machine, plan: Plan) -> Costs:
     for number, (step, after) in enumerate(pairwise(plan.steps)):
         if step.segment == after.segment:
             continue
-        results = {graph.op[name].output for name in plan.segments[after.segment].ops}
-        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in results]
+        following = plan.segments[after.segment]
+        made = {graph.op[name].output for name in following.ops}
+        whole = parent_buffers(graph, following)
+        made -= {whole[name] for name, position in loaded_aliases(graph, following).items() if position == 0}
+        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in made]
         before = by_segment[step.segment]
         end = plan.predictions[first[number] + len(plan.segments[step.segment].ops) - 1].stop
         spare = {id(b): end - plan.predictions[first[number] + b.live[1] - 1].stop for b in before}

@@ -246,10 +246,10 @@ class _Search:
                 return
             if not round_.hints and (self.incumbent.best is not best or not beyond_iterations):
                 beyond_iterations = True
-                self._exclude(exclude_one_at_a_time)
+                self._divert(exclude_one_at_a_time)
                 if not self._alone:
                     self._compete()
-                    self._exclude(exclude_for_good)
+                    self._divert(exclude_for_good)
             limited = any(r.limited and r.model in LIMITED_BY_TIMEOUT for r in self.record.runs[before:])
             if self.incumbent.is_final or self.spending.refused or not limited:
                 return
@@ -306,7 +306,7 @@ class _Search:
         round if there is no plan, and both first ones of a search for less memory."""
         return count == 0 and (self._round is self._rounds[0] or self.incumbent.best is None or self._alone)
 
-    def _exclude(self, exclude: Callable[[Diversions], None]) -> None:
+    def _divert(self, exclude: Callable[[Diversions], None]) -> None:
         """Segmentations without segments of the best plan."""
         if "excluded-segments" in self.options.disabled or self.incumbent.best is None:
             return

@@ -4,6 +4,9 @@ Nothing is copied then, so the vector engine has less to do, and what waits for 
 buffer has the extent of its largest part. Where halos make parts much larger than the whole, a buffer for all of them
 takes more than buffers one after the other would. So a chain of concatenations falls into pieces: a part lies inside
 only if the buffer does not grow by more than one part in so many of the whole, the most that fits.
+
+This is a rule, and no decision by cycles: the buffer is held from its first part on, and what is loaded to its place
+comes in shorter pieces, which may cost more than the copy that is saved.
 """
 
 from __future__ import annotations

@@ -48,5 +48,6 @@ def _whole_exponent(node: Node, exponent: np.ndarray | None, info: Info) -> int:
             return int(number)
     raise UnsupportedError(
         f"node {node.name!r}: Pow of {info.dtype} is supported for a constant exponent that is one of the whole "
-        f"numbers from 1 to {LARGEST}; give such an exponent, or cast the base to float32"
+        f"numbers from 1 to {LARGEST}, of no higher rank than the base; give such an exponent, or cast the base to "
+        "float32"
     )

@@ -119,6 +119,22 @@ def test_conversions_of_onnx_runtime_are_those_of_onnx() -> None:
     assert import_onnx(own).ops == import_onnx(model).ops
 
 
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_the_bias_of_a_qgemm_is_in_the_unit_of_the_scaled_product(alpha: float) -> None:
+    m = Quantised(Kind("uint8", "int8"), 1)
+    bias = m.constant("b", m.rng.integers(-3000, 3000, 9), "int32")
+    x = (m.input("x", 5, 12, kind="uint8"), m.constant("xs", 0.02, "float32"), m.constant("xz", 120, "uint8"))
+    weight = m.constant("w", m.rng.integers(-127, 128, (12, 9)), "int8")
+    w = (weight, m.constant("ws", 0.03, "float32"), m.constant("wz", 0, "int8"))
+    y = (m.constant("ys", 0.05, "float32"), m.constant("yz", 110, "uint8"))
+    model = m.build(m.node("QGemm", *x, *w, bias, *y, alpha=alpha))
+    model.graph.node[0].domain = "com.microsoft"
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    inputs = quantised_inputs(model)
+    (got,) = evaluate_graph(import_onnx(model), inputs).values()
+    assert np.abs(got.astype(int) - expected(model, inputs).astype(int)).max() <= 1
+
+
 def test_weights_of_four_bits_are_multiplied_as_eight() -> None:
     m = Quantised(Kind("int8", "int8"), 1)
     m.opset = 21

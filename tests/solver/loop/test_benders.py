@@ -283,7 +283,7 @@ def test_a_round_of_hints_has_iterations_alone(monkeypatch: pytest.MonkeyPatch) 
         beyond.append(self._round.hints)
 
     monkeypatch.setattr(search._Search, "_iterate", iterate)  # pyright: ignore[reportPrivateUsage]
-    for name in ("_exclude", "_compete"):
+    for name in ("_divert", "_compete"):
         monkeypatch.setattr(search._Search, name, step)  # pyright: ignore[reportPrivateUsage]
     plan(graphs.chain(dtype="float32"), load_machine("tiny"), Options(timeout=20.0))
     assert begun == [(True, Cuts()), (False, Cuts())]

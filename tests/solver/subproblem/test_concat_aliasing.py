@@ -1,4 +1,4 @@
-"""What is made in place: as much as fits, no slower by prediction, and as the simulator has it."""
+"""What is made or loaded in place: as much as fits, as the prediction and the simulator have it."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from girih.api.exact import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, check_both
@@ -25,6 +26,23 @@ def test_whole_values() -> None:
     m = Model()
     x, depth = m.input("x", 2, 3, kind="i"), m.constant("depth", np.array(5))
     check_both(m.build(m.node("OneHot", x, depth, m.constant("values", np.array([-3, 4])))))
+
+
+@pytest.mark.parametrize(("kind", "indices", "depth"), [("uint8", [1, 252], 4), ("int8", [-100, 56], 200)])
+def test_places_beyond_the_dtype_of_the_indices(kind: str, indices: list[int], depth: int) -> None:
+    """Against the definition, as ONNX Runtime has no OneHot of these: no place is that of another by wrapping around."""
+    m = Model()
+    x = m.node("Identity", m.constant("x", np.array(indices, kind)))
+    one_hot = m.node(
+        "OneHot", x, m.constant("depth", np.array(depth)), m.constant("values", np.array([0, 1], np.float32))
+    )
+    graph = import_onnx(m.build(m.node("Add", one_hot, m.input("y", len(indices), depth))))
+    right = np.zeros((len(indices), depth), np.float32)
+    for row, index in enumerate(indices):
+        if -depth <= index < depth:
+            right[row, index] = 1
+    (got,) = evaluate_graph(graph, {"y": np.zeros_like(right)}).values()
+    np.testing.assert_array_equal(got, right)
 
 
 def test_values_that_are_an_input() -> None:
