@@ -89,9 +89,9 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
                     if index is None:
                         yield spec.name, f"{spec.name} must be {wrong}"
                     else:
-                        path, of = (f".{dtype}", f" for {dtype}") if dtype else ("", "")
-                        path = f"{table}[{index}].{spec.name}{path}"
-                        yield path, f"{spec.name} of {entry.name}{of} must be {wrong}"
+                        key, which = (f".{dtype}", f" for {dtype}") if dtype else ("", "")
+                        path = f"{table}[{index}].{spec.name}{key}"
+                        yield path, f"{spec.name} of {entry.name}{which} must be {wrong}"
 
 
 def _beyond(key: str, number: float) -> str | None:

@@ -27,7 +27,7 @@ def idle_with(hardware: Hardware, kind: str, dtypes: tuple[str, ...]) -> str:
     It is for where the first engine of the class does not.
     """
     able = [e.name for e in hardware.engines if all(computes(e, kind, dtype) for dtype in dtypes)]
-    if not able:
+    if not able or not dtypes:
         return ""
     names, types = " and ".join(able), " and ".join(dtypes)
     return f"{names} would compute in {types}, but only the first {kind} engine of a core that fits is used"

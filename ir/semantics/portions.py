@@ -8,7 +8,7 @@ from typing import TypeVar
 from ..box import Box
 from .cell import Cell, tile_boxes
 
-T = TypeVar("T")
+Wanted = TypeVar("Wanted")
 
 EMPTY = Cell({}, {}, {})
 """What a core does that no cell runs on."""
@@ -30,13 +30,13 @@ def on_cores(cells: Sequence[Cell], cell_cores: Sequence[int], cores: int) -> tu
     return tuple(placed)
 
 
-def receivers(wanted: Iterable[T | None], broadcast: bool) -> list[tuple[T, list[int]]]:
+def receivers(wanted: Iterable[Wanted | None], broadcast: bool) -> list[tuple[Wanted, list[int]]]:
     """What is copied, each with the cores that one copy of it goes to.
 
     ``wanted``: a box, or a box and where it goes, for core 0, 1 … (``None``: nothing). What several want alike is one
     ``broadcast``, if the machine has them, and a copy for each of them if not.
     """
-    cores: dict[tuple[T, int], list[int]] = {}
+    cores: dict[tuple[Wanted, int], list[int]] = {}
     for core, want in enumerate(wanted):
         if want is not None:
             cores.setdefault((want, 0 if broadcast else core), []).append(core)

@@ -90,10 +90,10 @@ def _costs(graph: Graph, machine: Machine, plan: Plan) -> Costs:
         if step.segment == after.segment:
             continue
         following = plan.segments[after.segment]
-        made = {graph.op[name].output for name in following.ops}
-        whole = parent_buffers(graph, following)
-        made -= {whole[name] for name, position in loaded_aliases(graph, following).items() if position == 0}
-        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in made]
+        results, whole = {graph.op[name].output for name in following.ops}, parent_buffers(graph, following)
+        # A concatenation is a result, but what is loaded to its place comes into its buffer.
+        results -= {whole[name] for name, position in loaded_aliases(graph, following).items() if position == 0}
+        loaded = [b for b in by_segment[after.segment] if b.live[0] == 0 and b.name not in results]
         before = by_segment[step.segment]
         end = plan.predictions[first[number] + len(plan.segments[step.segment].ops) - 1].stop
         spare = {id(b): end - plan.predictions[first[number] + b.live[1] - 1].stop for b in before}

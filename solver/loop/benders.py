@@ -43,7 +43,8 @@ class Attempt:
 
 
 class Decomposition:
-    """The one owner of the cuts of a search; every plan is offered to the incumbent."""
+    """An iteration, and the cuts of a search, which its steps add, exchange and take back; every plan is offered to the
+    incumbent."""
 
     def __init__(self, master: Master, subproblem: Subproblem, incumbent: Incumbent) -> None:
         self.master = master

@@ -69,8 +69,8 @@ def test_a_rate_of_int8_is_asked_for(kind: str, rate: dict[str, float], multipli
     network = model.build(model.node("MatMulInteger", model.input("x", 2, 2, kind="uint8"), weight)).SerializeToString()
 
     def warnings(machine: Machine) -> list[str]:
-        made = girih.compile(network, target=machine, strategy="graphturbo", solver_timeout=0, cache=False)
-        return [warning for warning in made.warnings if "MME is idle" in warning]
+        compiled = girih.compile(network, target=machine, strategy="graphturbo", solver_timeout=0, cache=False)
+        return [warning for warning in compiled.warnings if "MME is idle" in warning]
 
     (warning,) = warnings(with_rate(STCP, **rate))
     assert f"because MME multiplies {multiplied}; give MME a rate for int8 in the machine file" in warning

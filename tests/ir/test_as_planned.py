@@ -30,6 +30,9 @@ def test_every_name_is_found_in_the_file(name: str) -> None:
         names = {name_in_file(machine, entry.name) for entry in getattr(planned, table)}
         assert names == {entry.name for entry in getattr(machine, table)}
     assert set(machine.uses) == set(machine.memory)
+    for unknown in ("NONE", "NONE.a", ""):
+        with pytest.raises(KeyError):
+            name_in_file(machine, unknown)
 
 
 def test_engines_of_a_kind_have_names_of_their_own() -> None:

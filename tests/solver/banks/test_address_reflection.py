@@ -11,10 +11,19 @@ import pytest
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.ir.semantics.cell import Cells
 from girih.lowering import lower
 from girih.solver import Options, plan
-from girih.solver.banks.address_reflection import _improved, _total, reflected  # pyright: ignore[reportPrivateUsage]
+from girih.solver.banks.address_reflection import (
+    _costs,  # pyright: ignore[reportPrivateUsage]
+    _improved,  # pyright: ignore[reportPrivateUsage]
+    _total,  # pyright: ignore[reportPrivateUsage]
+    reflected,
+)
+from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.timeline.predict import predict
 from tests.support import graphs
+from tests.support.plans.rough_plans import rough_plan, rough_segment
 
 STCP920 = load_machine("stcp920")
 
@@ -54,6 +63,18 @@ def test_neighbours_that_meet_are_reflected(machine: Machine) -> None:
     lower(graph, found, machine)
     # Once is enough.
     assert reflected(graph, machine, found) == found
+
+
+def test_what_is_loaded_to_its_place_waits_for_what_lay_there() -> None:
+    """The second segment begins with a concatenation, in whose buffer its operands arrive."""
+    graph = graphs.dense(1, size=16, channels=128, more=32)
+    names = tuple(op.name for op in graph.ops)
+    concat = names.index("concat0")
+    layers, behind = (rough_segment(graph, STCP920, part, 1) for part in (names[:concat], names[concat:]))
+    whole = rough_plan(graph, STCP920, (layers, replace(behind, aliased=("stem", "b0"))))
+    timeline = predict(graph, Cells(graph), STCP920, whole, TileWalks(graph, STCP920))
+    costs = _costs(graph, STCP920, replace(whole, predictions=timeline.predictions))
+    assert costs[0, 1][0] > 0, "rough plans begin at address 0"
 
 
 def test_fewer_waits_and_none_that_one_reflection_could_avoid() -> None:
