@@ -112,9 +112,9 @@ def _matrix_total(nodes: NodeList, node: Node, factor: Factor, axis: int) -> str
     return nodes.constant(node, "total", sums.astype(np.int32))
 
 
-def _without(nodes: NodeList, node: Node, sums: str, of: Factor, total: str, wide: Info) -> str:
+def _without(nodes: NodeList, node: Node, sums: str, factor: Factor, total: str, wide: Info) -> str:
     """``sums`` - zero of one factor * ``total``, the sums of the other one."""
-    share = _times(nodes, node, "share", total, _zero(nodes, node, of.zero))
+    share = _times(nodes, node, "share", total, _zero(nodes, node, factor.zero))
     return nodes.add("Sub", "rest", node, (sums, share), wide)
 
 
