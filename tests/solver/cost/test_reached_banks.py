@@ -15,14 +15,15 @@ from girih.solver.cost.operator import OpCost, Rates, Weights
 from girih.solver.segmentation.candidates import Candidates
 from tests.support import graphs
 
-MANY = as_planned(load_machine("ascend910"))
-"""32 cores that load for themselves, from 32 banks of 128 bytes a cycle that take turns every 4 KiB."""
-RATES = Rates.of(MANY)
-
 
 def with_shared(machine: Machine, **changes: int) -> Machine:
     name = machine.levels.exchange.name
     return replace(machine, memories=tuple(replace(m, **changes) if m.name == name else m for m in machine.memories))
+
+
+MANY = with_shared(as_planned(load_machine("ascend910")), interleave=4096)
+"""32 cores that load for themselves, from 32 banks of 128 bytes a cycle that take turns every 4 KiB."""
+RATES = Rates.of(MANY)
 
 
 @pytest.mark.parametrize(
