@@ -5,8 +5,10 @@ estimates and sizes that follow from a capacity (chunks of weights, reserves, sp
 room tempts to what only looks better. So the whole loop runs again as if there were less, at capacities that are the
 same ones for every machine (:func:`~girih.solver.reduced_machine.smaller_capacities`):
 
-1. less of the shared memory, and less of the local memories;
-2. with the capacities of the best so far (of equal ones the smallest), less of each other memory on the chip, in turn.
+1. less of the shared memory, which misleads most;
+2. less of each other memory on the chip, a step of each before the next one of any;
+3. with the capacities of the best so far (of equal ones the smallest), less of each other memory, in the same order;
+   and again, until none is better.
 
 It begins where a memory has no more than :data:`ROOMY` times what the plan uses, and a plan that is :data:`HOPELESS`
 ends a memory's turn. What a machine with less memory would find is so found here too, as far as the timeout pays for
@@ -15,7 +17,7 @@ it and there are no more than :data:`MOST_SEARCHES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.machine import Machine, Memory
@@ -64,21 +66,26 @@ class SmallerMemories:
             self._plans[()] = self._incumbent.best.plan
         # In less memory for homes, these share addresses, which makes no plan better.
         memories = [memory for memory in reducible(machine) if memory.name not in machine.levels.homes]
-        for memory in memories:
-            if memory.name in (machine.levels.exchange.name, machine.levels.activations.name):
-                self._descend((), memory)
-        for memory in memories:
-            base = self._best()
-            if memory.name not in dict(base):
-                self._descend(base, memory)
+        shared = [memory for memory in memories if memory.name == machine.levels.exchange.name]
+        self._descend((), shared)
+        self._descend((), [memory for memory in memories if memory not in shared])
+        base: Capacities = ()
+        while base != (best := self._best()):
+            self._descend(best, [memory for memory in memories if memory.name not in dict(best)])
+            base = best
 
-    def _descend(self, base: Capacities, memory: Memory) -> None:
-        """Less and less of a memory, with the capacities of ``base``."""
+    def _descend(self, base: Capacities, memories: Sequence[Memory]) -> None:
+        """Less and less of each memory, with the capacities of ``base``: a step of each, and then the next one."""
         plan = self._plans.get(base)
-        room = memory.capacity if plan is None else ROOMY * extent(plan, memory.name)
-        for capacity in smaller_capacities(memory):
-            if capacity < room and not self._promising(self._search((*base, (memory.name, capacity)))):
-                return
+        steps: dict[str, Iterator[int]] = {}
+        for memory in memories:
+            room = memory.capacity if plan is None else ROOMY * extent(plan, memory.name)
+            steps[memory.name] = iter([capacity for capacity in smaller_capacities(memory) if capacity < room])
+        while steps:
+            for name, left in list(steps.items()):
+                capacity = next(left, None)
+                if capacity is None or not self._promising(self._search((*base, (name, capacity)))):
+                    del steps[name]
 
     def _search(self, capacities: Capacities) -> Plan | None:
         """The plan for these capacities, on the whole machine; ``None`` if there is none, or nothing pays for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -10,9 +11,15 @@ import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
+from girih.ir.plan import Plan
 from girih.ir.semantics.cell import Cells
 from girih.solver import plan
 from girih.solver.cost.tile_walk import TileWalks
+from girih.solver.cpsat.log import Record
+from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.referee import Referee
+from girih.solver.loop.smaller_memories import SmallerMemories, WholeMachine
 from girih.solver.options import Options, Planned
 from girih.solver.reduced_machine import reduced
 from girih.solver.switches import checked
@@ -79,3 +86,29 @@ def test_the_log_tells_which_memory_the_plan_is_for() -> None:
 def test_a_short_timeout_does_not_pay_for_it() -> None:
     found = plan(NETWORKS["residual"], MACHINE, Options(timeout=1.0))
     assert found.log.unpaid == ("more iterations and changes of the best plan, from 5 s on",)
+
+
+def test_every_memory_of_a_core_is_tried_before_any_is_tried_again() -> None:
+    graph, best = NETWORKS["residual"], planned("residual", "LLB", 256, alone=True).plan
+    tried: list[dict[str, int]] = []
+
+    def solve(machine: Machine) -> Plan | None:
+        """No plan but with the first two capacities of each memory."""
+        tried.append({m.name: m.capacity for m in machine.memories if m.capacity < MACHINE.memory[m.name].capacity})
+        return best if sum(before.keys() == tried[-1].keys() for before in tried) <= 2 else None
+
+    def timed(plan: Plan) -> Plan:
+        return replace(plan, cycles_predicted=best.cycles - len(tried[-1]))
+
+    incumbent = Incumbent(Record(60.0, None), (1, "a bound"), Referee(graph, 60.0, None))
+    incumbent.offer(0, best)
+    SmallerMemories(WholeMachine(MACHINE, solve, timed, lambda *_: None), incumbent).compete()
+    first = [name for capacities in tried for name in capacities if len(capacities) == 1]
+    shared, others = first[:3], first[3:]
+    assert shared == ["LLB"] * 3
+    assert len(set(others)) == 3
+    for names in (others[i : i + 3] for i in range(0, 9, 3)):
+        assert len(set(names)) == 3, names
+    # Each memory more is better here, so that there is less of one more with each base.
+    assert [len(capacities) for capacities in tried] == sorted(len(capacities) for capacities in tried)
+    assert len(tried[-1]) > 1
