@@ -5,10 +5,10 @@ Every interval in this project is half-open: ``Span(2, 5)`` holds 2, 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Place = TypeVar("Place")
 
@@ -106,6 +106,24 @@ def spread(box: Box, places: Iterable[tuple[Place, Box]]) -> list[tuple[Place, B
         if not any(overlap(piece, earlier) for _, earlier in taken):
             taken.append((place, piece))
     return taken if sum(volume(piece) for _, piece in taken) == volume(box) else None
+
+
+class Holders(Generic[Place]):
+    """Tells which of many places, each with its box, is the first to hold all of a box."""
+
+    def __init__(self, places: Sequence[tuple[Place, Box]]) -> None:
+        self._places = places
+        self._exact: dict[Box, Place] = {}
+        for place, held in places:
+            self._exact.setdefault(held, place)
+        self._largest = max((volume(held) for _, held in places), default=0)
+
+    def first(self, box: Box) -> Place | None:
+        """The first place that contains ``box``; ``None`` if none does."""
+        # Nothing but an equal box contains one as large as the largest, so that most are found without a search.
+        if 0 < volume(box) == self._largest and box in self._exact:
+            return self._exact[box]
+        return next((place for place, held in self._places if contains(held, box)), None)
 
 
 def part(extent: int, parts: int, index: int) -> Span:

@@ -79,10 +79,13 @@ class PlannedBuffers:
                 buffers_of.setdefault(buffer.tensor, []).append(buffer)
         return {tensor: tuple(buffers) for tensor, buffers in buffers_of.items()}
 
+    def live(self, tensor: str, slot: int) -> list[SharedBuffer]:
+        """The shared buffers of a tensor that live in ``slot``, in plan order."""
+        return [b for b in self.shared.get(tensor, ()) if b.live[0] <= slot < b.live[1]]
+
     def holding(self, tensor: str, box: Box, slot: int) -> list[tuple[SharedBuffer, Box]]:
         """The shared buffers that hold ``box`` in ``slot``, and what of it; the checker guarantees them."""
-        live = (b for b in self.shared.get(tensor, ()) if b.live[0] <= slot < b.live[1])
-        parts = spread(box, ((b, b.box) for b in live))
+        parts = spread(box, ((b, b.box) for b in self.live(tensor, slot)))
         if parts is None:
             raise GirihError(f"no buffer of {tensor} holds {box} in slot {slot}")
         return parts

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...ir.box import Box, Span
+from ...ir.box import Box, Holders, Span
 from ...ir.equivalence import tensor_names
 from ...ir.errors import GirihError
 from ...ir.graph import Op
@@ -79,6 +79,7 @@ class OpWalk:
         self._stationary = (
             op.stages[op.contraction].reads[1].tensor if stream is not None and op.contraction is not None else None
         )
+        self._weights: _Weights | None = None
         self._names = tensor_names(op)
         self._running: list[_Running] = []
         degrees = build.degrees(op)
@@ -217,13 +218,35 @@ class OpWalk:
 
     def _weights_buffer(self, name: str, box: Box) -> SharedBuffer:
         """The shared buffer with ``box``; reaching a position of a ring fetches those that it leads to."""
-        held, _ = self._build.layout.holding(name, box, self._slot)[0]
-        for buffer in self._build.layout.shared[name]:
-            live = buffer.live[0] <= self._slot < buffer.live[1]
-            due = not buffer.opens_with_slot and buffer.ring_position <= held.ring_position + buffer.ring_lead
-            if live and due and buffer not in self._build.shared_areas:
+        if self._weights is None:
+            self._weights = _Weights(self._build.layout.live(name, self._slot))
+        held = self._weights.holder(box) or self._build.layout.holding(name, box, self._slot)[0][0]
+        for buffer in self._weights.due(held.ring_position):
+            if buffer not in self._build.shared_areas:
                 self._build.open_shared(buffer, self._number)
         return held
+
+
+class _Weights:
+    """The shared buffers of a stationary operand in one slot; there can be as many as there are weight tiles."""
+
+    def __init__(self, live: Sequence[SharedBuffer]) -> None:
+        self._holders = Holders([(buffer, buffer.box) for buffer in live])
+        waiting = [(b.ring_position - b.ring_lead, n, b) for n, b in enumerate(live) if not b.opens_with_slot]
+        self._waiting = deque(sorted(waiting, key=lambda w: w[:2]))
+        """By the position that fetches them, and in the order of the plan."""
+
+    def holder(self, box: Box) -> SharedBuffer | None:
+        """The first that holds all of ``box``."""
+        return self._holders.first(box)
+
+    def due(self, position: int) -> list[SharedBuffer]:
+        """Those that reaching a position of the ring fetches, and that none before it did, in the order of the plan."""
+        reached: list[tuple[int, SharedBuffer]] = []
+        while self._waiting and self._waiting[0][0] <= position:
+            _, number, buffer = self._waiting.popleft()
+            reached.append((number, buffer))
+        return [buffer for _, buffer in sorted(reached, key=lambda r: r[0])]
 
 
 def _placed(part: Box, box: Box) -> Box:

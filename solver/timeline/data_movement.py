@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-from ...ir.box import Box, contains, intersect, is_empty, overlap, spread, volume
+from ...ir.box import Box, Holders, intersect, is_empty, overlap, spread, volume
 from ...ir.graph import DTYPES, Graph
 from ...ir.machine import Engine, Level, Machine
 from ...ir.plan import Plan, SharedBuffer, Transfer, WeightStream
@@ -70,7 +70,9 @@ class Movement:
         """By the last slot of a lifetime, so that a slot looks at what ends with it and not at all that lives."""
         self._stored: dict[str, list[Written]] = {}
         self._opening: dict[int, list[SharedBuffer]] = {}
-        self._phased: dict[tuple[str, int], list[SharedBuffer]] = {}
+        self._phased: dict[tuple[str, int], deque[SharedBuffer]] = {}
+        self._holders: dict[tuple[str, int], Holders[int]] = {}
+        """Of constants in a slot: which of the buffers that live or wait has a tile, by its place in ``_live``."""
         loaded = {self.levels.source_of(constant=constant).name for constant in (False, True)}
         for buffer in plan.shared:
             if buffer.memory in self.levels.homes:
@@ -81,7 +83,7 @@ class Movement:
             if buffer.opens_with_slot:
                 self._opening.setdefault(buffer.live[0], []).append(buffer)
             else:
-                self._phased.setdefault((buffer.tensor, buffer.live[0]), []).append(buffer)
+                self._phased.setdefault((buffer.tensor, buffer.live[0]), deque()).append(buffer)
 
     def turns(self, move: Transfer | WeightStream) -> BroadcastTurns:
         """Whose turn it is to issue a broadcast of an operand."""
@@ -228,17 +230,21 @@ class Movement:
 
     def weights_buffer(self, tensor: str, slot: int, box: Box) -> Shared:
         """The buffer of a constant that holds ``box``; reaching it in a circular buffer fetches what it leads to."""
-        waiting = self._phased.get((tensor, slot), [])
-        while True:
-            holder = next((s for s in self._live[tensor] if contains(s.buffer.box, box)), None)
-            if holder is not None:
-                while waiting and waiting[0].ring_position <= holder.buffer.ring_position + waiting[0].ring_lead:
-                    self._open(waiting.pop(0))
-                return holder
-            if not waiting:
-                # Where tiles of other cores begin elsewhere, no buffer holds those of the first: one with a part of it.
-                return next((s for s in self._live[tensor] if overlap(s.buffer.box, box)), self._live[tensor][-1])
-            self._open(waiting.pop(0))
+        live, waiting = self._live[tensor], self._phased.get((tensor, slot), deque[SharedBuffer]())
+        if (tensor, slot) not in self._holders:
+            # What waits is opened in this order, so that places in the list of what lives are known before.
+            buffers = [*(s.buffer for s in live), *waiting]
+            self._holders[tensor, slot] = Holders([(n, b.box) for n, b in enumerate(buffers)])
+        number = self._holders[tensor, slot].first(box)
+        while waiting and (number is None or number >= len(live)):
+            self._open(waiting.popleft())
+        if number is None:
+            # Where tiles of other cores begin elsewhere, no buffer holds those of the first: one with a part of it.
+            return next((s for s in live if overlap(s.buffer.box, box)), live[-1])
+        holder = live[number]
+        while waiting and waiting[0].ring_position <= holder.buffer.ring_position + waiting[0].ring_lead:
+            self._open(waiting.popleft())
+        return holder
 
     def engine(self, kind: str, source: Level, target: Level) -> Engine:
         """The engine that moves data from one level to another."""

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from girih.ir.box import Affine, Box, Span, contains, hull, intersect, is_empty, overlap, shape_of, volume
+from girih.ir.box import Affine, Box, Holders, Span, contains, hull, intersect, is_empty, overlap, shape_of, volume
 
 Points = set[tuple[int, ...]]
 
@@ -55,3 +55,13 @@ def test_an_index_over_a_box_takes_the_values_at_its_points() -> None:
         box = tuple(Span(lo, lo + random.randint(1, 3)) for lo in (random.randint(-2, 2) for _ in range(3)))
         values = [index.at(point) for point in points(box)]
         assert index.over(box) == Span(min(values), max(values) + 1)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_the_first_of_many_places_that_holds_a_box(rank: int) -> None:
+    random = Random(rank)
+    for _ in range(100):
+        places = list(enumerate(drawn(random, rank) for _ in range(random.randint(0, 12))))
+        holders = Holders(places)
+        for box in (*(held for _, held in places), *(drawn(random, rank) for _ in range(12))):
+            assert holders.first(box) == next((n for n, held in places if contains(held, box)), None)
