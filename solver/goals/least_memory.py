@@ -77,15 +77,18 @@ class MemoryGoal:
         self.step = granule(self.memory)
         self._builder = PlanBuilder(graph, machine, Cells(graph), options.seed, self.record.run)
 
-    def search(self, capacity: int, timeout: float, *, any_plan: bool = False) -> Planned:
-        """The best plan with so many bytes of the memory, or any; raises :class:`InfeasibleError` if none is found."""
+    def search(self, capacity: int, timeout: float, *, any_plan: bool = False, expendable: bool = True) -> Planned:
+        """The best plan with so many bytes of the memory, or any; raises :class:`InfeasibleError` if none is found.
+
+        Where that may be because the clock ended the search, it is ``expendable``.
+        """
         smaller = reduced(self.machine, self.memory.name, capacity)
         options = replace(self.options, timeout=timeout)
         part = self.record.part()
         try:
             found = search_plan(
                 self.graph, smaller, options, part, None if any_plan else self.judge,
-                alone=True, any_plan=any_plan,
+                alone=True, any_plan=any_plan, expendable=expendable,
             )  # fmt: skip
         finally:
             self.record.include(part)
@@ -97,7 +100,7 @@ class MemoryGoal:
         probe = PROBE_SHARE * timeout
         low = round_up(least_bytes(self.graph, self.machine, self.memory.name), self.step)
         bound = low = max(low, self.step)
-        plan = self.search(self.memory.capacity, probe, any_plan=True).plan
+        plan = self.search(self.memory.capacity, probe, any_plan=True, expendable=False).plan
         high = self.bytes_of(plan)
         with suppress(KeyboardInterrupt):
             while low < high and not (self.record.interrupts.seen or self.record.over()):

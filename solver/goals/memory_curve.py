@@ -59,7 +59,7 @@ def memory_curve(
     goal = MemoryGoal(graph, machine, memory, options, progress, judge)
     share = options.timeout / (count + 1)
     with goal.record.interrupts.watch():
-        plans = [goal.search(goal.memory.capacity, share).plan]
+        plans = [goal.search(goal.memory.capacity, share, expendable=False).plan]
         high = goal.bytes_of(plans[0])
         least = goal.least(share)
         plans.append(least.plan)

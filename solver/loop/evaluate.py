@@ -71,7 +71,7 @@ def evaluate_tiled(
         incumbent.offer(iteration.number, answer.plan)
         if best is None or answer.plan.cycles_predicted < best.plan.cycles_predicted:
             best = answer
-        if left and incumbent.is_over:
+        if left and (incumbent.is_over or incumbent.any_plan):
             break
     if best is not None:
         return best

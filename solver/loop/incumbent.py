@@ -32,6 +32,10 @@ class Best:
         return tuple(s for s in self.plan.solved if s.model in models)
 
 
+class OutOfTimeError(Exception):
+    """The clock ended a search before its first plan; who has another one goes on with that."""
+
+
 class Incumbent:
     """The best plan, replaced only by better ones, so that an interrupt at any time leaves a valid one.
 
@@ -39,12 +43,15 @@ class Incumbent:
     meet it is simulated, and compared by the simulated cycles from then on. A simulation is beaten by simulations
     alone: predictions may be lower because of what they leave out. A plan whose simulation is refused
     (:class:`.referee.Referee`) cannot replace a simulated best. ``any_plan``: the first one is good enough.
+    ``expendable``: the clock may end the search before there is a plan.
     """
 
     def __init__(
-        self, record: Record, lower_bound: tuple[int, str], referee: Referee, *, any_plan: bool = False
-    ) -> None:
+        self, record: Record, lower_bound: tuple[int, str], referee: Referee, *, any_plan: bool = False,
+        expendable: bool = False,
+    ) -> None:  # fmt: skip
         self.record = record
+        self._expendable = expendable
         self.any_plan = any_plan
         self.bound, self.reason = lower_bound
         self.referee = referee
@@ -137,10 +144,17 @@ class Incumbent:
         self.note(ModelRun.of(solved, Effort(self.record.seconds, points=(state,)), note))
 
     def note(self, run: ModelRun) -> None:
-        """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan."""
+        """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan.
+
+        It is for the clock, too, if the search is expendable (:class:`OutOfTimeError`).
+        """
         self.record.run(run)
-        if self.record.interrupts.seen and self.best is None:
+        if self.best is not None:
+            return
+        if self.record.interrupts.seen:
             raise KeyboardInterrupt
+        if self._expendable and self.record.over():
+            raise OutOfTimeError
 
     def planned(self, ending: Ending, unpaid: tuple[str, ...]) -> Planned:
         """The best plan with the log; ``ending`` unless the user or the clock ended it."""

@@ -61,7 +61,7 @@ from .benders import Decomposition
 from .changes.local_search import improve
 from .changes.plan_neighbourhood import Neighbourhood
 from .excluded_segments import Diversions, exclude_for_good, exclude_one_at_a_time
-from .incumbent import Incumbent
+from .incumbent import Incumbent, OutOfTimeError
 from .master import Master
 from .precheck import check_smallest, unproven
 from .referee import Referee
@@ -96,17 +96,18 @@ def longest_seconds(graph: Graph, timeout: float) -> float:
 
 def search_plan(
     graph: Graph, machine: Machine, options: Options, record: Record, judge: Judge | None = None, *,
-    alone: bool = False, any_plan: bool = False, workers: Workers | None = None,
+    alone: bool = False, any_plan: bool = False, expendable: bool = False, workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
     """The best plan of a search that ``record`` keeps, and ends.
 
     ``alone``: neither plans for less memory compete, nor are segments excluded for good. ``any_plan``: the first plan
-    ends the search.
+    ends the search. ``expendable``: the clock may end it before there is a plan; it then raises as if there were none.
     """
     check_smallest(graph, machine)
     incumbent = Incumbent(
-        record, lower_bound(graph, machine), Referee(graph, options.timeout, judge), any_plan=any_plan
-    )
+        record, lower_bound(graph, machine), Referee(graph, options.timeout, judge),
+        any_plan=any_plan, expendable=expendable,
+    )  # fmt: skip
     search = _Search(
         graph, machine, options, incumbent, rounds(options.timeout, options.disabled), workers, alone=alone
     )
@@ -175,6 +176,8 @@ class _Search:
                 self._solver()
         except InfeasibleError as error:
             self._infeasible = error
+        except OutOfTimeError:
+            self._infeasible = InfeasibleError("the clock ended the search")
         except KeyboardInterrupt:
             if self.incumbent.best is None:
                 raise

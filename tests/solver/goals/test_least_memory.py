@@ -10,6 +10,8 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError, UsageError
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
+from girih.solver.cpsat.log import Record
+from girih.solver.goals.least_memory import MemoryGoal
 from girih.solver.loop.precheck import check_smallest, least_bytes
 from girih.solver.options import Options, Progress
 from girih.solver.reduced_machine import extent, reduced
@@ -78,3 +80,12 @@ def test_an_interrupt_keeps_the_least_so_far() -> None:
     assert planned.log.status == "interrupted" and len(seen) == 2
     check_plan(planned.plan, GRAPH, MACHINE)
     assert planned.plan.solved[-1].objective == seen[-1].incumbent
+
+
+def test_the_clock_ends_a_search_before_its_first_plan_where_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    goal = MemoryGoal(GRAPH, MACHINE, "LLB", Options(timeout=1.0), None, None)
+    monkeypatch.setattr(Record, "over", lambda _: True)  # pyright: ignore[reportUnknownLambdaType]
+    whole = MACHINE.memory["LLB"].capacity
+    with pytest.raises(InfeasibleError, match="the clock ended the search"):
+        goal.search(whole, 1.0)
+    check_plan(goal.search(whole, 1.0, expendable=False).plan, GRAPH, MACHINE)

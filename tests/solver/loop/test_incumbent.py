@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +17,10 @@ from girih.solver.cpsat.log import Record
 from girih.solver.loop import referee
 from girih.solver.loop.changes import readdress
 from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
+from girih.solver.loop.evaluate import evaluate_tiled
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import MOST_JUDGED, Referee, judging_seconds
+from girih.solver.subproblem.plan_builder import EvaluatedPlan
 from tests.support.graphs import residual
 from tests.support.plans.plain_plans import plain_plan
 
@@ -184,3 +186,19 @@ def test_the_user_may_interrupt_the_first_simulation() -> None:
     with pytest.raises(KeyboardInterrupt):
         best.offer(0, predicted(10_000))
     assert best.best is not None
+
+
+@pytest.mark.parametrize(("any_plan", "made"), [(True, 1), (False, 2)])
+def test_where_any_plan_will_do_orders_are_not_compared(*, any_plan: bool, made: int) -> None:
+    built: list[int] = []
+
+    def plans(requests: list[int], *_: Any) -> Iterator[EvaluatedPlan]:
+        for number in requests:
+            built.append(number)
+            yield EvaluatedPlan(predicted(20_000, number), ())
+
+    subproblem: Any = SimpleNamespace(tiling=lambda _: None, requests=lambda *_: [0, 1], plans=plans)  # pyright: ignore[reportUnknownLambdaType]
+    best = Incumbent(Record(60.0, None), (10_000, "compute"), Referee(GRAPH, 60.0, None), any_plan=any_plan)
+    iteration: Any = SimpleNamespace(number=1)
+    evaluate_tiled(subproblem, best, [], iteration)
+    assert len(built) == made

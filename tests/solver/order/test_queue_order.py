@@ -17,11 +17,12 @@ from girih.ir.errors import CheckError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, QueueOrder
-from girih.ir.semantics.task_graph import queue_orders, sequence
+from girih.ir.semantics.task_graph import TaskGraph, queue_orders, sequence
 from girih.lowering import Lowerer, lower
 from girih.models import build
 from girih.solver import plan
 from girih.solver.loop.referee import judging_seconds
+from girih.solver.loop.search import longest_seconds
 from girih.solver.options import Options, Planned, SolveLog
 from girih.solver.order.decide import with_order
 from girih.solver.switches import checked
@@ -61,6 +62,18 @@ def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float,
     answer = with_order(Planned(plain, SolveLog((), None)), graph, options, None, judge(lowerer), lowerer.tasks)
     assert ("order" in [run.model for run in answer.log.runs]) == paid
     assert ("an order of queues" in answer.log.unpaid) != paid
+
+
+def test_the_clock_leaves_the_order_as_it_is() -> None:
+    graph, plain = network(), planned("queue-order")
+    options = Options(judging_seconds(graph, plain) + 1.0)
+
+    def never(_: Plan) -> TaskGraph:
+        raise AssertionError("the time is up")
+
+    log = SolveLog((), longest_seconds(graph, options.timeout) + 0.1)
+    answer = with_order(Planned(plain, log), graph, options, None, None, never)
+    assert answer.plan == plain and answer.log.status == "timeout"
 
 
 def test_the_program_follows_the_order() -> None:
