@@ -31,6 +31,7 @@ from .weight_chunks import (
     StationaryWalks,
     burst_traffic,
     circular_buffer,
+    distinct,
     first_use,
     weight_chunks,
 )
@@ -278,22 +279,35 @@ class _Builder:
     def _add_streamed(self, name: str, streams: list[tuple[int, list[StationaryWalk]]]) -> None:
         """Weights: chunks, and circular buffers for slots that read much of them."""
         tensor = self.graph.tensor[name]
-        for box in weight_chunks(tensor, [w for _, walks in streams for w in walks], self.chunk, self.burst):
-            shares = [(slot, first_use(walks, box)) for slot, walks in streams]
+        every = distinct(w for _, walks in streams for w in walks)
+        for box in weight_chunks(tensor, every, self.chunk, self.burst):
+            first = {id(walk): first_use([walk], box) for walk in every}
+            shares = [
+                (slot, min((s for s in (first[id(w)] for w in walks) if s is not None), default=None))
+                for slot, walks in streams
+            ]
             uses = tuple(Use(s, ceil(self.cycles[s] * (1 - share))) for s, share in shares if share is not None)
             if uses:
                 self.items.append(FetchItem((self.block(name, box),), uses, streamed=name))
+        known: dict[tuple[int, ...], tuple[CircularBuffer, ...]] = {}
         for slot, walks in streams if "weight-rings" not in self.disabled else ():
             need = hull_of(w.hull for w in walks)
             if need is None or volume(need) * DTYPES[tensor.dtype] <= self.limit:
                 continue
-            capacity, alignment = self.memory.capacity, self.memory.alignment
-            offers = [circular_buffer(tensor, walks, capacity // share, alignment) for share in CIRCULAR_SHARES]
-            useful = [
-                offer for offer in offers if offer is not None and offer.ring_positions > 2 and offer.bytes <= capacity
-            ]
-            if useful:
-                self.circular[name, slot] = tuple(dict.fromkeys(useful))
+            of = tuple(id(walk) for walk in walks)
+            if of not in known:
+                known[of] = self._circular_buffers(tensor, walks)
+            if known[of]:
+                self.circular[name, slot] = known[of]
+
+    def _circular_buffers(self, tensor: Tensor, walks: list[StationaryWalk]) -> tuple[CircularBuffer, ...]:
+        """Those that a slot with these walks may use."""
+        capacity, alignment = self.memory.capacity, self.memory.alignment
+        offers = (circular_buffer(tensor, walks, capacity // share, alignment) for share in CIRCULAR_SHARES)
+        useful = (
+            offer for offer in offers if offer is not None and offer.ring_positions > 2 and offer.bytes <= capacity
+        )
+        return tuple(dict.fromkeys(useful))
 
     def _add_intermediates(self, name: str, accesses: _Accesses) -> None:
         """A result: its finest partition, or a block for each group of writes and reads that overlap."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
@@ -21,6 +21,7 @@ from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.residency import weight_chunks as weight_chunks_module
 from girih.solver.residency.buffers import residency as buffers_of
 from girih.solver.residency.decisions import Decisions, NoFetch, Source
 from girih.solver.residency.evaluation import effects, evaluate_decisions, held_bytes, link_load, lower_bound
@@ -385,6 +386,20 @@ def test_columns_are_put_together_to_whole_bursts() -> None:
     assert columns("int8", 128) == [32, 32, 32, 32], "one chunk would be the whole operand"
     assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 32)), 64) == 4 * 64
     assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 128)), 64) == 4 * 128
+
+
+def test_instances_that_share_a_walk_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def counted(walks: Sequence[StationaryWalk], dim: int, whole: Span) -> list[int]:
+        looked_at.append(len(walks))
+        return cut_points(walks, dim, whole)
+
+    monkeypatch.setattr(weight_chunks_module, "cut_points", counted)
+    tiles, others = (walk(*((n, n + 32) for n in range(first, 128, 32))) for first in (0, 64))
+    tensor = Tensor("w", (4, 128), "int8")
+    assert weight_chunks(tensor, [tiles, others] * 50, 4 * 32) == weight_chunks(tensor, [tiles, others], 4 * 32)
+    assert set(looked_at) == {2}
 
 
 def test_first_use() -> None:
