@@ -294,11 +294,11 @@ class _Builder:
             need = hull_of(w.hull for w in walks)
             if need is None or volume(need) * DTYPES[tensor.dtype] <= self.limit:
                 continue
-            of = tuple(id(walk) for walk in walks)
-            if of not in known:
-                known[of] = self._circular_buffers(tensor, walks)
-            if known[of]:
-                self.circular[name, slot] = known[of]
+            same = tuple(id(walk) for walk in walks)
+            if same not in known:
+                known[same] = self._circular_buffers(tensor, walks)
+            if known[same]:
+                self.circular[name, slot] = known[same]
 
     def _circular_buffers(self, tensor: Tensor, walks: list[StationaryWalk]) -> tuple[CircularBuffer, ...]:
         """Those that a slot with these walks may use."""

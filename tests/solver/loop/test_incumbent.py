@@ -188,8 +188,8 @@ def test_the_user_may_interrupt_the_first_simulation() -> None:
     assert best.best is not None
 
 
-@pytest.mark.parametrize(("any_plan", "made"), [(True, 1), (False, 2)])
-def test_where_any_plan_will_do_orders_are_not_compared(*, any_plan: bool, made: int) -> None:
+@pytest.mark.parametrize(("any_plan", "plans_built"), [(True, 1), (False, 2)])
+def test_where_any_plan_will_do_orders_are_not_compared(*, any_plan: bool, plans_built: int) -> None:
     built: list[int] = []
 
     def plans(requests: list[int], *_: Any) -> Iterator[EvaluatedPlan]:
@@ -201,4 +201,4 @@ def test_where_any_plan_will_do_orders_are_not_compared(*, any_plan: bool, made:
     best = Incumbent(Record(60.0, None), (10_000, "compute"), Referee(GRAPH, 60.0, None), any_plan=any_plan)
     iteration: Any = SimpleNamespace(number=1)
     evaluate_tiled(subproblem, best, [], iteration)
-    assert len(built) == made
+    assert len(built) == plans_built
