@@ -26,13 +26,14 @@ def with_order(
     """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
-    order, both simulations and the program that is kept; the second simulation is not counted. The clock and an
-    interrupt keep the plan that there is.
+    order, both simulations and the program that is kept; the second simulation is not counted. An interrupt keeps the
+    plan that there is; so does the clock where cycles are not what is minimised.
     """
     plan, log = planned.plan, planned.log
     if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
         return planned
-    if log.seconds is not None and log.seconds > longest_seconds(graph, options.timeout):
+    over = log.seconds is not None and log.seconds > longest_seconds(graph, options.timeout)
+    if over and options.minimise != "cycles":
         return replace(planned, log=replace(log, status="timeout", unpaid=()))
     if judging_seconds(graph, plan) > options.timeout:
         return replace(planned, log=_unpaid(log, "an order of queues"))

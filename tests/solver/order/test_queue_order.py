@@ -64,9 +64,9 @@ def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float,
     assert ("an order of queues" in answer.log.unpaid) != paid
 
 
-def test_the_clock_leaves_the_order_as_it_is() -> None:
+def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
     graph, plain = network(), planned("queue-order")
-    options = Options(judging_seconds(graph, plain) + 1.0)
+    options = Options(judging_seconds(graph, plain) + 1.0, minimise="peak:LLB")
 
     def never(_: Plan) -> TaskGraph:
         raise AssertionError("the time is up")
