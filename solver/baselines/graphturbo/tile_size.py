@@ -5,12 +5,17 @@ element-wise stage) with the largest divisors that fit. Loads of weights are hoi
 stationary operand are the outermost. They are cut, in multiples of the matrix engine's columns, until two tiles of
 weights fit (where that is not enough, the reduction is cut), and with the loops after them until two versions of the
 private buffers fit. Only where two loops are not enough are more of them cut.
+
+An extent with few divisors, as a large prime, would end in tiles of one element. Where the rule of the paper comes to
+more than ``MOST_TILES`` tiles, extents are cut into 2, 3, 4, 6, 8, 12, ... nearly equal parts instead: what fits is
+then at most about one and a half times as large as what is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf, prod
 
 from ....ir.box import Box, shape_of
 from ....ir.equivalence import EquivalenceClasses
@@ -28,8 +33,37 @@ from ...tiling.candidates import column_dims
 from ...tiling.solve import largest
 from .binding import divisors
 
+MOST_TILES = 1 << 16
+"""Of an operator in a cell, parts of its reduction included, by divisors alone. Chosen, so that no published network
+comes near: the search for a tile, the prediction and the lowering look at each."""
 VERSIONS = (2, 1)
 """Of private buffers and of weights: two, so that consecutive tiles overlap; one where two do not fit."""
+
+
+def _divisors(extent: int, unit: int) -> Sequence[int]:
+    """The divisors below the extent that are multiples of the unit, the largest first."""
+    return [d for d in divisors(extent)[1:] if d % unit == 0]
+
+
+def _uneven(extent: int, unit: int) -> Sequence[int]:
+    """Sizes below the extent that cut it into 2, 3, 4, 6, 8, ... nearly equal parts of whole units."""
+    units = -(-extent // unit)
+    parts = sorted(odd << doublings for odd in (2, 3) for doublings in range(units.bit_length()))
+    sizes = (-(-units // count) * unit for count in parts)
+    return list(dict.fromkeys(size for size in sizes if size < extent))
+
+
+@dataclass(frozen=True)
+class CutRule:
+    """``parts``: the sizes below an extent, multiples of a unit, that a loop is cut to. ``most``: tiles of an operator
+    in a cell, beyond which it comes to none."""
+
+    parts: Callable[[int, int], Sequence[int]]
+    most: float
+
+
+PUBLISHED = CutRule(_divisors, MOST_TILES)
+UNEVEN = CutRule(_uneven, inf)
 
 
 @dataclass(frozen=True)
@@ -72,12 +106,16 @@ class Tiles:
         key = (structure, tuple(sorted(boxes)), cap)
         if key not in self._known:
             first = self.structures.representatives[structure]
-            tries = (_Try(self.graph, self.machine, first, boxes, cap, versions).tile() for versions in VERSIONS)
+            tries = (
+                _Try(self.graph, self.machine, first, boxes, cap, versions, rule).tile()
+                for rule in (PUBLISHED, UNEVEN)
+                for versions in VERSIONS
+            )
             self._known[key] = next((t for t in tries if t is not None), None) or self._smallest(first, boxes, cap)
         return self._known[key]
 
     def _smallest(self, op: Op, boxes: list[Box], cap: int) -> Tile | OperatorOverflow:
-        """One element at a time, where no multiples of the array's columns and no divisors fit."""
+        """One element at a time, where no multiples of the array's columns and no parts fit."""
         engine = contraction_engine(op, self.graph, self.machine)
         capacities = (self.machine.levels.sums.capacity, cap)
         needs = smallest_tile_bytes(op, self.graph, self.machine, engine, boxes)
@@ -88,10 +126,13 @@ class Tiles:
 
 
 class _Try:
-    """The search for one operator's tile, with a number of versions."""
+    """The search for one operator's tile by a rule, with a number of versions."""
 
-    def __init__(self, graph: Graph, machine: Machine, op: Op, boxes: list[Box], cap: int, versions: int) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine, op: Op, boxes: list[Box], cap: int, versions: int, rule: CutRule
+    ) -> None:
         self.graph, self.machine, self.op, self.cap, self.versions = graph, machine, op, cap, versions
+        self.rule = rule
         self.boxes = boxes
         self.judged = [largest(boxes)]
         self.cost = OpCost(op, graph, machine)
@@ -102,9 +143,10 @@ class _Try:
         if op.contraction is not None:
             points = op_boxes(op, graph.tensor, self.judged[0]).points[op.contraction]
             self.reduce = [points[a].size for a in contraction_axes(op.stages[op.contraction]).k]
+        self.extents = (*self.sizes, *self.reduce)
 
     def tile(self) -> Tile | None:
-        """The tile; ``None`` if not even the smallest fits."""
+        """The tile; ``None`` if the rule comes to none."""
         if not self._shrink():
             return None
         if len(self.boxes) > 1:
@@ -121,9 +163,28 @@ class _Try:
         reduce = [(self.reduce, a, 1) for a in range(len(self.reduce))]
         outer = [(self.sizes, d, 1) for d in dims if d not in self.columns]
         narrow = [(self.sizes, d, 1) for d in sorted(self.columns)]
-        if self.matrix and not _cut([*chosen, *reduce, *narrow], self._weights_fit):
+        if self.matrix and not self._cut([*chosen, *reduce, *narrow], self._weights_fit):
             return False
-        return _cut([*chosen, *outer, *narrow], self._scratch_fits)
+        return self._cut([*chosen, *outer, *narrow], self._scratch_fits)
+
+    def _cut(self, loops: Iterable[tuple[list[int], int, int]], fits: Callable[[], bool]) -> bool:
+        """Cut one loop after the other (a list of sizes, a position, a unit) to its largest part until it ``fits``."""
+        if fits():
+            return True
+        for sizes, position, unit in loops:
+            for size in self.rule.parts(sizes[position], unit):
+                sizes[position] = size
+                if self._count() > self.rule.most:
+                    return False
+                if fits():
+                    return True
+        return False
+
+    def _count(self) -> int:
+        """How many tiles all cells have, if all are as large as the largest, times the parts of the reduction."""
+        return len(self.boxes) * prod(
+            -(-e // s) for e, s in zip(self.extents, (*self.sizes, *self.reduce), strict=True)
+        )
 
     def _tile(self) -> Tile:
         shape = shape_of(largest(self.boxes))
@@ -145,20 +206,3 @@ class _Try:
         tile = self._tile()
         need = scratch_bytes(self.graph, self.machine, self.op, tile, self.judged).total(tile.depth)
         return need <= self.machine.levels.sums.capacity
-
-
-def _cut(loops: Iterable[tuple[list[int], int, int]], fits: Callable[[], bool]) -> bool:
-    """Cut one loop after the other (a list of sizes, a position, a unit) to its largest divisor until it ``fits``."""
-    if fits():
-        return True
-    for sizes, position, unit in loops:
-        for size in _parts(sizes[position], unit)[1:]:
-            sizes[position] = size
-            if fits():
-                return True
-    return False
-
-
-def _parts(extent: int, unit: int) -> Sequence[int]:
-    """The extent and its divisors, the largest first; only multiples of the unit."""
-    return [extent, *(d for d in divisors(extent)[1:] if d % unit == 0)]

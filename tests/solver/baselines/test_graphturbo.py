@@ -18,7 +18,7 @@ from girih.ir.errors import InfeasibleError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, SharedBuffer, Split
+from girih.ir.plan import Plan, SharedBuffer, Split, Tile
 from girih.ir.semantics.cell import Cells, count
 from girih.models import build
 from girih.solver import plan
@@ -193,6 +193,33 @@ def test_tiles_are_the_largest_divisors_that_fit(
     assert not isinstance(tiled, OperatorOverflow)
     tile = tiled.tiles[0]
     assert (tile.sizes, tile.reduce, tile.depth, tile.weight_depth) == (sizes, (reduce,), 2, 2)
+
+
+def whole_tile(m: int, k: int, n: int) -> Tile:
+    """The tile of a product on ``tiny`` that is one cell."""
+    graph, machine = graphs.matmul(m=m, k=k, n=n, dtype="float32"), load_machine("tiny")
+    cells = Cells(graph)
+    tiled = Tiles(graph, machine, cells).segment(Splitter(graph, machine, cells).segment(graph.ops, (), ()), {})
+    assert not isinstance(tiled, OperatorOverflow)
+    return tiled.tiles[0]
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1009, 13, 7919), (7919, 1009, 13), (1009, 1009, 1009), (13, 7919, 1009)])
+def test_large_primes_are_cut_into_nearly_equal_parts(m: int, k: int, n: int) -> None:
+    """Of which there are at most a few times as many as if every byte of the memories were used."""
+    tile, tiny = whole_tile(m, k, n), load_machine("tiny")
+    sizes = (*tile.sizes, *tile.reduce)
+    tiles = prod(-(-extent // size) for extent, size in zip((m, n, k), sizes, strict=True))
+    weights = k * n * 4 / (tiny.levels.weights.capacity / tile.weight_depth)
+    results = m * n * 4 / (tiny.levels.sums.capacity / tile.depth)
+    assert tiles <= 16 * (weights + 1) * (results + 1)
+    assert tile.sizes[1] % 8 == 0 or tile.sizes[1] == n
+
+
+def test_the_rule_of_the_paper_holds_where_it_comes_to_few_tiles() -> None:
+    """Also for a prime, such as the 197 tokens of ViT."""
+    tile = whole_tile(197, 64, 197)
+    assert all(extent % size == 0 for extent, size in zip((197, 197, 64), (*tile.sizes, *tile.reduce), strict=True))
 
 
 # Spilling.
