@@ -20,6 +20,7 @@ from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import scaled_apart
+from .forms.long_concat import grouped
 from .forms.lrn import expand_even_lrn
 from .forms.one_hot import chosen
 from .forms.partial_scatter import scattered
@@ -50,6 +51,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(("Resize", "Upsample"), resized),
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
+    "Concat": grouped,
     "Dropout": kept,
     "LayerNormalization": scaled_apart,
     "MaxPool": without_indices,
