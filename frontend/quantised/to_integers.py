@@ -139,10 +139,13 @@ class _Rewriting:
         if bias is None or second is None or (conv and second.values is None):
             return False
         rows = self._turned(node, left.tensor) if _flag(node, "transA") else left.tensor
-        sums = self._sums(node, Factor(rows, left.zero), second, info, bias)
+        # Half a unit of the sums is next to nothing of a step of 8 bits, but not of a float.
+        whole = _is_whole(bias) or self._target(node) is not None
+        added = np.rint(bias).astype(np.int64) if whole else np.zeros_like(bias, np.int64)
+        sums = self._sums(node, Factor(rows, left.zero), second, info, added)
         if sums is not None:
             self.absorbed |= {*node.outputs} - {*own}
-            self._result(node, sums, factor, columns)
+            self._result(node, sums, factor, columns, None if whole else bias * factor)
         return sums is not None
 
     def _turned(self, node: Node, tensor: str) -> str:
@@ -246,10 +249,13 @@ class _Rewriting:
         return zero
 
     def _bias(self, node: Node, factor: np.ndarray, size: int) -> np.ndarray | None:
-        """What is added to the sums, in their unit, for each column; ``None`` if it is no constant for each."""
+        """What is added to the sums, in their unit, for each column; ``None`` if it is no constant for each.
+
+        It need not be whole.
+        """
         name = node.inputs[2] if len(node.inputs) > 2 else ""
         if not name:
-            return np.zeros(size, np.int64)
+            return np.zeros(size)
         known = self.quantised(name)
         if known is not None and known.tensor in self.network.constants:
             real = (self.network.constants[known.tensor].astype(np.float64) - known.zero) * known.scale
@@ -259,21 +265,38 @@ class _Rewriting:
             return None
         if real.size not in (1, size) or (real.ndim > 1 and real.shape[-1] != real.size):
             return None
-        exact = np.rint(_number(node, "beta") * real.reshape(-1) / factor)
-        return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,)).astype(np.int64)
+        exact = _number(node, "beta") * real.reshape(-1) / factor
+        return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,))
 
-    def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int) -> None:
-        """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them."""
+    def _result(
+        self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None = None
+    ) -> None:
+        """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them.
+
+        ``bias``: real numbers, one for each index of dimension ``columns``, to add to what is dequantised.
+        """
         target = self._target(node)
         if target is None:
-            scale = self.made.constant(node, "factor", factor.astype(np.float32))
-            self.made.nodes.append(dequantise(node.name, node.origin, sums, scale, node.outputs[0], 0, columns))
+            self._dequantised(node, sums, factor, columns, bias)
             return
         made = target.quantised
         scale = self.made.constant(node, "factor", (factor.astype(np.float32) / made.scale).astype(np.float32))
         result = self._unclipped(target)
         self.made.nodes.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
         self._clip(node, target, result)
+
+    def _dequantised(
+        self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None
+    ) -> None:
+        """The sums as real numbers, to which the bias is added."""
+        scale, result = self.made.constant(node, "factor", factor.astype(np.float32)), node.outputs[0]
+        info = self.network.infos[result]
+        real = result if bias is None else self.made.value(f"{result}.product", info)
+        self.made.nodes.append(dequantise(node.name, node.origin, sums, scale, real, 0, columns))
+        if bias is not None:
+            around = bias.astype(np.float32).reshape(-1, *(1 for _ in info.shape[columns + 1 :]))
+            term = self.made.constant(node, "bias", around)
+            self.made.nodes.append(Node(f"{node.name}.biased", "Add", (real, term), (result,), origin=node.origin))
 
     def _sum(self, node: Node) -> bool:
         """Rewrite an addition of quantised tensors of one shape, of which the result is quantised."""
@@ -442,6 +465,11 @@ class _Rewriting:
 
 def _identity(node: Node, source: str) -> Node:
     return Node(node.name, "Identity", (source,), node.outputs, origin=node.origin)
+
+
+def _is_whole(bias: np.ndarray) -> bool:
+    """Whether a bias is of integers, but for the rounding of the float32 scales that it was multiplied with."""
+    return bool(np.allclose(bias, np.rint(bias), rtol=1e-6, atol=0.0))
 
 
 def _flag(node: Node, name: str) -> bool:

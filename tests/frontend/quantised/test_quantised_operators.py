@@ -135,6 +135,26 @@ def test_the_bias_of_a_qgemm_is_in_the_unit_of_the_scaled_product(alpha: float) 
     assert np.abs(got.astype(int) - expected(model, inputs).astype(int)).max() <= 1
 
 
+@pytest.mark.parametrize("op", ["Conv", "Gemm", "MatMul"])
+def test_a_bias_between_two_integers_is_added_to_what_is_dequantised(op: str) -> None:
+    """As many exporters leave biases: rounded to the unit of the sums, a result of floats would lose digits."""
+    m = Quantised(Kind("uint8", "int8", per_channel=True), 1)
+    x = m.rounded(m.input("x", *((2, 12, 5, 4) if op == "Conv" else (5, 12))), 0.03)
+    if op == "Conv":
+        product = m.conv(x, "c", (9, 12, 3, 3))
+    else:
+        weight = m.real_weight("w", 12, 9, axis=1)
+        bias = m.weight("b", 9)
+        product = m.node(op, x, weight, *((bias,) if op == "Gemm" else ()))
+        product = m.node("Add", product, bias) if op == "MatMul" else product
+    model = m.build(m.node("LeakyRelu", product))
+    graph, inputs = import_onnx(model), quantised_inputs(model)
+    check_graph(graph)
+    (got,), want = evaluate_graph(graph, inputs).values(), expected(model, inputs)
+    assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
+    assert multiplied(graph) <= {"int8", "uint8"}
+
+
 def test_weights_of_four_bits_are_multiplied_as_eight() -> None:
     m = Quantised(Kind("int8", "int8"), 1)
     m.opset = 21
