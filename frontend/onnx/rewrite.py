@@ -27,6 +27,7 @@ from .forms.partial_scatter import scattered
 from .forms.powers import of_one_type
 from .forms.resizing import resized
 from .forms.second_outputs import kept, without_indices
+from .forms.single_precision import SINGLE, in_single
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -52,6 +53,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
     "Concat": grouped,
+    **dict.fromkeys(SINGLE, in_single),
     "Dropout": kept,
     "LayerNormalization": scaled_apart,
     "MaxPool": without_indices,
