@@ -1,4 +1,4 @@
-"""The network itself, run in its own precision through TVM's LLVM build: what ``girih run --check`` compares with.
+"""The network itself, run in float32 through TVM's LLVM build: what ``girih run --check`` compares with.
 
 It shares with the compiler only the cleaning of the ONNX file (:mod:`..onnx.prepare`): the whole model goes through
 TVM's importer, keeps its batch normalisations and layouts, and is fused and built by TVM. No other runtime knows the
@@ -40,6 +40,7 @@ from .cpu_schedule import schedule_for_cpu
 from .integer_products import integer_products_to_real
 from .nan import keep_nans
 from .single_corner import resize_to_two
+from .widened_floats import NARROW, to_single_precision
 
 MACS = 20_000_000_000
 """About as many multiply-accumulates as a few seconds allow."""
@@ -109,7 +110,9 @@ class Program:
         to_importable_forms(network)
         resize_to_two(network)
         expand_even_lrn(network)
-        self.inputs = network.inputs
+        self.narrow = {n: network.infos[n].dtype for n in network.outputs if _is_narrow(n, network)}
+        to_single_precision(network)
+        self.inputs = {name: network.infos[name].dtype for name in network.inputs}
         self.outputs = network.outputs
         module, self.weights = import_whole(network)
         self.macs = count_macs(module)
@@ -120,10 +123,16 @@ class Program:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         # Unlike np.ascontiguousarray, this keeps what has no dimensions as it is.
-        given = [tvm.runtime.tensor(np.asarray(inputs[n], order="C")) for n in self.inputs]
+        given = [tvm.runtime.tensor(np.asarray(inputs[n], dtype, order="C")) for n, dtype in self.inputs.items()]
         result = self.machine["main"](*given, *self.weights)
         results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-        return {n: r.numpy() for n, r in zip(self.outputs, results, strict=True)}
+        arrays = {n: r.numpy() for n, r in zip(self.outputs, results, strict=True)}
+        with np.errstate(over="ignore"):
+            return arrays | {n: arrays[n].astype(dtype) for n, dtype in self.narrow.items()}
+
+
+def _is_narrow(name: str, network: Network) -> bool:
+    return name in network.infos and network.infos[name].dtype in NARROW
 
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu(), "opt-level": 0})
