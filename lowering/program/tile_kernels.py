@@ -221,10 +221,11 @@ def _placed(
 
 
 def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
-    """The box of the stationary operand that each tile reads."""
-    if bound.spec.stationary is None:
+    """The box of the stationary operand that each tile reads; none where there is none, or only padding is multiplied."""
+    name = None if bound.spec.stationary is None else view_name(bound.spec.stationary)
+    if bound.spec.stationary is None or name not in tiled.boxes:
         return [()] * len(tiled.class_of)
-    boxes = tiled.boxes[view_name(bound.spec.stationary)]
+    boxes = tiled.boxes[name]
     corner = np.array([span.lo for span in bound.boxes[bound.spec.stationary]], dtype=np.int64)
     low, high = (boxes.low + corner).tolist(), (boxes.high + corner).tolist()
     return [tuple(Span(a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(low, high, strict=True)]
