@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range, TensorLoad, TensorRegion
 
 from ...ir.errors import UnsupportedError
-from ...ir.graph import Host
+from ...ir.graph import FLOATS, Host
 from ...ir.isa.scalar_functions import is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from ..library.scalar_operations import UncountedError, scalar_operations
@@ -31,7 +31,7 @@ def compute_dtype(loop: Loop, infos: Mapping[str, Info]) -> str:
     """What a loop computes in: int64 for integers and constants that fit, else the widest float, from 32 bits."""
     dtypes = {infos[r.tensor].dtype for r in loop.reads}
     numbers = [o for o in loop.operands if not isinstance(o, Ref)]
-    if dtypes and not any(d.startswith("float") for d in dtypes) and all(is_int64(n) for n in numbers):
+    if dtypes and FLOATS.isdisjoint(dtypes) and all(is_int64(n) for n in numbers):
         return "int64"
     return "float64" if "float64" in {*dtypes, infos[loop.write.tensor].dtype} else "float32"
 
@@ -69,7 +69,7 @@ def _dtype(expr: Expr) -> str:
 
 
 def _integral(expr: Expr) -> bool:
-    return not _dtype(expr).startswith("float")
+    return _dtype(expr) not in FLOATS
 
 
 def _zero(expr: Expr) -> Expr:

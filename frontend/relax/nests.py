@@ -203,7 +203,7 @@ class _Lowering:
 
     def binary(self, kind: str, expr: Any) -> Operand | tuple[str, tuple[Operand, ...]]:
         func = FUNCTION_OF_NODE[kind]
-        inexact = dtype_of(expr).startswith("float")
+        inexact = dtype_of(expr) in FLOATS
         if func == "lt" and kind_of(expr.a) == "IntImm" and expr.a.value == 0:
             # where() tests 0 < int(condition).
             inner = expr.b.value if kind_of(expr.b) == "Cast" else expr.b

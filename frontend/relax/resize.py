@@ -15,6 +15,7 @@ from math import floor, gcd
 import numpy as np
 
 from ...ir.errors import UsageError
+from ...ir.graph import FLOATS
 from ..net.linear import Linear
 from ..net.net import Extent, Info, Loop, NetStep, Operand, Ref
 from ..onnx.forms.resizing import POSITIONS
@@ -38,7 +39,7 @@ class Interpolation:
 
 def interpolated(node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarray | None]) -> Template | None:
     """What a Resize of constant scales or sizes becomes; ``None`` for any other node, or any other kind of Resize."""
-    if node.op_type != "Resize" or len(infos) < 3 or infos[0] is None or not infos[0].dtype.startswith("float"):
+    if node.op_type != "Resize" or len(infos) < 3 or infos[0] is None or infos[0].dtype not in FLOATS:
         return None
     changes = _changes(node, infos[0].shape, values)
     if changes is None:

@@ -17,6 +17,7 @@ from tvm.ir import Range
 
 from ...ir.box import Affine
 from ...ir.errors import UnsupportedError
+from ...ir.graph import FLOATS
 from ...ir.isa.scalar_functions import COMBINE_IDENTITY, ELEMENTS, is_int64
 from ...ir.isa.tir_operators import BUILDERS, COMBINER_NODES, COMPARISONS
 from .cell_spec import CellSpec
@@ -57,13 +58,10 @@ def _index(affine: Affine, axes: list[Expr]) -> Expr:
 
 
 def _number(value: float, dtype: str) -> Expr:
-    if not dtype.startswith("float"):
+    if dtype not in FLOATS:
         if math.isinf(value):
             return tirx.max_value(dtype) if value > 0 else tirx.min_value(dtype)
         return tirx.const(int(value), dtype)
-    if math.isinf(value):
-        infinity = tirx.infinity(dtype)
-        return infinity if value > 0 else infinity * tirx.const(-1.0, dtype)
     return tirx.const(value, dtype)
 
 
@@ -85,7 +83,7 @@ def _compute_dtype(stage: StageSpec, views: tuple[View, ...]) -> str:
     """Stages compute in float32, or in int64 when everything they touch is integral."""
     dtypes = [views[o.view].dtype for o in stage.operands if isinstance(o, ViewRead)]
     numbers = [o for o in stage.operands if not isinstance(o, ViewRead)]
-    integral = dtypes and all(not d.startswith("float") for d in dtypes) and all(is_int64(n) for n in numbers)
+    integral = dtypes and FLOATS.isdisjoint(dtypes) and all(is_int64(n) for n in numbers)
     return "int64" if integral else "float32"
 
 
