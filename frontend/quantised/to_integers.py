@@ -268,9 +268,7 @@ class _Rewriting:
         exact = _number(node, "beta") * real.reshape(-1) / factor
         return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,))
 
-    def _result(
-        self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None = None
-    ) -> None:
+    def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None = None) -> None:
         """Quantise the sums if that is all that is done with them, after a ReLU or Clip or not; or dequantise them.
 
         ``bias``: real numbers, one for each index of dimension ``columns``, to add to what is dequantised.
@@ -285,9 +283,7 @@ class _Rewriting:
         self.made.nodes.append(quantise(node.name, node.origin, sums, scale, result, made.zero, made.dtype, columns))
         self._clip(node, target, result)
 
-    def _dequantised(
-        self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None
-    ) -> None:
+    def _dequantised(self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None) -> None:
         """The sums as real numbers, to which the bias is added."""
         scale, result = self.made.constant(node, "factor", factor.astype(np.float32)), node.outputs[0]
         info = self.network.infos[result]

@@ -221,7 +221,7 @@ def _placed(
 
 
 def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
-    """The box of the stationary operand that each tile reads; none where there is none, or only padding is multiplied."""
+    """The box of the stationary operand that each tile reads; none without one, or if only padding is multiplied."""
     name = None if bound.spec.stationary is None else view_name(bound.spec.stationary)
     if bound.spec.stationary is None or name not in tiled.boxes:
         return [()] * len(tiled.class_of)
