@@ -64,7 +64,15 @@ def _needed(graph: Graph) -> dict[str, OpBoxes]:
             merged = hull(read.get(name), boxes[op.name].tensors.get(name))
             if merged is not None:
                 read[name] = merged
+        for name in _padded_alone(op, boxes[op.name]) - read.keys():
+            read[name] = tuple(Span(0, 1) for _ in graph.tensor[name].shape)
     return boxes
+
+
+def _padded_alone(op: Op, boxes: OpBoxes) -> set[str]:
+    """Inputs that stages name, though all that they read is outside: one element of each is kept, as it must exist."""
+    working = [s for s, points in zip(op.stages, boxes.points, strict=True) if not is_empty(points)]
+    return {r.tensor for s in working for r in s.reads if r.tensor in op.inputs and r.tensor not in boxes.tensors}
 
 
 def _moved(op: Op, boxes: OpBoxes, small: dict[str, Box]) -> Op:

@@ -78,3 +78,15 @@ def test_what_nobody_reads_is_not_made() -> None:
 def test_nothing_changes_where_all_is_read() -> None:
     graph = import_onnx(models.build("tiny-cnn"), batch=1)
     assert shrink(graph) is graph
+
+
+def test_what_is_only_padded_still_exists() -> None:
+    """Of the padded sigmoid, the slice takes nothing but padding."""
+    m = Model()
+    y = m.node("Sigmoid", m.input("x", 2, 6))
+    padded = m.node("Pad", y, m.constant("pads", [1, 0, 0, 0]))
+    first = m.node("Slice", padded, *(m.constant(n, [v]) for n, v in (("start", 0), ("end", 1), ("axis", 0))))
+    graph = import_onnx(m.build(m.node("Add", first, m.weight("b", 6))))
+    check_graph(graph)
+    (got,) = evaluate_graph(graph, {"x": np.ones((2, 6), np.float32)}).values()
+    np.testing.assert_array_equal(got, m.weights["b"][None])
