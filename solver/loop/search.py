@@ -18,8 +18,8 @@ searches came to their limit, the next round gives them four times as long; it g
 find a better plan.
 
 The incumbent is the best plan so far; each step can only improve it. From 5 s on, a timeout ends the sequence of steps
-and changes nothing else in it (:mod:`.spending`), so that the same inputs give the same plan and more time no worse
-one. The wall clock only ends what takes far longer than that.
+and changes nothing else in it but for those addresses (:mod:`.spending`), so that the same inputs give the same plan,
+and more time no worse one, unless addresses gain less in it. The wall clock only ends what takes far longer than that.
 """
 
 from __future__ import annotations
