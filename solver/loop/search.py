@@ -293,12 +293,13 @@ class _Search:
 
     def _readdress(self) -> None:
         """Other addresses for the best plan, which take no search, where the timeout did not pay for changes of it."""
-        if self.spending.refused and not self._alone and not self.incumbent.is_final:
+        best = self.incumbent.best
+        if best is not None and self.spending.refused and not self._alone and not self.incumbent.is_final:
             budgets, tiling = self._rounds[0].iteration(self._iterations), self.decomposition.cuts.tiling
             around = Neighbourhood(
                 self.incumbent, self.subproblem, self.master.candidates, tiling, budgets, lambda: True
             )
-            readdress(around, around.best.plan)
+            readdress(around, best.plan)
 
     def _iterate(self) -> None:
         """Iterations, until nothing new comes, or no more segmentations are feasible."""

@@ -34,8 +34,8 @@ from ...tiling.solve import largest
 from .binding import divisors
 
 MOST_TILES = 1 << 16
-"""Of an operator in a cell, parts of its reduction included, by divisors alone. Chosen, so that no published network
-comes near: the search for a tile, the prediction and the lowering look at each."""
+"""Of an operator in all of its different cells, parts of its reduction included, by divisors alone. Chosen, so that no
+published network comes near on its machine: the search for a tile, the prediction and the lowering look at each."""
 VERSIONS = (2, 1)
 """Of private buffers and of weights: two, so that consecutive tiles overlap; one where two do not fit."""
 
@@ -56,7 +56,7 @@ def _uneven(extent: int, unit: int) -> Sequence[int]:
 @dataclass(frozen=True)
 class CutRule:
     """``parts``: the sizes below an extent, multiples of a unit, that a loop is cut to. ``most``: tiles of an operator
-    in a cell, beyond which it comes to none."""
+    in all cells, beyond which the rule gives no tile."""
 
     parts: Callable[[int, int], Sequence[int]]
     most: float
