@@ -122,6 +122,7 @@ class Movement:
 
     def end_slot(self, slot: int) -> None:
         """Forget the buffers that no later slot uses."""
+        self._holders.clear()
         for tensor in dict.fromkeys(self._ending.pop(slot, ())):
             left = [s for s in self._live[tensor] if s.buffer.live[1] > slot + 1]
             if left:

@@ -69,15 +69,15 @@ def test_a_longer_search_begins_with_the_whole_of_a_shorter_one(monkeypatch: pyt
 
     graph, timeouts = graphs.residual(dtype="float32"), (5.0, 6.5, 8.0)
     with unhurried():
-        whole = [plan(graph, TINY, Options(t)) for t in timeouts]
+        with_addresses = [plan(graph, TINY, Options(t)) for t in timeouts]
         monkeypatch.setattr(search, "readdress", unchanged)
-        found = [plan(graph, TINY, Options(t)) for t in timeouts]
-    plans = [[run.objective for run in p.log.runs if run.model == "plan"] for p in found]
+        steps_alone = [plan(graph, TINY, Options(t)) for t in timeouts]
+    plans = [[run.objective for run in p.log.runs if run.model == "plan"] for p in steps_alone]
     assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(plans))
     assert len(plans[0]) < len(plans[-1])
-    for runs in (found, whole):
+    for runs in (steps_alone, with_addresses):
         assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(runs))
-    assert all(a.plan.cycles <= b.plan.cycles for a, b in zip(whole, found, strict=True))
+    assert all(a.plan.cycles <= b.plan.cycles for a, b in zip(with_addresses, steps_alone, strict=True))
 
 
 def test_columns_are_a_step_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
