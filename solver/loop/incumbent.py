@@ -18,7 +18,7 @@ with hundreds, gave up to seven times the cycles of single operators."""
 
 @dataclass(frozen=True)
 class Best:
-    """A plan, and what the models answered for it."""
+    """A plan."""
 
     plan: Plan
 
@@ -26,10 +26,6 @@ class Best:
     def simulated(self) -> bool:
         """Whether its cycles are those of a simulation."""
         return self.plan.cycles_simulated is not None
-
-    def answers(self, *models: str) -> tuple[Solved, ...]:
-        """What these models answered."""
-        return tuple(s for s in self.plan.solved if s.model in models)
 
 
 class OutOfTimeError(Exception):

@@ -13,13 +13,12 @@ models are searched, and after the iterations, segmentation does without one seg
 (:mod:`.single_operators`). Then plans for less memory are tried (:mod:`.smaller_memories`), and at last segments are
 excluded one after the other and for good, of each plan the longest (:mod:`.excluded_segments`): every answer is a
 segmentation that was not looked at before. Whatever finds a better plan is followed by changes of that
-(:mod:`.changes.local_search`); a timeout that does not pay for them still pays for other addresses in the end. Where
-searches came to their limit, the next round gives them four times as long; it goes beyond its iterations only if these
-find a better plan.
+(:mod:`.changes.local_search`). Where searches came to their limit, the next round gives them four times as long; it
+goes beyond its iterations only if these find a better plan.
 
 The incumbent is the best plan so far; each step can only improve it. From 5 s on, a timeout ends the sequence of steps
-and changes nothing else in it but for those addresses (:mod:`.spending`), so that the same inputs give the same plan,
-and more time no worse one, unless addresses gain less in it. The wall clock only ends what takes far longer than that.
+and changes nothing else in it (:mod:`.spending`), so that the same inputs give the same plan, and more time no worse
+one. The wall clock only ends what takes far longer than that.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ from ..subproblem.time_budget import (
 from .benders import Decomposition
 from .changes.local_search import improve
 from .changes.plan_neighbourhood import Neighbourhood
-from .changes.readdress import readdress
 from .excluded_segments import Diversions, exclude_for_good, exclude_one_at_a_time
 from .incumbent import Incumbent, OutOfTimeError
 from .master import Master
@@ -176,7 +174,6 @@ class _Search:
                 self._graphturbo(self.options.strategy)
             else:
                 self._solver()
-                self._readdress()
         except InfeasibleError as error:
             self._infeasible = error
         except OutOfTimeError:
@@ -290,16 +287,6 @@ class _Search:
             paid = partial(self.spending.goes_on, LOCAL_CHANGES)
             tiling, candidates = self.decomposition.cuts.tiling, self.master.candidates
             improve(Neighbourhood(self.incumbent, self.subproblem, candidates, tiling, budgets, paid))
-
-    def _readdress(self) -> None:
-        """Other addresses for the best plan, which take no search, where the timeout did not pay for changes of it."""
-        best = self.incumbent.best
-        if best is not None and self.spending.refused and not self._alone and not self.incumbent.is_final:
-            budgets, tiling = self._rounds[0].iteration(self._iterations), self.decomposition.cuts.tiling
-            around = Neighbourhood(
-                self.incumbent, self.subproblem, self.master.candidates, tiling, budgets, lambda: True
-            )
-            readdress(around, best.plan)
 
     def _iterate(self) -> None:
         """Iterations, until nothing new comes, or no more segmentations are feasible."""

@@ -1,8 +1,7 @@
 """What a search has cost, counted without a clock, and whether its timeout pays for another step.
 
 A search is one sequence of steps, and nothing in it but its end depends on the timeout: a longer one goes on where a
-shorter one ends, so that it cannot find less (but for addresses in the end: :mod:`.search`). Counts, not seconds, so
-that a busy machine ends at the same place.
+shorter one ends, so that it cannot find less. Counts, not seconds, so that a busy machine ends at the same place.
 """
 
 from __future__ import annotations

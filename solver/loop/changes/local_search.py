@@ -1,16 +1,17 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
-In turn: other splits for its segments and fewer instances (:mod:`.resegment`), other addresses (:mod:`.readdress`),
-tiles of operators of one segment that are chosen for each other (:mod:`...subproblem.joint_tiles`), and other addresses
-for what these gave. Each is kept if the prediction says that it is better. Once the timeout pays for no more, the rest
-is left out: what is done before that does not depend on the timeout.
+In turn: other splits for its segments and fewer instances (:mod:`.resegment`), and tiles of operators of one segment
+that are chosen for each other (:mod:`...subproblem.joint_tiles`). Each is kept if the prediction says that it is
+better. Once the timeout pays for no more, the rest is left out: what is done before that does not depend on the
+timeout. Other addresses (:mod:`.readdress`) cost a few predictions; they are tried for the best plan and for each that
+is better than the one before, whatever is paid, so that no plan is left without them where a timeout ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ....ir.plan import Plan, Segment
+from ....ir.plan import Plan, Segment, Solved
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ...subproblem.tiling_alternatives import TiledSegment
 from ..evaluate import evaluate_segments, evaluate_tiled
@@ -25,46 +26,46 @@ plan is built with those that were chosen. Chosen: a plan with its searches coun
 
 def improve(around: Neighbourhood) -> None:
     """Try all changes of the best plan."""
-    if around.tries("aligned-splits"):
-        around = align(around)
-    if around.tries("fewer-instances"):
-        coarsen(around)
     plan = around.best.plan
     readdress(around, plan)
+    if around.tries("aligned-splits"):
+        around, plan = align(around, plan)
+    if around.tries("fewer-instances"):
+        plan = coarsen(around, plan)
     if around.tries("joint-tiles"):
-        retiled = retile(around, plan)
+        retile(around, plan)
         around.subproblem.cancel_joint_tiles()
-        if retiled is not plan:
-            readdress(around, retiled)
 
 
-def align(around: Neighbourhood) -> Neighbourhood:
-    """Once more with segments split as those that read their spilled results; returns what was learned of tiles."""
+def align(around: Neighbourhood, plan: Plan) -> tuple[Neighbourhood, Plan]:
+    """The better plan of this one and one with segments split as those that read their spilled results; and what was
+    learned of tiles."""
     graph, cells = around.subproblem.graph, around.subproblem.cells
-    segments = aligned(graph, cells, around.candidates, around.best.plan)
-    if segments == bare(graph, around.best.plan.segments):
-        return around
-    answered = around.best.answers("segmentation")
+    segments = aligned(graph, cells, around.candidates, plan)
+    if segments == bare(graph, plan.segments):
+        return around, plan
     evaluation = evaluate_segments(
-        around.subproblem, around.incumbent, segments, around.cuts, around.iteration, *answered
+        around.subproblem, around.incumbent, segments, around.cuts, around.iteration, *_segmentation(plan)
     )
-    return replace(around, cuts=evaluation.cuts)
+    return replace(around, cuts=evaluation.cuts), _better(around, plan, evaluation.answer)
 
 
-def coarsen(around: Neighbourhood) -> None:
-    """Once more with fewer instances, where the prediction says that they take the cores less time."""
-    subproblem, best = around.subproblem, around.best
-    segments = bare(subproblem.graph, best.plan.segments)
+def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
+    """The better plan of this one and one with fewer instances, where the prediction says that they take the cores less
+    time."""
+    subproblem = around.subproblem
+    segments = bare(subproblem.graph, plan.segments)
     fewer = coarser(subproblem.graph, around.candidates, segments)
     if fewer == segments:
-        return
+        return plan
     tiled = subproblem.tiles(segments, around.cuts, around.iteration, fewer)
     if isinstance(tiled, Infeasibility):
-        return
-    if any(t.segment.instances != s.instances for t, s in zip(tiled, segments, strict=True)):
-        evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *best.answers("segmentation"))
-    else:
+        return plan
+    if all(t.segment.instances == s.instances for t, s in zip(tiled, segments, strict=True)):
         subproblem.builder.discard("tiling", (choice.effort for t in tiled for choice in t.choices))
+        return plan
+    answer = evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan))
+    return _better(around, plan, answer)
 
 
 def retile(around: Neighbourhood, plan: Plan) -> Plan:
@@ -73,7 +74,7 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
     From time to time a plan is built with what was chosen since the last one, which is dropped if that is not better.
     """
     subproblem, cuts, iteration = around.subproblem, around.cuts, around.iteration
-    answered = around.best.answers("segmentation")
+    answered = _segmentation(plan)
     segments, kept = plan.segments, dict[int, TiledSegment]()
     chosen, predicted = dict[int, TiledSegment](), subproblem.predicted
     left = longest_first(plan)
@@ -97,10 +98,24 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
             for j, segment in enumerate(segments)
         ]
         answer = evaluate_tiled(subproblem, around.incumbent, tiled, iteration, *answered, steps=plan.steps)
-        if isinstance(answer, EvaluatedPlan) and answer.plan.cycles_predicted < plan.cycles_predicted:
-            plan, segments, kept = answer.plan, tuple(t.segment for t in tiled), dict(enumerate(tiled))
+        better = _better(around, plan, answer)
+        if better is not plan:
+            plan, segments, kept = better, tuple(t.segment for t in tiled), dict(enumerate(tiled))
         chosen, predicted = {}, subproblem.predicted
     return plan
+
+
+def _better(around: Neighbourhood, plan: Plan, answer: EvaluatedPlan | Infeasibility) -> Plan:
+    """The plan that is predicted to take fewer cycles; if it is the answer, other addresses are tried for that."""
+    if isinstance(answer, Infeasibility) or answer.plan.cycles_predicted >= plan.cycles_predicted:
+        return plan
+    readdress(around, answer.plan)
+    return answer.plan
+
+
+def _segmentation(plan: Plan) -> tuple[Solved, ...]:
+    """What segmentation answered for the plan."""
+    return tuple(s for s in plan.solved if s.model == "segmentation")
 
 
 def _is_tiled_like(one: Segment, other: Segment) -> bool:

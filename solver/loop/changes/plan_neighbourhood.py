@@ -34,9 +34,13 @@ class Neighbourhood:
         assert self.incumbent.best is not None
         return self.incumbent.best
 
+    def allows(self, switch: Switch) -> bool:
+        """Whether changes of a kind are to be tried, and may give a better plan."""
+        return switch not in self.subproblem.options.disabled and not self.incumbent.is_final
+
     def tries(self, switch: Switch) -> bool:
-        """Whether changes of a kind are to be tried, may give a better plan, and are paid."""
-        return switch not in self.subproblem.options.disabled and not self.incumbent.is_final and self.paid()
+        """Whether, besides, the timeout pays for them."""
+        return self.allows(switch) and self.paid()
 
     def offer(self, plan: Plan) -> Plan:
         """A changed plan is offered as the best; returns it with its prediction."""

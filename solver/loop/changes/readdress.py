@@ -1,7 +1,7 @@
 """Other addresses for a plan: local memories upside down (:mod:`...banks.address_reflection`), weights apart from each
 other (:mod:`...banks.weight_separation`), and more versions of them (:mod:`...banks.weight_depth`).
 
-Each is kept if the prediction says that it is better.
+Each is kept if the prediction says that it is better. The timeout is not looked at: a plan is worth its addresses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .plan_neighbourhood import Neighbourhood
 def readdress(around: Neighbourhood, plan: Plan) -> Plan:
     """The plan with all changes of addresses that make it better."""
     for switch, change in CHANGES:
-        if around.tries(switch):
+        if around.allows(switch):
             changed = change(around, plan)
             if changed.local != plan.local:
                 timed = around.offer(changed)

@@ -81,7 +81,7 @@ def test_some_segments_at_a_time_and_never_worse(network: Graph, monkeypatch: py
     retiled = retile(around, plan)
     assert len(built.tiled) > 2
     assert retiled.cycles_predicted == min(built.cycles) < plan.cycles_predicted
-    assert around.best.plan.cycles_predicted == retiled.cycles_predicted
+    assert around.best.plan.cycles_predicted <= retiled.cycles_predicted, "other addresses are tried for it"
     # Each plan changes tiles of what no plan before it changed.
     before = [[tile.cut for tile in s.tiles] for s in plan.segments]
     changed = [{i for i, (a, b) in enumerate(zip(cuts(t), before, strict=True)) if a != b} for t in built.tiled]
