@@ -174,8 +174,9 @@ class WeightStream:
 
     ``versions``: the versions of the buffer that successive tiles are brought to, in turn, from the first one in each
     slot; a tile that a version still holds is not brought again. A constant comes from the shared memory: ``prefetch``
-    tiles, the first of them, are brought before the data that the slot loads, and each broadcast is issued as by
-    :class:`Transfer`. What is no constant comes from the core's own local memory (0, and no issuers).
+    tiles, the first of them, are brought in the slot in which the life of their buffer begins, before the data that
+    this slot loads, and each broadcast is issued as by :class:`Transfer`. What is no constant comes from the core's own
+    local memory (0, and no issuers).
     """
 
     segment: int

@@ -18,6 +18,7 @@ Switch = Literal[
     "concat-aliasing",
     "deep-scratch",
     "deep-weights",
+    "early-weights",
     "engine-overlap",
     "excluded-segments",
     "extended-lifetimes",
@@ -69,6 +70,7 @@ SWITCHES: Mapping[Switch, str] = {
     "address-reflection": "Local memory of some segments is reflected, so that the next segment can be loaded earlier.",
     "weight-separation": "Weights of operators that follow one another lie apart, so that they can be loaded earlier.",
     "deep-weights": "Weights have more versions where weight memory has room for them beside those of neighbours.",
+    "early-weights": "Weights are loaded before inputs that their segment waits for, where that takes less time.",
     "queue-order": "Queues issue instructions of neighbouring tiles, operators and sub-batches in another order.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
     # Segmentation.

@@ -46,12 +46,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Stream:
-    """The tiles of a constant that ``core`` brings straight to its weight memory in ``slot``.
+    """The tiles of a constant that ``core`` brings straight to its weight memory for ``slot``, none before ``since``.
 
     Tile ``i`` is needed at step ``when[i]`` of the walk, which all cores take together.
     """
 
     step: int
+    since: int
     slot: int
     core: int
     tiles: Boxes
@@ -287,9 +288,21 @@ class Facts:
                 if name is None or not self.streamed(segment, name):
                     continue
                 slot = self.first_slot[number] + position
+                since = self.first_slot[number] + self._fetched_from(step.segment, op.name, position)
                 for core, cell in self.cells_by_core(step):
                     if op.name in cell.ops:
                         box = cell.ops[op.name].tensors[op.output]
                         tiles, when = self.geometry.weight_tiles(op, segment.tile[op.name], box)
-                        streams.setdefault(name, []).append(Stream(number, slot, core, tiles, when))
+                        streams.setdefault(name, []).append(Stream(number, since, slot, core, tiles, when))
         return streams
+
+    def _fetched_from(self, segment: int, op: str, position: int) -> int:
+        """The position at which the first weights of an operator are brought."""
+        stream = self.plan.weight_stream.get((segment, op))
+        buffer = self._weights.get((segment, op))
+        return position if stream is None or buffer is None or not stream.prefetch else buffer.live[0]
+
+    @cached_property
+    def _weights(self) -> dict[tuple[int, str], LocalBuffer]:
+        """Weight buffers by segment and operator."""
+        return {(b.segment, b.op): b for b in self.plan.local if b.use == "weights"}

@@ -62,7 +62,7 @@ class _Running:
 
 
 class OpWalk:
-    """The tiles of ``op`` in one slot. :meth:`prefetch` runs ahead of the loads that the operator needs.
+    """The tiles of ``op`` in one slot. :meth:`prefetch` runs when the life of the weights begins, at the latest then.
 
     ``stream`` is given if the matrix engine runs its contraction.
     """
@@ -105,7 +105,7 @@ class OpWalk:
         for index in range(max((len(r.tiles) for r in self._running), default=0)):
             waiting = [r for r in self._running if index < len(r.tiles)]
             for r in waiting:
-                self._begin(r, index)
+                self._look_at(r, index)
             while waiting := self._short(waiting, self._stream.prefetch):
                 self._fetch(waiting)
             if all(r.ring is None or r.ring.next >= wanted[r.core] for r in self._running):
@@ -149,10 +149,18 @@ class OpWalk:
                 if active:
                     self._fetch(active)
 
-    def _begin(self, r: _Running, index: int) -> None:
-        """The kernel of a core's tile, and the addresses of its views."""
+    @staticmethod
+    def _look_at(r: _Running, index: int) -> None:
+        """The kernel of a core's tile, without addresses of its views."""
         kernel = r.tiles[index]
         r.places = {}
+        r.stationary_box = kernel.stationary
+        r.steps = deque(kernel.steps)
+
+    def _begin(self, r: _Running, index: int) -> None:
+        """The kernel of a core's tile, and the addresses of its views."""
+        self._look_at(r, index)
+        kernel = r.tiles[index]
         for view in kernel.views:
             name = self._names[view.number]
             if view.private:
@@ -169,8 +177,6 @@ class OpWalk:
             else:
                 held = self._build.data(name, r.core, r.cell.allocated(name))
                 r.places[view.name] = _Place(held.areas[0], held.address + view.offset)
-        r.stationary_box = kernel.stationary
-        r.steps = deque(kernel.steps)
 
     def _stamp(self, r: _Running, step: Stamped | Room) -> None:
         """One instruction of a kernel at the addresses of its core, or the next room in a staging memory."""

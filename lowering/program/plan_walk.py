@@ -28,6 +28,8 @@ class Walker:
         self._numbers = {op.name: n for n, op in enumerate(graph.ops)}
         self._loaded_aliases: dict[str, int] = {}
         """Of the running segment."""
+        self._prefetched: dict[str, OpWalk] = {}
+        """By operator of the running step, if the life of its weights has begun and its slot has not."""
         self._with_kernel = [op.name for op in graph.ops if op.host is not None]
         self._local: dict[tuple[int, int], list[LocalBuffer]] = {}
         """By segment, and by the position in it at which their lifetimes begin."""
@@ -53,7 +55,8 @@ class Walker:
             cells = on_cores(
                 self._cells.row(segment, step.instance), plan.cell_cores[step.segment], self.build.machine.cores
             )
-            self.build.open_segment(parent_buffers(graph, segment))
+            self.build.open_segment(step.segment, parent_buffers(graph, segment))
+            self._prefetched.clear()
             self._loaded_aliases = loaded_aliases(graph, segment)
             for position, name in enumerate(segment.ops):
                 self.build.dependences.slot = slot
@@ -83,15 +86,23 @@ class Walker:
         opening = self._local.get((number, position), [])
         for buffer in opening:
             self.build.open_local(buffer)
-        stream = self.build.plan.weight_stream.get((number, op.name))
-        tiles = OpWalk(self.build, self.kernels, op, segment.tile[op.name], stream, self._numbers[op.name], slot, cells)
-        tiles.prefetch()
+        for buffer in opening:
+            if buffer.use == self.build.levels.weights.use:
+                ahead = segment.ops.index(buffer.op) - position
+                self._prefetched[buffer.op] = self._tiles(slot + ahead, number, segment, buffer.op, cells)
+                self._prefetched[buffer.op].prefetch()
+        tiles = self._prefetched.pop(op.name, None) or self._tiles(slot, number, segment, op.name, cells)
         produced = {self.build.graph.op[n].output for n in segment.ops}
         loaded = [b.name for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
         loaded += [name for name, first in self._loaded_aliases.items() if first == position]
         self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()
         self._store(number, slot, op, cells)
+
+    def _tiles(self, slot: int, number: int, segment: Segment, name: str, cells: Sequence[Cell]) -> OpWalk:
+        """The tiles of an operator in its slot."""
+        stream, op = self.build.plan.weight_stream.get((number, name)), self.build.graph.op[name]
+        return OpWalk(self.build, self.kernels, op, segment.tile[name], stream, self._numbers[name], slot, cells)
 
     def _load(self, names: list[str], segment: int, slot: int, op: int, cells: Sequence[Cell]) -> None:
         """Bring what each core needs of tensors from the shared memory; what several need alike is broadcast."""

@@ -65,6 +65,12 @@ class ProgramBuilder:
         self.home_areas: dict[str, LiveBuffer] = {}
         """Of the homes whose lifetime has begun."""
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
+        self._segment = -1
+        self._own: dict[tuple[int, str], list[LocalBuffer]] = {}
+        """By segment and operator: buffers for sums and weights."""
+        for local in plan.local:
+            if local.use != self.levels.activations.use:
+                self._own.setdefault((local.segment, local.op), []).append(local)
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
@@ -80,8 +86,9 @@ class ProgramBuilder:
 
     # Lifetimes.
 
-    def open_segment(self, wholes: Mapping[str, str]) -> None:
+    def open_segment(self, number: int, wholes: Mapping[str, str]) -> None:
         """Local buffers belong to one segment; ``wholes``: the tensor whose buffer another one lies in."""
+        self._segment = number
         self._local.clear()
         self._rooms.clear()
         self._wholes = wholes
@@ -121,7 +128,7 @@ class ProgramBuilder:
 
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
-        own = [buffer for (name, _, _), (buffer, _) in self._local.items() if name == op.name]
+        own = self._own.get((self._segment, op.name), ())
         private = tuple((b.name, b.depth) for b in own if b.use == self.levels.sums.use)
         return Degrees(private, max((b.depth for b in own if b.use == self.levels.weights.use), default=0))
 

@@ -166,36 +166,46 @@ class _Simulation:
     def _slot(self, step: RunningStep, slot: int, segment: Segment, position: int, op: Op) -> tuple[float, float]:
         """Loads, tiles and stores of one operator in one step; when its computation starts and ends."""
         opening = self._local.get((step.segment, position), [])
-        versions = self._open(step, opening)
-        runs = op.name in step.cell.ops
-        walk = self.walks.walk(op, segment.tile[op.name], step.cell) if runs else None
-        weights: WeightBuffer | None = None
-        if walk is not None and walk.weights:
-            assert op.contraction is not None
-            areas = versions[op.stages[op.contraction].reads[1].tensor]
-            stream = self.plan.weight_stream[step.segment, op.name]
-            walk_of = partial(self.walks.walk, op, segment.tile[op.name])
-            weights = WeightBuffer(
-                self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of
-            )
+        self._open(step, opening)
+        for buffer in opening:
+            if buffer.use == self.machine.levels.weights.use:
+                ahead = segment.ops.index(buffer.op) - position
+                weights = self._weights(step, slot + ahead, segment, self.graph.op[buffer.op])
+                if weights is not None:
+                    step.weights[buffer.op] = weights
+                    weights.prefetch(self.engines.staging)
+        walk = self.walks.walk(op, segment.tile[op.name], step.cell) if op.name in step.cell.ops else None
+        weights = step.weights.pop(op.name, None) or self._weights(step, slot, segment, op)
+        if weights is not None:
             step.together = min(step.together, weights.together)
-            weights.prefetch(self.engines.staging)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
         loaded = [b.name for b in opening if b.use == data and b.name not in results]
         loaded += [name for name, first in self._loaded_aliases(step.segment).items() if first == position]
         step.arrived |= self.movement.load(step.segment, step.cells, {name: step.local[name] for name in loaded})
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
-            scratch = {b.name: versions[b.name] for b in op.buffers if b.name in versions}
+            scratch = {b.name: of for b in op.buffers if (of := step.versions.get((op.name, b.name))) is not None}
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
             self.movement.store(step.segment, step.cells, op.output, ready, area, step.together, self.engines.staging)
         return start, stop
 
-    def _open(self, step: RunningStep, opening: Sequence[LocalBuffer]) -> dict[str, list[Area]]:
-        """Begin the lifetimes of local buffers; the versions of those for scratch and weights."""
-        versions: dict[str, list[Area]] = {}
+    def _weights(self, step: RunningStep, slot: int, segment: Segment, op: Op) -> WeightBuffer | None:
+        """The weights of an operator of the running step, which runs in ``slot``, if it has any."""
+        walk_of = partial(self.walks.walk, op, segment.tile[op.name])
+        walk = walk_of(step.cell) if op.name in step.cell.ops else None
+        if walk is None or not walk.weights:
+            return None
+        assert op.contraction is not None
+        areas = step.versions[op.name, op.stages[op.contraction].reads[1].tensor]
+        stream = self.plan.weight_stream[step.segment, op.name]
+        return WeightBuffer(
+            self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of
+        )
+
+    def _open(self, step: RunningStep, opening: Sequence[LocalBuffer]) -> None:
+        """Begin the lifetimes of local buffers."""
         for b in opening:
             size = b.bytes // b.depth
             space = self.movement.spaces[b.memory]
@@ -204,8 +214,7 @@ class _Simulation:
                 for name in (b.name, *self._inside(step.segment).get(b.name, ())):
                     step.local[name] = areas[0]
             else:
-                versions[b.name] = areas
-        return versions
+                step.versions[b.op, b.name] = areas
 
     def _computed(self, step: RunningStep, name: str, cell: Cell, box: Box) -> float:
         """When ``box`` of a result has been made; ``cell`` has it."""

@@ -1,5 +1,6 @@
 """Other addresses for a plan: local memories upside down (:mod:`...banks.address_reflection`), weights apart from each
-other (:mod:`...banks.weight_separation`), and more versions of them (:mod:`...banks.weight_depth`).
+other (:mod:`...banks.weight_separation`), more versions of them (:mod:`...banks.weight_depth`), and lives of them that
+begin earlier (:mod:`...banks.early_weights`).
 
 Each is kept if the prediction says that it is better. The timeout is not looked at: a plan is worth its addresses.
 """
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from ....ir.plan import Plan
 from ...banks.address_reflection import reflected
+from ...banks.early_weights import cycles_of_segments, with_early_weights
 from ...banks.weight_depth import with_deeper_weights
 from ...banks.weight_separation import with_separated_weights
 from ...switches import Switch
@@ -51,8 +53,21 @@ def _deepened(around: Neighbourhood, plan: Plan) -> Plan:
     return _separated(around, deeper)
 
 
+def _advanced(around: Neighbourhood, plan: Plan) -> Plan:
+    """With weights that are loaded earlier, in all segments or in those alone that take less time for it."""
+    graph, machine = around.subproblem.graph, around.subproblem.machine
+    every = with_early_weights(graph, machine, plan, lambda _: True)
+    if every.local == plan.local:
+        return plan
+    every = around.predicted(every)
+    before, after = cycles_of_segments(plan), cycles_of_segments(every)
+    some = with_early_weights(graph, machine, plan, lambda segment: after[segment] < before[segment])
+    return min(every, around.predicted(some), key=lambda p: p.cycles_predicted)
+
+
 CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan], Plan]], ...] = (
     ("address-reflection", _mirrored),
     ("weight-separation", _separated),
     ("deep-weights", _deepened),
+    ("early-weights", _advanced),
 )
