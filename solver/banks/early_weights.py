@@ -63,8 +63,14 @@ def _movable(graph: Graph, machine: Machine, plan: Plan) -> Iterator[tuple[int, 
             if buffer is None:
                 continue
             stream = plan.weight_stream[number, op]
-            # What is no constant has no issuers: it comes from the core's own memory.
-            if free < position and buffer.name in graph.constant_names and stream.issuers and not stream.prefetch:
+            # What has no issuers comes from the core's own memory.
+            streamed = bool(stream.issuers) and buffer.name in graph.constant_names
+            if (
+                free < position
+                and streamed
+                and not stream.prefetch
+                and len(set(stream.versions)) == len(stream.versions)
+            ):
                 slots = [(first + free, first + position) for first in first_slots.get(number, ())]
                 lives = shared.get(buffer.name, ())
                 if all(a <= early for early, slot in slots for a, b in lives if a <= slot < b):
