@@ -20,6 +20,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.splits import SegmentSplit, columns_first, instance_splits, segment_splits
 from tests.support import graphs
+from tests.support.cpsat import unhurried
 
 TINY = load_machine("tiny")
 NETWORK = graphs.conv(size=32, channels=64, out=96, kernel=3, dtype="float32")
@@ -118,7 +119,8 @@ def test_cuts_know_it_as_arrays_do() -> None:
 
 def test_a_plan_with_columns_outside_is_right_and_fetches_less() -> None:
     machine = with_shared(1 << 17)
-    planned = plan(NETWORK, machine, Options(timeout=0.0, strategy="layerwise")).plan
+    with unhurried():
+        planned = plan(NETWORK, machine, Options(timeout=0.0, strategy="layerwise")).plan
     segment = planned.segments[0]
     assert columns_first(SegmentSplit(segment.instances, segment.cores), 4) > 1
     fetched = sum(b.bytes for b in planned.shared if b.tensor == "conv.w" and b.fetch)

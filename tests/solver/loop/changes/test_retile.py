@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from girih.frontend import import_onnx
 from girih.frontend.for_machine import fitted
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import Plan, Step
+from girih.ir.plan import Plan, Segment, Step
 from girih.models import build
 from girih.solver.cpsat.log import Record
 from girih.solver.loop.changes import local_search
@@ -52,19 +53,29 @@ class Evaluations:
         return answer
 
 
+@cache
+def mobilenet() -> Graph:
+    return fitted(import_onnx(build("mobilenet-v2", size=32), precision="fp16", batch=1), MACHINE, divides=True)
+
+
 @pytest.fixture(scope="module")
 def network() -> Graph:
-    return fitted(import_onnx(build("mobilenet-v2", size=32), precision="fp16", batch=1), MACHINE, divides=True)
+    return mobilenet()
+
+
+@cache
+def columns() -> tuple[Candidates, tuple[Segment, ...]]:
+    """Of the network, priced once: what follows changes neither."""
+    candidates = Candidates(mobilenet(), MACHINE, longest=4)
+    return candidates, segment(mobilenet(), MACHINE, candidates=candidates).segments
 
 
 def start(graph: Graph, paid: Callable[[], bool]) -> tuple[Neighbourhood, Plan]:
     """A plan with tiles chosen for each operator alone."""
     incumbent = Incumbent(Record(600.0, None), (0, ""), Referee(graph, 60.0, None))
     subproblem = Subproblem(graph, MACHINE, Options(20.0), incumbent.note)
-    candidates = Candidates(graph, MACHINE, longest=4)
-    evaluate_segments(
-        subproblem, incumbent, segment(graph, MACHINE, candidates=candidates).segments, TilingCuts(), ITERATION
-    )
+    candidates, segments = columns()
+    evaluate_segments(subproblem, incumbent, segments, TilingCuts(), ITERATION)
     around = Neighbourhood(incumbent, subproblem, candidates, TilingCuts(), ITERATION, paid)
     return around, around.best.plan
 
