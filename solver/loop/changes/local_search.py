@@ -4,7 +4,8 @@ In turn: other splits for its segments and fewer instances (:mod:`.resegment`), 
 that are chosen for each other (:mod:`...subproblem.joint_tiles`). Each is kept if the prediction says that it is
 better. Once the timeout pays for no more, the rest is left out: what is done before that does not depend on the
 timeout. Other addresses (:mod:`.readdress`) cost a few predictions; they are tried for the best plan and for each that
-is better than the one before, whatever is paid, so that no plan is left without them where a timeout ends.
+is better than the one before, whatever is paid, so that no plan is left without them where a timeout ends. In the end
+they are searched for, if that is paid.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ def improve(around: Neighbourhood) -> None:
     if around.tries("fewer-instances"):
         plan = coarsen(around, plan)
     if around.tries("joint-tiles"):
-        retile(around, plan)
+        plan = retile(around, plan)
         around.subproblem.cancel_joint_tiles()
+    budget = around.iteration.budget("banks", around.iteration.banks)
+    if budget.limit and around.tries("weight-separation"):
+        readdress(around, plan, budget)
 
 
 def align(around: Neighbourhood, plan: Plan) -> tuple[Neighbourhood, Plan]:

@@ -3,6 +3,7 @@ other (:mod:`...banks.weight_separation`), more versions of them (:mod:`...banks
 begin earlier (:mod:`...banks.early_weights`).
 
 Each is kept if the prediction says that it is better. The timeout is not looked at: a plan is worth its addresses.
+Weights are set apart greedily, which takes no time, or by a search.
 """
 
 from __future__ import annotations
@@ -14,29 +15,30 @@ from ...banks.address_reflection import reflected
 from ...banks.early_weights import cycles_of_segments, with_early_weights
 from ...banks.weight_depth import with_deeper_weights
 from ...banks.weight_separation import with_separated_weights
+from ...cpsat.backend import NO_SEARCH, Budget
 from ...switches import Switch
 from .plan_neighbourhood import Neighbourhood
 
 
-def readdress(around: Neighbourhood, plan: Plan) -> Plan:
-    """The plan with all changes of addresses that make it better."""
+def readdress(around: Neighbourhood, plan: Plan, budget: Budget = NO_SEARCH) -> Plan:
+    """The plan with all changes of addresses that make it better; ``budget``: of each search."""
     for switch, change in CHANGES:
         if around.allows(switch):
-            changed = change(around, plan)
+            changed = change(around, plan, budget)
             if changed.local != plan.local:
                 timed = around.offer(changed)
                 plan = timed if timed.cycles_predicted < plan.cycles_predicted else plan
     return plan
 
 
-def _mirrored(around: Neighbourhood, plan: Plan) -> Plan:
+def _mirrored(around: Neighbourhood, plan: Plan, _: Budget) -> Plan:
     """With the local memory of some segments upside down."""
     return reflected(around.subproblem.graph, around.subproblem.machine, plan)
 
 
-def _separated(around: Neighbourhood, plan: Plan) -> Plan:
+def _separated(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
     """With other addresses in weight memory."""
-    subproblem, budget = around.subproblem, around.iteration.budget("banks", around.iteration.banks)
+    subproblem = around.subproblem
     answer = with_separated_weights(subproblem.graph, subproblem.machine, plan, budget, subproblem.options.seed)
     if answer is None:
         return plan
@@ -44,16 +46,16 @@ def _separated(around: Neighbourhood, plan: Plan) -> Plan:
     return answer[0]
 
 
-def _deepened(around: Neighbourhood, plan: Plan) -> Plan:
+def _deepened(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
     """With more versions of weights."""
     subproblem = around.subproblem
     deeper = with_deeper_weights(subproblem.graph, subproblem.cells, subproblem.machine, subproblem.builder.walks, plan)
     if deeper.local == plan.local or "weight-separation" in subproblem.options.disabled:
         return deeper
-    return _separated(around, deeper)
+    return _separated(around, deeper, budget)
 
 
-def _advanced(around: Neighbourhood, plan: Plan) -> Plan:
+def _advanced(around: Neighbourhood, plan: Plan, _: Budget) -> Plan:
     """With weights that are loaded earlier, in all segments or in those alone that take less time for it."""
     graph, machine = around.subproblem.graph, around.subproblem.machine
     every = with_early_weights(graph, machine, plan, lambda _: True)
@@ -65,7 +67,7 @@ def _advanced(around: Neighbourhood, plan: Plan) -> Plan:
     return min(every, around.predicted(some), key=lambda p: p.cycles_predicted)
 
 
-CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan], Plan]], ...] = (
+CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan, Budget], Plan]], ...] = (
     ("address-reflection", _mirrored),
     ("weight-separation", _separated),
     ("deep-weights", _deepened),
