@@ -270,7 +270,10 @@ def _weight_stream(plan: Plan, index: int, name: str) -> str:
     versions = len(set(stream.versions))
     if not stream.issuers:
         return f"from local memory, into {versions} version(s) in turn"
-    ahead = f", {stream.prefetch} tile(s) prefetched before the slot's data" if stream.prefetch else ""
+    first = next((b.live[0] for b in plan.local if (b.segment, b.op, b.use) == (index, name, "weights")), 0)
+    ahead = (
+        f", {stream.prefetch} tile(s) before the data of {plan.segments[index].ops[first]}" if stream.prefetch else ""
+    )
     return f"from shared memory, one copy or broadcast a tile, into {versions} version(s) in turn{ahead}"
 
 

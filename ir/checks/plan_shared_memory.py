@@ -274,20 +274,24 @@ class _Contents:
         return int(np.prod(np.maximum(high - low, 0), axis=1)[when < slot].sum())
 
     def _check_stream(self, name: str, stream: Stream) -> None:
-        """Each tile of weights lies in one buffer, since the first of them are brought."""
+        """Each tile of weights lies in one buffer, and all buffers with any live since the first are brought."""
         inside = np.zeros(len(stream.tiles), dtype=np.bool_)
         for buffer in self.on_chip.get(name, ()):
-            if buffer.live[0] <= stream.since and stream.slot < buffer.live[1]:
+            if buffer.live[0] <= stream.slot < buffer.live[1]:
                 holds = _within(stream.tiles, buffer.box)
+                if buffer.live[0] > stream.since and bool(holds.any()):
+                    _fail(
+                        f"core {stream.core} fetches weights of {name} from slot {stream.since} on, and "
+                        f"{_name(buffer)} begins after that"
+                    )
                 if not (buffer.fetch or buffer is self.homes.get(name)) and bool(holds.any()):
                     _fail(f"core {stream.core} reads weights from {_name(buffer)}, which nothing writes")
                 inside |= holds
         if not inside.all():
             box = stream.tiles.box(int(np.argmin(inside)))
             _fail(
-                f"core {stream.core} needs {box} of {name} in slot {stream.slot}"
-                + (f", fetches from slot {stream.since} on" if stream.since < stream.slot else "")
-                + ", and no one buffer of the shared memory holds it then"
+                f"core {stream.core} needs {box} of {name} in slot {stream.slot}, and no one buffer of the shared "
+                "memory holds it then"
             )
 
     def _check_rings(self, name: str, streams: list[Stream]) -> None:

@@ -8,7 +8,8 @@ weights may begin with these:
     vector                                  | relu    |                                           | relu |
     matrix                                            | product |                                        | product |
 
-Weight memory is free then: the operators in between have none. Shared memory must hold the weights by then.
+The weights' part of their memory (:class:`girih.ir.machine.Level`) is free then: the operators in between have none.
+Shared memory must hold the weights by then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Weight separation applied to a plan: operators that follow one another keep their weights apart, if there is room.
 
 Each segment is placed by itself, so that weights of one operator often lie where those of the operator before it are
-still in use, and wait for it. Over the whole program, their addresses are chosen anew; any are valid, since the weights
-of an operator live in its own slot alone.
+still in use, and wait for it. Over the whole program, their addresses are chosen anew; any are valid, since no
+two operators of a segment have weights at one time.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ segmentation that was not looked at before. Whatever finds a better plan is foll
 (:mod:`.changes.local_search`). Where searches came to their limit, the next round gives them four times as long; it
 goes beyond its iterations only if these find a better plan.
 
-The incumbent is the best plan so far; each step can only improve it. From 5 s on, a timeout ends the sequence of steps
-and changes nothing else in it (:mod:`.spending`), so that the same inputs give the same plan, and more time no worse
-one. The wall clock only ends what takes far longer than that.
+The incumbent is the best plan so far; each step can only improve it. From 5 s on, and from what pays for columns of
+segmentation, a timeout ends the sequence of steps and changes nothing else in it (:mod:`.spending`), so that the same
+inputs give the same plan, and more time no worse one. The wall clock only ends what takes far longer than that.
 """
 
 from __future__ import annotations

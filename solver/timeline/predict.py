@@ -168,12 +168,14 @@ class _Simulation:
         opening = self._local.get((step.segment, position), [])
         self._open(step, opening)
         for buffer in opening:
-            if buffer.use == self.machine.levels.weights.use:
-                ahead = segment.ops.index(buffer.op) - position
-                weights = self._weights(step, slot + ahead, segment, self.graph.op[buffer.op])
-                if weights is not None:
-                    step.weights[buffer.op] = weights
-                    weights.prefetch(self.engines.staging)
+            stream = self.plan.weight_stream.get((step.segment, buffer.op))
+            if buffer.use != self.machine.levels.weights.use or stream is None or not stream.prefetch:
+                continue
+            ahead = segment.ops.index(buffer.op) - position
+            weights = self._weights(step, slot + ahead, segment, self.graph.op[buffer.op])
+            if weights is not None:
+                step.weights[buffer.op] = weights
+                weights.prefetch(self.engines.staging)
         walk = self.walks.walk(op, segment.tile[op.name], step.cell) if op.name in step.cell.ops else None
         weights = step.weights.pop(op.name, None) or self._weights(step, slot, segment, op)
         if weights is not None:

@@ -29,7 +29,7 @@ class RunningStep:
     versions: dict[tuple[str, str], list[Area]] = field(default_factory=dict[tuple[str, str], list[Area]])
     """Of the buffers for sums and weights whose life has begun, by operator and name."""
     weights: dict[str, WeightBuffer] = field(default_factory=dict[str, WeightBuffer])
-    """By operator, if the life of its weights has begun and its slot has not."""
+    """By operator, if some of its weights have been prefetched and its slot has not begun."""
     together: int = 1
     """How many cores are at the same point at one time: those that wait for the same weights."""
 

@@ -4,8 +4,8 @@ In turn: other splits for its segments and fewer instances (:mod:`.resegment`), 
 that are chosen for each other (:mod:`...subproblem.joint_tiles`). Each is kept if the prediction says that it is
 better. Once the timeout pays for no more, the rest is left out: what is done before that does not depend on the
 timeout. Other addresses (:mod:`.readdress`) cost a few predictions; they are tried for the best plan and for each that
-is better than the one before, whatever is paid, so that no plan is left without them where a timeout ends. In the end
-they are searched for, if that is paid.
+is better than the one it was changed from, whatever is paid, so that none is left without them where a timeout ends;
+changes go on from the plan without them. In the end they are searched for, if that is paid.
 """
 
 from __future__ import annotations

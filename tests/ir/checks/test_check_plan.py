@@ -512,7 +512,7 @@ def test_positions_of_a_ring_are_left_before_they_are_taken(streams: tuple[list[
     ]
     contents = _Contents(Facts(valid(), STCP, geometry()), [], buffers)
     walks = [
-        Stream(0, 0, core, stack([(Span(8 * p, 8 * p + 8),) for p in positions], 1), np.arange(len(positions)))
+        Stream(0, 0, 0, core, stack([(Span(8 * p, 8 * p + 8),) for p in positions], 1), np.arange(len(positions)))
         for core, positions in enumerate(streams)
     ]
     if not match:
