@@ -103,3 +103,18 @@ def test_cycles_of_segments_add_up() -> None:
     assert len(planned.segments) > 1
     cycles = cycles_of_segments(planned)
     assert sum(cycles) == max(p.stop for p in planned.predictions) and min(cycles) > 0
+
+
+def test_the_search_takes_it_where_it_saves_cycles() -> None:
+    """Cores that wait for one another at each layer, and read weights one by one."""
+    machine, graph = load_machine("ascend910"), graphs.dense(4, channels=128, more=32, size=8, batch=1)
+    others = ["smaller-memories", "excluded-segments"]
+    before, after = (
+        plan(graph, machine, Options(5.0, disabled=checked([*off, *others]))).plan for off in (["early-weights"], [])
+    )
+    check_plan(after, graph, machine)
+    use = machine.levels.weights.use
+    assert any(b.use == use and b.live[1] > b.live[0] + 1 for b in after.local)
+    cycles = [simulate(lower(graph, p, machine), machine, graph.data, {}, data=False).cycles for p in (before, after)]
+    assert cycles[1] < 0.97 * cycles[0]
+    assert after.cycles_predicted == pytest.approx(cycles[1], rel=0.05)
