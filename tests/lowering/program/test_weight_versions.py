@@ -79,13 +79,13 @@ def test_tiles_are_not_gone_through_for_weights_that_have_all_come(
 ) -> None:
     """Three versions, and the walk has one weight tile or two: the tiles behind them are begun but once."""
     begun: list[int] = []
-    begin = getattr(OpWalk, "_begin")  # noqa: B009
+    look_at = getattr(OpWalk, "_look_at")  # noqa: B009
 
-    def counted(walk: OpWalk, running: object, index: int) -> None:
+    def counted(running: object, index: int) -> None:
         begun.append(index)
-        begin(walk, running, index)
+        look_at(running, index)
 
-    monkeypatch.setattr(OpWalk, "_begin", counted)
+    monkeypatch.setattr(OpWalk, "_look_at", staticmethod(counted))
     lowered = program(channels, 3, ALL_CHANNELS_FIRST)
     assert len(brought(lowered)) == ahead
     tiles = [index for index in {*begun} if index >= ahead]
