@@ -62,7 +62,7 @@ class _Running:
 
 
 class OpWalk:
-    """The tiles of ``op`` in one slot. :meth:`prefetch` comes when the life of the weights begins, perhaps before it.
+    """The tiles of ``op`` in one slot. :meth:`prefetch` may come in an earlier one of its step.
 
     ``stream`` is given if the matrix engine runs its contraction.
     """

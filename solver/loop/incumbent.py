@@ -18,7 +18,7 @@ with hundreds, gave up to seven times the cycles of single operators."""
 
 @dataclass(frozen=True)
 class Best:
-    """A plan."""
+    """The best plan so far."""
 
     plan: Plan
 

@@ -8,6 +8,7 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan
 from girih.solver import plan
+from girih.solver.cpsat.backend import NO_SEARCH, Budget
 from girih.solver.loop.changes import local_search
 from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.changes.readdress import readdress
@@ -23,8 +24,8 @@ GRAPH = graphs.dense()
 def test_addresses_are_changed_whatever_is_paid(monkeypatch: pytest.MonkeyPatch, *, paid: bool) -> None:
     tried: list[tuple[int, int]] = []
 
-    def recorded(around: Neighbourhood, before: Plan) -> Plan:
-        after = readdress(around, before)
+    def recorded(around: Neighbourhood, before: Plan, budget: Budget = NO_SEARCH) -> Plan:
+        after = readdress(around, before, budget)
         tried.append((before.cycles_predicted, after.cycles_predicted))
         return after
 
