@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -22,6 +23,14 @@ settings.load_profile("patient")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the texts in tests/goldens anew")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay: Python's garbage collector does not go through them again and again, nor
+    through what a test builds as often as it would."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 100)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,14 +12,14 @@ from girih.ir.graph import NARROWED
 from girih.ir.load_machine import load_machine, machine_names
 from girih.ir.machines.as_planned import as_planned
 from tests.support.quantised_networks import Kind, quantised
+from tests.support.sampled import sampled_pairs
 from tests.support.small_models import SMALL
 
 QUICK = ("bert-base", "conformer", "dlrm", "tiny-cnn", "tiny-transformer", "vit-b16")
 """The others were tried as well: they take half a minute each on machines of many cores."""
 
 
-@pytest.mark.parametrize("machine", machine_names())
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(("machine", "name"), sampled_pairs(machine_names(), QUICK))
 def test_networks_are_right_on_every_machine(machine: str, name: str, tmp_path: Path) -> None:
     target = as_planned(load_machine(machine))
     rate = target.engine_for("matrix").rate or {}

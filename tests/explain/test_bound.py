@@ -22,6 +22,7 @@ from tests.support import graphs
 from tests.support.odd_graphs import odd_graph
 from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
+from tests.support.sampled import sampled
 
 DTYPES = {"tiny": "float32", "stcp920": "float16"}
 
@@ -59,14 +60,14 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
             )
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", sampled(range(120)))
 def test_no_drawn_plan_does_less(seed: int) -> None:
     graph, machine = subject(seed)
     assert_no_less(graph, random_plan(graph, machine, seed, longest=4), machine)
 
 
 @pytest.mark.parametrize("target", DTYPES)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sampled(range(30)))
 def test_no_drawn_plan_fills_more_of_an_array(seed: int, target: str) -> None:
     graph, machine = odd_graph(seed, DTYPES[target]), load_machine(target)
     assert_no_less(graph, random_plan(graph, machine, 500 + seed, longest=2), machine)

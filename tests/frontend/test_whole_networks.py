@@ -10,6 +10,7 @@ import pytest
 from girih import models
 from girih.models.light import light, light_names
 from tests.support.onnx_models import compare
+from tests.support.sampled import sampled_pairs
 
 BUILT = ("resnet50", "mobilenet-v2", "bert-base", "vit-b16", "dlrm", "densenet121", "conformer")
 
@@ -51,14 +52,14 @@ def test_only_the_look_up_of_embeddings_is_on_the_host(precision: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["as-is", "fp16"])
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize(("name", "precision"), sampled_pairs(BUILT, ["as-is", "fp16"], 2))
 def test_large(name: str, precision: str) -> None:
     compare(network(name), batch=1, precision=precision, tolerance=TOLERANCE[precision])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["as-is", "fp16"])
-@pytest.mark.parametrize("name", [f"light/{n}" for n in light_names()])
+@pytest.mark.parametrize(
+    ("name", "precision"), sampled_pairs([f"light/{n}" for n in light_names()], ["as-is", "fp16"], 2)
+)
 def test_light(name: str, precision: str) -> None:
     compare(network(name), precision=precision, tolerance=TOLERANCE[precision])

@@ -14,6 +14,7 @@ from girih.ir.load_machine import load_machine
 from girih.models import build
 from tests.support.machines import kinds_of, kinds_with_shared_engines, with_engines, without_class
 from tests.support.onnx_models import Model
+from tests.support.sampled import sampled_pairs
 
 TINY = load_machine("tiny")
 KINDS = kinds_of(TINY)
@@ -30,9 +31,8 @@ def compiled(name: str, kind: str, strategy: Strategy) -> girih.Compiled:
     return girih.compile(network(name), target=machine, batch=2, strategy=strategy, solver_timeout=1, cache=False)
 
 
-@pytest.mark.parametrize("strategy", ["layerwise", "graphturbo", "solver"])
 @pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "strategy"), sampled_pairs(KINDS, ["layerwise", "graphturbo", "solver"]))
 def test_programs_are_right_and_predicted(kind: str, name: str, strategy: Strategy) -> None:
     made = compiled(name, kind, strategy)
     result = made.run(check="exact")
@@ -42,8 +42,7 @@ def test_programs_are_right_and_predicted(kind: str, name: str, strategy: Strate
 
 
 @pytest.mark.parametrize("strategy", ["layerwise", "solver"])
-@pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
-@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize(("kind", "name"), sampled_pairs(SHARED, ["tiny-cnn", "tiny-transformer"], 2))
 def test_engines_share_the_work_of_a_core(kind: str, name: str, strategy: Strategy) -> None:
     made = compiled(name, kind, strategy)
     result = made.run(check="exact")

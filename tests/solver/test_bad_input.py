@@ -28,6 +28,7 @@ from girih.solver.options import Options, Planned, Strategy
 from girih.solver.subproblem.time_budget import FREE_OPS, SEARCHES, SHORT, rounds
 from girih.solver.switches import checked
 from tests.support import graphs
+from tests.support.sampled import sampled, sampled_pairs
 
 TINY = load_machine("tiny")
 STRATEGIES: tuple[Strategy, ...] = ("solver", "graphturbo", "layerwise")
@@ -132,15 +133,12 @@ def test_memories_of_one_bank_will_do(strategy: Strategy) -> None:
     valid(network(), machine, strategy=strategy)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(
-    ("role", "capacity"),
-    [
-        ("shared", 262143), ("shared", 65537), ("shared", 20011), ("local", 65535), ("local", 10007),
-        ("accumulator", 16381), ("accumulator", 3001), ("weights", 16381), ("weights", 1023), ("main", 300007),
-    ],
-)  # fmt: skip
-def test_memories_of_odd_sizes_will_do(strategy: Strategy, role: str, capacity: int) -> None:
+@pytest.mark.parametrize(("memory", "strategy"), sampled_pairs([
+    ("shared", 262143), ("shared", 65537), ("shared", 20011), ("local", 65535), ("local", 10007),
+    ("accumulator", 16381), ("accumulator", 3001), ("weights", 16381), ("weights", 1023), ("main", 300007),
+], STRATEGIES))  # fmt: skip
+def test_memories_of_odd_sizes_will_do(memory: tuple[str, int], strategy: Strategy) -> None:
+    role, capacity = memory
     machine = with_capacity(role, capacity)
     check_machine(machine)
     made = valid(network(), machine, strategy=strategy)
@@ -240,8 +238,10 @@ def single(kind: str) -> Graph:
     return net.graph()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("kind", ["conv", "depthwise", "matmul", "softmax", "flatten", "element", "one by one"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    sampled_pairs(["conv", "depthwise", "matmul", "softmax", "flatten", "element", "one by one"], STRATEGIES),
+)
 def test_a_graph_of_one_operator_will_do(strategy: Strategy, kind: str) -> None:
     made = valid(single(kind), strategy=strategy)
     assert [segment.ops for segment in made.segments] == [("op",)]
@@ -296,7 +296,7 @@ def test_a_graph_of_too_many_operators_for_its_timeout_gets_the_first_plan() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["chain", "fan", "joined fan"])
+@pytest.mark.parametrize("kind", sampled(["chain", "fan", "joined fan"], 3))
 def test_thousands_of_operators_are_planned_and_lowered(kind: str) -> None:
     """Seconds of this process, so that a busy machine is no failure; it takes about a minute for the chain."""
     graph = long_chain(5000) if kind == "chain" else fan(1000, joined=kind == "joined fan")

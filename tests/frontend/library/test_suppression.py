@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from girih.frontend.library.suppression import suppression
 from tests.support.kernels import run_kernel
+from tests.support.sampled import sampled
 
 
 def by_onnx_runtime(
@@ -30,7 +31,7 @@ def by_onnx_runtime(
     return np.asarray(session.run(None, {"b": boxes, "s": scores})[0])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", sampled(range(24)))
 def test_as_onnx_runtime(seed: int) -> None:
     random = np.random.default_rng(seed)
     batches, classes, entries, most = (int(random.integers(1, n)) for n in (4, 4, 40, 45))

@@ -16,6 +16,7 @@ from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, random_inputs
 from tests.support.quantised_networks import Kind, product_dtypes, quantised, random_kind, random_network
+from tests.support.sampled import sampled
 
 
 def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -34,7 +35,7 @@ def steps(model: onnx.ModelProto) -> float:
     return float(weights[last.input[1]]) if last is not None else 1e-6
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60)))
 def test_random_networks_are_right_and_multiply_integers(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     model = quantised(random_network(rng), random_kind(rng), tmp_path)

@@ -31,6 +31,7 @@ from tests.support import graphs
 from tests.support.machines import without_fill
 from tests.support.odd_graphs import grouped, odd_graph, several_columns
 from tests.support.plans.random_plans import random_plan
+from tests.support.sampled import sampled
 from tests.support.whole_operator import one_tile
 
 TINY, STCP = load_machine("tiny"), without_fill(load_machine("stcp920"))
@@ -145,7 +146,7 @@ def in_blocks(boxes: Sequence[Box], rows: int, engine: Engine) -> int:
     return sum(-(-prod(s[:rows]) // engine.rows) * -(-prod(s[rows:]) // engine.columns) for s in sizes)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", sampled(range(200)))
 def test_no_boxes_cover_with_fewer_blocks(seed: int) -> None:
     rng = Random(seed)
     engine = TINY.engine_for("matrix")
@@ -186,7 +187,7 @@ def tiled(graph: Graph, op: Op, machine: Machine, sizes: tuple[int, ...], reduce
     return cycles
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sampled(range(40)))
 def test_no_tiles_do_with_less(seed: int) -> None:
     """Tiles that change at random as long as they get no worse: a search for the fewest cycles."""
     rng = Random(seed)
@@ -237,7 +238,7 @@ def executed(graph: Graph, plan: Plan, machine: Machine) -> dict[str, dict[str, 
 
 
 @pytest.mark.parametrize("target", ["tiny", "stcp920"])
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", sampled(range(80)))
 def test_no_plan_does_with_less(seed: int, target: str) -> None:
     machine = filling(load_machine(target), (0, 5)[seed % 2])
     graph = odd_graph(seed, {"tiny": "float32", "stcp920": "float16"}[target])

@@ -15,6 +15,7 @@ from girih.ir.box import Affine, full
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor
 from tests.support import graphs
 from tests.support.random_graphs import random_graph
+from tests.support.sampled import sampled
 
 
 def counts(graph: Graph) -> dict[str, list[int]]:
@@ -102,7 +103,7 @@ def test_unions_that_are_grids() -> None:
     assert grid_union(b, c) is b and grid_union(c, b) is b
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", sampled(range(300)))
 def test_a_grid_of_points_writes_nothing_else(seed: int) -> None:
     rng = Random(seed)
     extents = [rng.randint(1, 4) for _ in range(3)]
@@ -126,7 +127,7 @@ def test_a_grid_of_points_writes_nothing_else(seed: int) -> None:
     assert [len(p) for p in axis_values_writing(stage, tuple(np.arange(n) for n in shape))] == extents
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", sampled(range(200)))
 def test_points_in_bounds_are_those_that_are_counted_one_by_one(seed: int) -> None:
     rng = Random(seed)
     extents = tuple(rng.randint(1, 5) for _ in range(3))
@@ -142,7 +143,7 @@ def test_points_in_bounds_are_those_that_are_counted_one_by_one(seed: int) -> No
         assert set(product(*(map(int, positions) for positions in grid))) <= set(hit)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60)))
 def test_no_more_than_everything(seed: int) -> None:
     graph = random_graph(seed, "float32", 4)
     shapes = {b.name: b.shape for op in graph.ops for b in op.buffers} | {t.name: t.shape for t in graph.tensors}

@@ -18,6 +18,7 @@ from girih.simulator import simulate
 from tests.support import graphs
 from tests.support.plans.random_plans import random_plan
 from tests.support.random_graphs import random_graph
+from tests.support.sampled import sampled
 
 
 def drawn_contractions(rng: Random) -> list[Contraction]:
@@ -36,7 +37,7 @@ def fewest_cycles(contractions: list[Contraction], matrix: float, vector: float)
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", sampled(range(200)))
 def test_no_split_takes_fewer_cycles(seed: int) -> None:
     rng = Random(seed)
     contractions = drawn_contractions(rng)
@@ -88,7 +89,7 @@ def matrix_work_on_vector(graph: Graph, machine: Machine, seed: int) -> tuple[in
     return sum(t.engine == "vector" for t in tiles), trace.cycles, lower_bound(graph, machine)[0]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60)))
 def test_no_plan_with_a_fast_vector_engine_beats_the_bound(seed: int) -> None:
     rng = Random(f"uneven {seed}")
     graph = random_graph(seed, "float32", rng.randint(1, 5))

@@ -14,6 +14,7 @@ from tests.support import graphs
 from tests.support.concatenations import STCP, block, planned, segment_of
 from tests.support.numpy_check import check, inputs_of
 from tests.support.plans.random_plans import random_plan
+from tests.support.sampled import sampled
 
 TARGETS = {"stcp920": ("float16", 4e-3), "tiny": ("float32", 2e-5)}
 
@@ -35,7 +36,7 @@ def _alike(net: graphs.Net, a: str, b: str) -> bool:
     return net.tensors[a].shape == net.tensors[b].shape
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", sampled(range(24)))
 def test_a_dense_block_is_right_under_any_plan(seed: int) -> None:
     target = ("stcp920", "tiny")[seed % 2]
     dtype, tolerance = TARGETS[target]
@@ -43,7 +44,7 @@ def test_a_dense_block_is_right_under_any_plan(seed: int) -> None:
     check(graph, machine, random_plan(graph, machine, seed, longest=9), inputs_of(graph, seed), tolerance)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sampled(range(40)))
 def test_concatenations_of_concatenations_are_right(seed: int) -> None:
     target = ("stcp920", "tiny")[seed % 2]
     dtype, tolerance = TARGETS[target]

@@ -13,6 +13,7 @@ from girih.lowering.program import dependences
 from girih.lowering.program.dependences import Dependences, LiveBuffer
 from girih.lowering.program.queues import arrange
 from girih.lowering.program.stamp import OperandFootprint, Relocatable
+from tests.support.sampled import sampled
 
 QUEUES, BYTES = 3, 64
 
@@ -80,7 +81,7 @@ def any_order(tasks: Dependences, random: Random) -> list[int]:
 
 
 @pytest.mark.parametrize("crowded", [96, 5, 2])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60)))
 def test_conflicting_accesses_are_ordered(seed: int, crowded: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of emission, and in any other that keeps the dependences; also where many records are merged."""
     monkeypatch.setattr(dependences, "_CROWDED", crowded)
@@ -107,7 +108,7 @@ def test_conflicting_accesses_are_ordered(seed: int, crowded: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("crowded", [96, 5, 2])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sampled(range(60)))
 def test_conflicting_accesses_of_rows_are_ordered(seed: int, crowded: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As above where some accesses are of rows, every so many bytes, with gaps that others may touch."""
     monkeypatch.setattr(dependences, "_CROWDED", crowded)
