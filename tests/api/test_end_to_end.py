@@ -14,6 +14,7 @@ from girih.api.run import compare_with_graph, compare_with_network, make_inputs
 from girih.models import build
 from girih.solver.options import Strategy
 from tests.support.onnx_models import Model
+from tests.support.sampled import sampled, sampled_pairs
 
 pytestmark = pytest.mark.usefixtures("unhurried_solver")
 
@@ -39,7 +40,7 @@ def test_half_precision_on_the_default_target() -> None:
     assert 5e-4 < result.check.rel_err <= result.check.tolerance < 1e-2
 
 
-@pytest.mark.parametrize("strategy", ["solver", "graphturbo", "layerwise"])
+@pytest.mark.parametrize("strategy", sampled(["solver", "graphturbo", "layerwise"], 3))
 def test_a_chain_of_600_operators_is_one_operator_that_fits(strategy: Strategy) -> None:
     """On a machine with 16 KiB for private buffers, of which there are hundreds, two at a time."""
     model = Model()
@@ -87,8 +88,7 @@ def test_a_wrong_answer_does_not_pass(compiled: girih.Compiled) -> None:
         compiled.graph.data.update(weights)
 
 
-@pytest.mark.parametrize("target", ["tiny", "stcp920"])
-@pytest.mark.parametrize("network", ["tiny-cnn", "tiny-transformer"])
+@pytest.mark.parametrize(("network", "target"), sampled_pairs(["tiny-cnn", "tiny-transformer"], ["tiny", "stcp920"], 2))
 def test_every_element_is_what_graph_and_plan_say(network: str, target: str) -> None:
     precision = "as-is" if target == "tiny" else "fp16"
     model = build(network).SerializeToString()

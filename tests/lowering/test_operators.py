@@ -14,6 +14,7 @@ from girih.ir.load_machine import load_machine
 from tests.support.numpy_check import check, inputs_of
 from tests.support.onnx_models import Model
 from tests.support.plans.random_plans import random_plan
+from tests.support.sampled import sampled_pairs
 
 Case = Callable[[], onnx.ModelProto]
 CASES: dict[str, Case] = {}
@@ -527,8 +528,7 @@ TARGETS = {"stcp920": ("fp16", 2e-3), "tiny": ("as-is", 2e-5)}
 """Precision and tolerance, relative to the largest number of an output."""
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "target"), sampled_pairs(CASES, TARGETS, 2))
 def test_any_plan_computes_the_graph(name: str, target: str) -> None:
     precision, tolerance = TARGETS[target]
     graph = import_onnx(CASES[name](), precision=precision)  # type: ignore[arg-type]

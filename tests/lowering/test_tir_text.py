@@ -17,6 +17,7 @@ from girih.lowering.schedule.lower_to_loops import lowered, scheduled
 from girih.lowering.tir_text import OperatorTir, kernels_from_text, operator_tir
 from girih.models import build
 from tests.support.compiled import compiled_residual
+from tests.support.sampled import sampled
 
 NETWORKS = ("tiny-cnn", "tiny-transformer", "residual")
 
@@ -34,7 +35,7 @@ def described(name: str) -> tuple[OperatorTir, ...]:
     return operator_tir(compiled.graph, compiled.plan, compiled.machine)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", sampled(NETWORKS, 2))
 def test_texts_give_the_same_instructions(name: str) -> None:
     compiled = network(name)
     assert {entry.op for entry in described(name)} == {op.name for op in compiled.graph.ops if op.host is None}
@@ -48,7 +49,7 @@ def unscheduled(*_: Any) -> None:
     """The identity in place of the schedule."""
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", sampled(NETWORKS, 2))
 def test_without_the_schedule_there_is_no_such_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each operator that has tiles, or a factor in the weight memory, becomes something else or nothing."""
     compiled = network(name)

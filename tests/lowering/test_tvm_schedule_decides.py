@@ -19,6 +19,7 @@ from girih.lowering.schedule.cell_spec import CellSpec
 from girih.lowering.schedule.lower_to_loops import lowered, scheduled
 from girih.lowering.schedule.tile_plan import TilePlan
 from tests.support.plans.random_plans import random_plan
+from tests.support.sampled import sampled
 
 MOST_POINTS = 2000
 """Points of an operator up to which its tiles are read without a schedule."""
@@ -40,7 +41,7 @@ def points(spec: CellSpec) -> int:
     return sum(prod(loop.extent for loop in stage.loops) for stage in spec.stages)
 
 
-@pytest.mark.parametrize("name", ["tiny-cnn", "tiny-transformer"])
+@pytest.mark.parametrize("name", sampled(["tiny-cnn", "tiny-transformer"], 2))
 def test_tvm_schedule_decides(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No tile loop is left in any function, and the tiles are others where they can be read in reasonable time."""
     graph, machine = import_onnx(models.build(name), batch=2), load_machine("tiny")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from girih.ir.box import contains
 from girih.ir.equivalence import EquivalenceClasses
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split
-from girih.ir.semantics.cell import Cells, count
+from girih.ir.semantics.cell import Cells, count, leaving
 from tests.support import graphs
 
 
@@ -95,3 +97,29 @@ def test_a_graph_computes_an_analysis_once() -> None:
     assert graph.analysis(EquivalenceClasses).class_of == EquivalenceClasses(graph).class_of
     fewer = replace(graph, ops=graph.ops[:2])
     assert set(fewer.analysis(EquivalenceClasses).class_of) == {op.name for op in graph.ops[:2]}
+
+
+SPLITS = (*CUTS, ((), (Split(0, 2), Split(3, 3))), ((Split(3, 2),), (Split(2, 3),)), ((), (Split(3, 4), Split(1, 5))))
+"""With splits of channels, which a convolution before the last one does not follow."""
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("splits", SPLITS)
+def test_each_element_that_leaves_is_stored_by_one_cell(
+    name: str, splits: tuple[tuple[Split, ...], tuple[Split, ...]]
+) -> None:
+    graph = GRAPHS[name]
+    cells, (instances, cores) = Cells(graph), splits
+    for last in range(1, len(graph.ops) + 1):
+        rank = len(graph.tensor[graph.ops[last - 1].output].shape)
+        if any(split.dim >= rank for split in (*instances, *cores)):
+            continue
+        segment = Segment(tuple(op.name for op in graph.ops[:last]), instances, cores, ())
+        for op in leaving(graph, graph.ops[:last]):
+            stored = np.zeros(graph.tensor[op.output].shape, dtype=np.int64)
+            for instance in range(count(instances)):
+                for cell in cells.row(segment, instance):
+                    if op.output in cell.owned:
+                        assert contains(cell.tensors[op.output], cell.owned[op.output])
+                        stored[tuple(slice(span.lo, span.hi) for span in cell.owned[op.output])] += 1
+            assert (stored == 1).all()

@@ -165,7 +165,11 @@ def test_plans_are_the_same_with_any_number_of_workers(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     ("graph", "survives", "question"),
-    [("tiny-cnn", True, "OnCores"), ("chain", True, "BuildPlan"), ("chain", False, "ChosenTogether")],
+    [
+        ("tiny-cnn", True, "OnCores"),
+        pytest.param("chain", True, "BuildPlan", marks=pytest.mark.thorough),
+        ("chain", False, "ChosenTogether"),
+    ],
 )
 def test_changes_of_plans_are_the_same_with_workers(
     monkeypatch: pytest.MonkeyPatch, graph: str, survives: bool, question: str

@@ -98,6 +98,10 @@ def test_thirds_are_equal_parts() -> None:
         SegmentSplit((Split(0, 2), Split(2, 3)), (Split(1, 4), Split(2, 2))),
         SegmentSplit((Split(1, 5),), (Split(1, 2),)),
         SegmentSplit((), (Split(0, 2),)),
+        SegmentSplit((Split(0, 2),), (Split(3, 2), Split(1, 5))),
+        SegmentSplit((Split(3, 2), Split(0, 2)), (Split(3, 3),)),
+        SegmentSplit((Split(1, 13),), (Split(2, 5), Split(3, 4))),
+        SegmentSplit((), (Split(1, 13), Split(3, 8))),
     ],
 )
 def test_shares_are_those_of_cells(cut: SegmentSplit) -> None:
