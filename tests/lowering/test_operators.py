@@ -528,7 +528,7 @@ TARGETS = {"stcp920": ("fp16", 2e-3), "tiny": ("as-is", 2e-5)}
 """Precision and tolerance, relative to the largest number of an output."""
 
 
-@pytest.mark.parametrize(("name", "target"), sampled_pairs(CASES, TARGETS, 2))
+@pytest.mark.parametrize(("name", "target"), sampled_pairs([*CASES], [*TARGETS], 2))
 def test_any_plan_computes_the_graph(name: str, target: str) -> None:
     precision, tolerance = TARGETS[target]
     graph = import_onnx(CASES[name](), precision=precision)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ def graph(network: str) -> Graph:
 @cache
 def planned(network: str, disabled: frozenset[Switch]) -> Plan:
     # Long enough for everything that follows the rounds.
-    return plan(graph(network), MACHINE, Options(timeout=3.0, disabled=disabled)).plan
+    return plan(graph(network), MACHINE, Options(timeout=5.0, disabled=disabled)).plan
 
 
 def test_every_switch_has_a_sentence() -> None:

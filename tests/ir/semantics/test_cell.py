@@ -100,7 +100,7 @@ def test_a_graph_computes_an_analysis_once() -> None:
 
 
 SPLITS = (*CUTS, ((), (Split(0, 2), Split(3, 3))), ((Split(3, 2),), (Split(2, 3),)), ((), (Split(3, 4), Split(1, 5))))
-"""With splits of channels, which a convolution before the last one does not follow."""
+"""With splits of channels: the convolutions before the last one are computed with all of theirs."""
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -113,7 +113,7 @@ def test_each_element_that_leaves_is_stored_by_one_cell(
     for last in range(1, len(graph.ops) + 1):
         rank = len(graph.tensor[graph.ops[last - 1].output].shape)
         if any(split.dim >= rank for split in (*instances, *cores)):
-            continue
+            continue  # the result has no such dimension
         segment = Segment(tuple(op.name for op in graph.ops[:last]), instances, cores, ())
         for op in leaving(graph, graph.ops[:last]):
             stored = np.zeros(graph.tensor[op.output].shape, dtype=np.int64)
