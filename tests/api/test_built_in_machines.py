@@ -19,7 +19,7 @@ QUICK = ("bert-base", "conformer", "dlrm", "tiny-cnn", "tiny-transformer", "vit-
 """The others were tried as well: they take half a minute each on machines of many cores."""
 
 
-@pytest.mark.parametrize(("machine", "name"), sampled_pairs(machine_names(), QUICK))
+@pytest.mark.parametrize(("machine", "name"), sampled_pairs(machine_names(), QUICK, 6))
 def test_networks_are_right_on_every_machine(machine: str, name: str, tmp_path: Path) -> None:
     target = as_planned(load_machine(machine))
     rate = target.engine_for("matrix").rate or {}

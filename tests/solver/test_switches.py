@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -48,10 +48,22 @@ def test_every_switch_has_a_sentence() -> None:
     assert all(sentence.endswith(".") for sentence in SWITCHES.values())
 
 
-@pytest.mark.parametrize(("switch", "network"), [(switch, NETWORKS[switch in WITH_ATTENTION]) for switch in SWITCHES])
-def test_a_plan_without_it_is_valid(switch: Switch, network: str) -> None:
+def grouped() -> list[Any]:
+    """Two switches at a time, and in thorough runs each alone."""
+    cases: list[Any] = []
+    for network in NETWORKS:
+        names = [switch for switch in SWITCHES if (switch in WITH_ATTENTION) == (network == NETWORKS[1])]
+        cases += [
+            pytest.param(network, names[i : i + 2], id="-".join(names[i : i + 2])) for i in range(0, len(names), 2)
+        ]
+        cases += [pytest.param(network, [name], id=name, marks=pytest.mark.thorough) for name in names]
+    return cases
+
+
+@pytest.mark.parametrize(("network", "switches"), grouped())
+def test_a_plan_without_them_is_valid(network: str, switches: list[Switch]) -> None:
     # Plans for less memory would take most of the time, and hide what is off.
-    found = planned(network, frozenset({switch, "smaller-memories"}))
+    found = planned(network, frozenset({*switches, "smaller-memories"}))
     check_plan(found, graph(network), MACHINE)
     assert found.cycles_predicted <= 1.5 * planned(network, frozenset({"smaller-memories"})).cycles_predicted
 

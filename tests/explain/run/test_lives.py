@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,6 +30,12 @@ GRAPHS = {
     **{f"random {seed}": lambda seed=seed: random_graph(seed, "float16", 6) for seed in range(4)},
 }
 CASES = [(name, seed) for name in GRAPHS for seed in range(3)]
+
+
+@cache
+def drawn(name: str, seed: int) -> Compilation:
+    return random_compilation(GRAPHS[name](), seed)
+
 
 Rectangle = tuple[int, int, int, int, object]
 """Begin, end, low and high address, and what it is."""
@@ -62,7 +69,7 @@ def follow(one: tuple[int, int], two: tuple[int, int]) -> bool:
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
 def test_no_two_lives_share_bytes_but_for_documented_aliases(name: str, seed: int) -> None:
-    given = random_compilation(GRAPHS[name](), seed)
+    given = drawn(name, seed)
     lives = shared_of(given)
     assert (lives.begin >= 0).all() and (lives.begin < lives.end).all() and (lives.end <= given.trace.cycles).all()
     times = zip(lives.begin.tolist(), lives.end.tolist(), lives.buffers, strict=True)
@@ -90,7 +97,7 @@ def test_no_two_lives_share_bytes_but_for_documented_aliases(name: str, seed: in
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
 def test_what_is_fetched_and_stored_is_what_the_plan_says(name: str, seed: int) -> None:
-    given = random_compilation(GRAPHS[name](), seed)
+    given = drawn(name, seed)
     lives = shared_of(given)
     for number, buffer in enumerate(lives.buffers):
         assert (lives.fetch_begin[number] >= 0) == buffer.fetch
@@ -106,7 +113,7 @@ def test_what_is_fetched_and_stored_is_what_the_plan_says(name: str, seed: int) 
 def test_slots_of_each_queue_are_in_order_and_of_the_operator_that_instructions_are_marked_with(
     name: str, seed: int
 ) -> None:
-    given = random_compilation(GRAPHS[name](), seed)
+    given = drawn(name, seed)
     run = given.execution
     kinds = [c.instruction.row.kind for c in run.columns.classes]
     for first, last in zip(run.columns.first, run.columns.first[1:], strict=False):
