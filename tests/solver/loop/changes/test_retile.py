@@ -133,7 +133,7 @@ def test_what_is_not_better_is_dropped(network: Graph, monkeypatch: pytest.Monke
 def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_search, "PREDICTED_BETWEEN_PLANS", 2)
     found: list[Evaluations] = []
-    for limit in (0, 300, 1 << 30):
+    for limit in (0, 300, 600, 1 << 30):
         built = Evaluations()
         monkeypatch.setattr(local_search, "evaluate_tiled", built)
         around, plan = start(network, lambda: True)
@@ -141,7 +141,7 @@ def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monke
         retile(replace(around, paid=lambda s=subproblem, most=limit: s.predicted < most), plan)
         found.append(built)
     assert not found[0].tiled
-    assert 0 < len(found[1].cycles) < len(found[2].cycles)
+    assert 0 < len(found[1].cycles) < len(found[2].cycles) < len(found[3].cycles)
     assert all(longer.cycles[: len(shorter.cycles)] == shorter.cycles for shorter, longer in pairwise(found))
 
 
