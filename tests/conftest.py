@@ -26,11 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Python's garbage collector leaves alone what is there before the first test, which stays to the end, and looks
-    less often at what tests build: all tests take about a tenth less time. The thresholds are chosen, not measured."""
+    """Python's garbage collector leaves alone what is there before the first test, which stays to the end, and looks at
+    what tests build as seldom as in a compilation."""
+    from girih.api.compile import COLLECTION_THRESHOLDS
+
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 50, 100)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -150,9 +150,9 @@ def _run_tests(copy: Path, tests: list[str], cpu_seconds: int, *, first_only: bo
     sys.path[:] = [str(copy.parent), *(p for p in sys.path if p and not (Path(p) / "girih").exists())]
     for name in [n for n in sys.modules if n.split(".")[0] in ("girih", "benchmarks", "tests")]:
         del sys.modules[name]
-    every_case = ["-m", ""]
-    options = ["-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-q", *(["-x"] if first_only else [])]
-    return int(pytest.main([*options, *every_case, *tests]))
+    # With -m "" thorough cases run as well.
+    options = ["-p", "no:cacheprovider", "-p", "no:randomly", "-m", "", "--tb=no", "-q"]
+    return int(pytest.main([*options, *(["-x"] if first_only else []), *tests]))
 
 
 def table(mutants: list[Mutant]) -> Table:
