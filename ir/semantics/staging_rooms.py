@@ -83,11 +83,6 @@ class StagingRooms:
         other._rooms, other._next, other._count = list(self._rooms), self._next, self._count
         return other
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Of the rooms of which no bytes were taken, ascending."""
-        return tuple(number for _, _, number in self._rooms)
-
     def open(self, size: int, alignment: int = 1) -> Place:
         """Where the next room is, of so many bytes, at a multiple of ``alignment``.
 
@@ -103,7 +98,8 @@ class StagingRooms:
             address = 0
         end = address + size
         taken = tuple(number for low, high, number in self._rooms if low < end and address < high)
-        self._rooms = [room for room in self._rooms if room[2] not in taken]
+        if taken:
+            self._rooms = [room for room in self._rooms if room[2] not in taken]
         self._rooms.append((address, end, self._count))
         self._next = -(-end // self._alignment) * self._alignment
         self._count += 1

@@ -61,6 +61,8 @@ class Movement:
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[tuple[Area, Area, str]] = deque(maxlen=MOST_DELAYED)
         """Of the last fetches, in their order: where they go, the homes that they come from, and the engine."""
+        self._yielding: dict[Queue, dict[str, Engine]] = {}
+        """The engines of a queue of DMA, by name."""
         self._homes: dict[str, Box] = {}
         self._home_areas: dict[str, Area] = {}
         """Of the homes whose lifetime has begun."""
@@ -157,22 +159,23 @@ class Movement:
 
     def _delay(self, queue: Queue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
-        exchange, homes = self.levels.exchange, (self.levels.home, self.levels.constants)
-        ways = [(exchange, homes[0])] if queue == "dma out" else [(home, exchange) for home in homes]
-        engines = {engine.name: engine for engine in (self.engine("dma", *way) for way in ways)}
+        if queue not in self._yielding:
+            exchange, homes = self.levels.exchange, (self.levels.home, self.levels.constants)
+            ways = [(exchange, homes[0])] if queue == "dma out" else [(home, exchange) for home in homes]
+            self._yielding[queue] = {engine.name: engine for engine in (self.engine("dma", *way) for way in ways)}
+        engines = self._yielding[queue]
         for name in engines:
             times = self.queues[name]
             times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
             return
+        seen_by = {name: self.alone(engine) for name, engine in engines.items()}
         for area, home, name in reversed(self._fetched):
-            if area.ready.last <= since:
-                continue
-            engine = engines[name]
-            arrived = self.over(area.ready.last + cycles, engine)
-            area.ready.note(arrived, engine.name)
-            area.use(arrived, engine.name)
-            home.use(arrived, engine.name)
+            if area.ready.last > since:
+                arrived = area.ready.last + cycles
+                self.ends.note(arrived, seen_by[name])
+                for horizon in (area.ready, area.uses, home.uses):
+                    horizon.note(arrived, name)
 
     def stored(self, tensor: str, box: Box, engine: Engine) -> float:
         """When main memory has ``box`` for an engine that reads it."""

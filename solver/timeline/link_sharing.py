@@ -33,15 +33,18 @@ def _crossing(link: Link, homes: Collection[str]) -> tuple[Queue, ...]:
 
 
 class _Load:
-    """The bandwidth of one link over time: from ``times[i]`` on, ``left[i]`` bytes a cycle of it are left, and each
-    DMA queue that crosses it holds ``held[queue][i]`` of the ``asked[queue][i]`` that it works with."""
+    """The bandwidth of one link over time, in bytes a cycle: from ``times[i]`` on, ``rows[i]`` is what is left, and for
+    each DMA queue that crosses the link, at its ``place`` and the next one, what it holds and what it works with."""
 
     def __init__(self, rate: float, queues: Sequence[Queue]) -> None:
         self.rate = rate
         self.times = [0.0]
-        self.left = [rate]
-        self.held: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
-        self.asked: dict[Queue, list[float]] = {queue: [0.0] for queue in queues}
+        self.rows = [[rate, *(0.0 for _ in range(2 * len(queues)))]]
+        self._place = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
+        self._others = {
+            queue: [(other, place) for other, place in self._place.items() if other != queue]
+            for queue in (*queues, None)
+        }
 
     def carry(
         self, start: float, size: float, limit: float, share: float, kept: float, queue: Queue | None
@@ -51,38 +54,43 @@ class _Load:
         This is what is left; where that is less than ``share``, DMA yields the rest, so far as it holds more than
         ``kept``. What a core holds is not taken back, but does not keep DMA from its share either.
         """
-        times, left = self.times, self.left
+        times, rows = self.times, self.rows
         if len(times) > REMEMBERED:
-            for values in self._values():
-                del values[: REMEMBERED // 2]
+            del times[: REMEMBERED // 2], rows[: REMEMBERED // 2]
             times[0] = 0.0
         share = min(share, limit)
-        others: list[Queue] = [other for other in self.held if other != queue]
+        others = self._others[queue]
         taken: list[tuple[Queue, float, float]] = []
         i = self._split(start)
-        time = start
+        time, least = start, _LEAST * min(limit, self.rate)
         while True:
-            speed = min(limit, left[i])
+            row = rows[i]
+            speed = min(limit, row[0])
             if speed < share:
-                yielded = sum(max(0.0, self.held[other][i] - kept) for other in others)
+                yielded = 0.0
+                for _, place in others:
+                    if row[place] > kept:
+                        yielded += row[place] - kept
                 speed = share if queue else min(share, speed + yielded)
-            if speed > _LEAST * min(limit, self.rate):
+            if speed > least:
                 stop = time + size / speed
                 ends = i + 1 == len(times) or stop <= times[i + 1]
                 until = stop if ends else times[i + 1]
                 # What is too short for the clock's resolution takes nothing.
                 if not ends or self._split(stop) > i:
-                    missing = speed - left[i]
-                    left[i] = max(0.0, -missing)
-                    for other in others:
-                        cut = min(missing, max(0.0, self.held[other][i] - kept))
-                        if cut > 0.0:
-                            self.held[other][i] -= cut
-                            missing -= cut
-                            taken.append((other, time, cut / self.asked[other][i] * (until - time)))
+                    missing = speed - row[0]
+                    row[0] = max(0.0, -missing)
+                    if missing > 0.0:
+                        for other, place in others:
+                            cut = min(missing, row[place] - kept)
+                            if cut > 0.0:
+                                row[place] -= cut
+                                missing -= cut
+                                taken.append((other, time, cut / row[place + 1] * (until - time)))
                     if queue:
-                        self.held[queue][i] += speed
-                        self.asked[queue][i] += speed
+                        place = self._place[queue]
+                        row[place] += speed
+                        row[place + 1] += speed
                 if ends:
                     return stop, taken
                 size -= speed * (until - time)
@@ -94,13 +102,9 @@ class _Load:
         i = bisect_right(self.times, at) - 1
         if self.times[i] == at:
             return i
-        for values in self._values():
-            values.insert(i + 1, values[i])
-        self.times[i + 1] = at
+        self.times.insert(i + 1, at)
+        self.rows.insert(i + 1, self.rows[i].copy())
         return i + 1
-
-    def _values(self) -> tuple[list[float], ...]:
-        return self.times, self.left, *self.held.values(), *self.asked.values()
 
 
 _Carried = tuple[float, list[tuple[Queue, float, float]]]
@@ -208,7 +212,7 @@ class _Shares:
         return self.rate * demand / total, self.rate * self.dma / total
 
 
-@dataclass
+@dataclass(slots=True)
 class Horizon:
     """When all of several results are visible. Those of one's own queue are seen at once, and it issues in order.
 
@@ -223,23 +227,31 @@ class Horizon:
     def note(self, stop: float, engine: str | None) -> None:
         """One more result, visible at ``stop``."""
         if engine == self.engine:
-            self.last = max(self.last, stop)
+            if stop > self.last:
+                self.last = stop
         elif stop > self.last:
             self.last, self.engine, self.others = stop, engine, self.last
-        else:
-            self.others = max(self.others, stop)
+        elif stop > self.others:
+            self.others = stop
 
     def merge(self, other: Horizon) -> None:
         """All results of another one; it is forgotten who made the earlier ones."""
         self.note(other.last, other.engine)
         self.note(other.others, None)
 
+    def copy(self) -> Horizon:
+        """The same, apart."""
+        return Horizon(self.last, self.engine, self.others)
+
     def seen_by(self, engine: str | None) -> float:
         """When an instruction that needs all results can be issued, if the queue of its engine has come to it."""
         return self.others if engine is not None and engine == self.engine else self.last
 
 
-@dataclass
+_UNUSED = Horizon()
+
+
+@dataclass(slots=True)
 class Area:
     """Addresses of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
 
@@ -263,18 +275,20 @@ class Area:
     def use_parts(self, parts: PartsInUse, engine: str | None) -> None:
         """The same of a use that is done with some bytes sooner than with others; the last part goes on to the end."""
         assert parts
-        self.uses = self.used(self.low, self.high)
+        self.uses = self.used(self.low, self.high).copy()
         (first, _, until), end = parts[-1], self.high - self.low
         self.parts, self.reader = (*parts[:-1], (first, end, until)), engine
 
     def used(self, low: int, high: int) -> Horizon:
-        """Until when any of the addresses from ``low`` up to ``high`` are in use."""
-        used = Horizon()
-        if self.low < high and low < self.high:
-            used.merge(self.uses)
-            for first, end, until in self.parts:
-                if self.low + first < high and low < self.low + end:
-                    used.note(until, self.reader)
+        """Until when any of the addresses from ``low`` up to ``high`` are in use; not to be changed."""
+        if self.low >= high or low >= self.high:
+            return _UNUSED
+        first, end = low - self.low, high - self.low
+        until = max((until for start, stop, until in self.parts if start < end and first < stop), default=None)
+        if until is None:
+            return self.uses
+        used = self.uses.copy()
+        used.note(until, self.reader)
         return used
 
     def floor_of(self, low: int, high: int) -> Horizon:

@@ -69,7 +69,9 @@ class WeightBuffer:
         self._stream = stream
         self._turns = movement.turns(stream)
         self._versions = versions
-        self._used = sorted(set(stream.versions))
+        used = [versions[v] for v in sorted(set(stream.versions))]
+        self._shares = [len(used) > 1 and _shares_bank(movement.machine, area, used) for area in versions]
+        self._conflict = conflict_cycles(movement.machine, used[0].high - used[0].low) if any(self._shares) else 0.0
         self._matrix = movement.machine.engine_for("matrix").name
         self._local = local.get(self._name)
         self._arrivals = arrivals.get(self._name)
@@ -131,10 +133,10 @@ class WeightBuffer:
             ready = self._broadcast(lane, key, area, move)
         else:
             ready = self._move(self._local, area, move, staging)
-        if len(self._used) > 1 and _shares_bank(self._movement.machine, area, [own.areas[v] for v in self._used]):
+        if self._shares[version]:
             stop, body = ready - move.latency, move.payload / move.rate
             met = sum(max(0.0, min(stop, ended) - max(stop - body, begun)) for begun, ended in own.products)
-            own.delay += met * move.rate * conflict_cycles(self._movement.machine, area.high - area.low)
+            own.delay += met * move.rate * self._conflict
         return ready
 
     def slowed(self, lane: int) -> float:

@@ -2,8 +2,10 @@
 other (:mod:`...banks.weight_separation`), more versions of them (:mod:`...banks.weight_depth`), and lives of them that
 begin earlier (:mod:`...banks.early_weights`).
 
-Each is kept if the prediction says that it is better. The timeout is not looked at: a plan is worth its addresses.
-Weights are set apart greedily, which takes no time, or by a search.
+They are kept if the prediction says that the plan is better. A prediction takes far longer than the changes do, so that
+the first three are predicted together; where that is no better, once more without the reflection, which is the one
+that makes plans worse now and then. The timeout is not looked at: a plan is worth its addresses. Weights are set apart
+greedily, which takes no time, or by a search.
 """
 
 from __future__ import annotations
@@ -21,14 +23,25 @@ from .plan_neighbourhood import Neighbourhood
 
 
 def readdress(around: Neighbourhood, plan: Plan, budget: Budget = NO_SEARCH) -> Plan:
-    """The plan with all changes of addresses that make it better; ``budget``: of each search."""
-    for switch, change in CHANGES:
-        if around.allows(switch):
-            changed = change(around, plan, budget)
-            if changed.local != plan.local:
-                timed = around.offer(changed)
-                plan = timed if timed.cycles_predicted < plan.cycles_predicted else plan
-    return plan
+    """The plan with changes of addresses that make it better, if any do; ``budget``: of each search."""
+    best, tried = plan, [plan.local]
+    for first in range(2):
+        changed = plan
+        for switch, change in CHANGES[first:]:
+            if around.allows(switch):
+                changed = change(around, changed, budget)
+        if changed.local not in tried:
+            best = _better(around, best, changed)
+            tried.append(changed.local)
+        if best is not plan:
+            break
+    return _advanced(around, best) if around.allows("early-weights") else best
+
+
+def _better(around: Neighbourhood, plan: Plan, changed: Plan) -> Plan:
+    """The changed plan, which is offered, if it is predicted to take less time."""
+    timed = around.offer(changed)
+    return timed if timed.cycles_predicted < plan.cycles_predicted else plan
 
 
 def _mirrored(around: Neighbourhood, plan: Plan, _: Budget) -> Plan:
@@ -55,21 +68,22 @@ def _deepened(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
     return _separated(around, deeper, budget)
 
 
-def _advanced(around: Neighbourhood, plan: Plan, _: Budget) -> Plan:
+def _advanced(around: Neighbourhood, plan: Plan) -> Plan:
     """With weights that are loaded earlier, in all segments or in those alone that take less time for it."""
     graph, machine = around.subproblem.graph, around.subproblem.machine
     every = with_early_weights(graph, machine, plan, lambda _: True)
     if every.local == plan.local:
         return plan
-    every = around.predicted(every)
+    every = around.offer(every)
     before, after = cycles_of_segments(plan), cycles_of_segments(every)
     some = with_early_weights(graph, machine, plan, lambda segment: after[segment] < before[segment])
-    return min(every, around.predicted(some), key=lambda p: p.cycles_predicted)
+    best = min(plan, every, key=lambda p: p.cycles_predicted)
+    return best if some.local in (plan.local, every.local) else _better(around, best, some)
 
 
 CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan, Budget], Plan]], ...] = (
     ("address-reflection", _mirrored),
     ("weight-separation", _separated),
     ("deep-weights", _deepened),
-    ("early-weights", _advanced),
 )
+"""The changes that are predicted together; the reflection comes first."""

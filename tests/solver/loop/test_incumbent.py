@@ -167,8 +167,7 @@ def test_a_change_of_a_simulated_plan_has_a_simulation_of_its_own(monkeypatch: p
     best.offer(0, predicted(10_000, 0))
     subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, builder=SimpleNamespace(timed=timed))
     around: Any = SimpleNamespace(
-        allows=lambda _: True,
-        predicted=lambda plan: Neighbourhood.predicted(around, plan),
+        allows=lambda switch: switch == "address-reflection",
         offer=lambda plan: Neighbourhood.offer(around, plan),
         incumbent=best,
         subproblem=subproblem,
