@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import cached_property
 from math import gcd, prod
 
 import numpy as np
@@ -55,7 +55,7 @@ class Slot:
     pitch: int
     guard: int | None
 
-    @property
+    @cached_property
     def loops(self) -> tuple[int, ...]:
         return tuple(a for a in (self.out, self.kernel) if a is not None)
 
@@ -200,12 +200,8 @@ def _cheapest(engine: Engine, nest: Combination, dtype: str, below: int) -> Wind
         if body // engine.count + engine.issue >= below:
             continue
         slots = _slots(nest) if slots is None else slots
-        free = [s for s in slots if lane not in s.loops and beside not in s.loops]
-        row, column = max(
-            (pair for pair in combinations([EMPTY, EMPTY, *free], 2) if _apart(*pair)),
-            key=lambda pair: _size(nest, pair),
-        )
-        instructions = points // along // _size(nest, (row, column))
+        row, column, points_of_both = _largest_pair(nest, [s for s in slots if not {lane, beside} & {*s.loops}])
+        instructions = points // along // points_of_both
         kernel = prod(nest.extents[s.kernel] for s in (row, column) if s.kernel is not None)
         outs = [nest.extents[s.out] for s in (row, column) if s.out is not None]
         row, column = sorted((row, column), key=lambda s: -abs(s.pitch))
@@ -239,13 +235,22 @@ def _lanes(nest: Combination, *, alone: bool) -> Iterator[tuple[int | None, int 
     yield from ((beside, a) for a in channels for beside in positions if beside != a)
 
 
-def _size(nest: Combination, slots: tuple[Slot, Slot]) -> int:
-    return prod(nest.extents[a] for s in slots for a in s.loops)
+def _largest_pair(nest: Combination, slots: Sequence[Slot]) -> tuple[Slot, Slot, int]:
+    """The two slots with the most points, any of them empty, and how many points they have.
 
-
-def _apart(a: Slot, b: Slot) -> bool:
-    """Whether two slots share no loop; of a guard, an instruction can look after one slot alone."""
-    return set(a.loops).isdisjoint(b.loops) and (a.guard is None or a.guard != b.guard)
+    They share no loop; and of a guard, an instruction can look after one slot alone.
+    """
+    sizes = [prod(nest.extents[a] for a in slot.loops) for slot in slots]
+    best, most = (EMPTY, EMPTY), 1
+    for slot, size in zip(slots, sizes, strict=True):
+        if size > most:
+            best, most = (EMPTY, slot), size
+    for i, (one, size) in enumerate(zip(slots, sizes, strict=True)):
+        for other, beside in zip(slots[i + 1 :], sizes[i + 1 :], strict=True):
+            apart = one.guard is None or one.guard != other.guard
+            if size * beside > most and apart and set(one.loops).isdisjoint(other.loops):
+                best, most = (one, other), size * beside
+    return *best, most
 
 
 def _slots(nest: Combination) -> list[Slot]:

@@ -197,6 +197,10 @@ class Solution:
         return self.value(literal) != 0
 
 
+UNSEARCHED = Solution("unknown", None, None, NO_EFFORT)
+"""What a search without a budget answers, so that no model need be built for one."""
+
+
 @dataclass(frozen=True)
 class _Improvement:
     """What a search knew at one of its solutions. ``counted``: the deterministic seconds that it had added up.
@@ -241,7 +245,7 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
 def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = None) -> Solution:
     """Search for the best solution within ``budget``; ``watch`` sees on, and changes nothing."""
     if budget.seconds <= 0:
-        return Solution("unknown", None, None, NO_EFFORT)
+        return UNSEARCHED
     solver = cp_model.CpSolver()
     p = solver.parameters
     p.num_workers = 1

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.graph import Graph
 from ...ir.machine import Machine
 from ...ir.plan import Segment, Solved, Split
-from ..cpsat.backend import Budget, Watch, solve
+from ..cpsat.backend import UNSEARCHED, Budget, Watch, solve
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint
 from .candidates import Candidates
 from .column_cost import Column
@@ -139,19 +139,21 @@ def _solve(
         order = useful[np.argsort(bounds.through[useful], kind="stable")]
         left_out = float(bounds.through[order[MOST_COLUMNS]])
         useful = order[:MOST_COLUMNS]
-    model = SegmentationModel(problem, sorted({*useful.tolist(), *(best.path if best else ())}))
-    if best is not None:
-        model.hint(best)
 
     def in_cycles(incumbent: float | None, bound: float | None) -> None:
         if watch is not None:
             found = ceiling if incumbent is None else min(ceiling, incumbent / OVERLAP_PENALTY)
             watch(found, _bound(bound, found, bounds.bound, left_out))
 
-    solution = solve(model.model, budget=budget, seed=seed, watch=in_cycles if watch else None)
-    if solution.found:
-        answer = model.answer(solution.value)
-        best = answer if best is None or answer.objective < best.objective else best
+    solution = UNSEARCHED
+    if budget.seconds:
+        model = SegmentationModel(problem, sorted({*useful.tolist(), *(best.path if best else ())}))
+        if best is not None:
+            model.hint(best)
+        solution = solve(model.model, budget=budget, seed=seed, watch=in_cycles if watch else None)
+        if solution.found:
+            answer = model.answer(solution.value)
+            best = answer if best is None or answer.objective < best.objective else best
     if best is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), solution.effort)
     objective = best.objective / OVERLAP_PENALTY

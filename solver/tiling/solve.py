@@ -351,6 +351,9 @@ def choose(
     value = first = int(problem.cycles[best])
     if value <= bound:
         return Choice(problem.tile(*best), value, bound, "optimal")
+    start = SearchPoint(0.0, float(first), float(bound))
+    if not budget.seconds:
+        return Choice(problem.tile(*best), value, bound, "feasible", replace(NO_EFFORT, points=(start,)))
     model, x, y, time = build(problem, forbidden)
     for i, var in enumerate(x):
         model.hint(var, int(i == best[0]))
@@ -372,7 +375,7 @@ def choose(
         value,
         min(value, max(bound, proven)),
         "optimal" if proven >= value else "feasible",
-        replace(solution.effort, points=(SearchPoint(0.0, float(first), float(bound)), *points)),
+        replace(solution.effort, points=(start, *points)),
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from ...residency.decisions import Decisions, NoFetch, Source
 from ...residency.evaluation import evaluate_decisions
 from ...residency.greedy import Greedy, SlotOverflow
 from ...residency.problem import FetchItem, ResidencyProblem
+
+ADDRESSED_SINGLY = 200_000
+"""Addresses that are given, again and again, while one is spilled at a time. Chosen, not measured."""
 
 Span = tuple[int, int, int]
 """First slot, the slot after the last, bytes."""
@@ -54,9 +58,16 @@ class _Candidate:
     resident: tuple[Span, ...]
     spilled: tuple[Span, ...]
 
-    @property
-    def life(self) -> int:
-        return max(b for _, b, _ in self.resident) - min(a for a, _, _ in self.resident)
+    @cached_property
+    def hull(self) -> tuple[int, int]:
+        """From the first slot in which it lies somewhere to the slot after the last, if it stays."""
+        return min(a for a, _, _ in self.resident), max(b for _, b, _ in self.resident)
+
+    @cached_property
+    def worth(self) -> tuple[int, int]:
+        """Who stays is decided by the length of a life, and by bytes where lives are equally long."""
+        first, last = self.hull
+        return last - first, max(size for _, _, size in self.resident)
 
     def blocks(self, first: int, last: int) -> bool:
         """Whether it lives beyond single slots somewhere in ``first .. last``."""
@@ -109,7 +120,8 @@ class _Search:
         self.problem = problem
         self.everything_spilled = everything_spilled
         self.memory = memory
-        self.residents = list(self._candidates())
+        self.residents = dict(enumerate(self._candidates()))
+        """Who stays, by a number of its own."""
         self.spilled = 0
 
     def _candidates(self) -> Iterator[_Candidate]:
@@ -137,8 +149,8 @@ class _Search:
 
     def decisions(self) -> Decisions:
         """Fetches in the slots of their uses."""
-        resident = {r.intermediate for r in self.residents}
-        retained = {r.item for r in self.residents}
+        resident = {r.intermediate for r in self.residents.values()}
+        retained = {r.item for r in self.residents.values()}
         sources = (
             (NoFetch.RESIDENT,) * len(item.uses)
             if item.intermediate is not None and item.intermediate in resident
@@ -148,10 +160,10 @@ class _Search:
         intermediates = range(len(self.problem.intermediates))
         return Decisions(tuple(p in resident for p in intermediates), tuple(sources), self.everything_spilled.circular)
 
-    def _spill(self, candidates: Sequence[_Candidate]) -> _Candidate:
-        """The one of the longest life leaves; the larger of equals, then the first."""
-        leaves = max(candidates, key=lambda c: (c.life, max(size for _, _, size in c.resident)))
-        self.residents.remove(leaves)
+    def _spill(self, numbers: Sequence[int]) -> _Candidate:
+        """Of the residents with these numbers, the one of the longest life leaves; the larger of equals, then the
+        first."""
+        leaves = self.residents.pop(max(numbers, key=lambda number: self.residents[number].worth))
         self.spilled += 1
         return leaves
 
@@ -159,24 +171,37 @@ class _Search:
         """Spill until each slot has room in bytes; ``room``: what is left of it when nothing stays."""
         slots = len(room)
         left = room.copy()
-        for candidate in self.residents:
+        for candidate in self.residents.values():
             left -= candidate.change(slots)
+        first, last = np.array([r.hull for r in self.residents.values()], dtype=np.int64).reshape(-1, 2).T
         for slot in range(slots):
+            if left[slot] >= 0:
+                continue
+            lives = np.flatnonzero((first <= slot) & (slot < last)).tolist()
+            lives = [n for n in lives if n in self.residents and self.residents[n].change_at(slot) > 0]
             while left[slot] < 0:
-                left += self._spill([r for r in self.residents if r.change_at(slot) > 0]).change(slots)
+                left += self._spill([n for n in lives if n in self.residents]).change(slots)
 
     def by_address(self) -> tuple[list[PlannedBuffer], list[int]]:
-        """Spill until first fit finds an address for everything; what lies in the memory, and where."""
+        """Spill until first fit finds an address for everything; what lies in the memory, and where.
+
+        One is spilled at a time, for the first item that has no address; once that has taken long enough, one for each.
+        """
+        addressed = 0
         while True:
             planned = list(planned_buffers(self.problem, self.decisions()))
             movable, request_of = requests(planned)
             items = [Item(round_up(m.request.bytes, self.memory.alignment), *m.request.live) for m in movable]
             at = first_fit(items, neighbours(items), by_size(items))
+            addressed += len(items)
             over = [item for a, item in zip(at, items, strict=True) if a + item.size > self.memory.capacity]
             if not over:
                 return planned, [at[r] for r in request_of]
-            early = min(over, key=lambda item: item.first)
-            self._spill([r for r in self.residents if r.blocks(early.first, early.last)])
+            over.sort(key=lambda item: item.first)
+            for item in over if addressed > ADDRESSED_SINGLY else over[:1]:
+                in_the_way = [n for n, r in self.residents.items() if r.blocks(item.first, item.last)]
+                if in_the_way:
+                    self._spill(in_the_way)
 
 
 def _spans(item: FetchItem, sources: Sequence[Source]) -> tuple[Span, ...]:
