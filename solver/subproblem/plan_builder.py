@@ -38,6 +38,9 @@ from .operand_movement import with_movement
 
 MOST_RESERVATIONS = 8
 """Reservations tried before the segments must change; chosen, not measured."""
+MOST_INSTANCES = 64
+"""Instances of a segment that are predicted at most to compare its alternatives, as small memories ask for very many
+of them; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,12 @@ class PlanBuilder:
         ``None`` if packing without a search finds no place for their buffers.
 
         ``instances``: how many of them, from the first on; ``window``: positions of the operators that are predicted,
-        in the segment; all unless they are given. Equal segments take as long.
+        in the segment; all unless they are given. Of all, no more than :data:`MOST_INSTANCES` are predicted: how one
+        follows another is how the rest do. Equal segments take as long.
         """
-        steps = tuple(Step(0, n) for n in range(count(segment.instances) if instances is None else instances))
+        every = count(segment.instances)
+        predicted = min(every, MOST_INSTANCES) if instances is None else instances
+        steps = tuple(Step(0, n) for n in range(predicted))
         request = PlanRequest((segment,), steps, False, NO_SEARCH, NO_SEARCH, NO_SEARCH, NO_SEARCH)
         drafted = self._unheard._draft(request)
         if isinstance(drafted, Infeasibility):
@@ -142,7 +148,8 @@ class PlanBuilder:
         own = [self.graph.tensor[name] for name in names if name in self.graph.tensor]
         endless = self._endless(drafted[0], own)
         timeline = predict(self.graph, self.cells, self.machine, endless, self.walks, window)
-        return max(prediction.stop for prediction in timeline.predictions)
+        cycles = max(prediction.stop for prediction in timeline.predictions)
+        return cycles if instances is not None else -(-cycles * every // predicted)
 
     @cached_property
     def _unheard(self) -> PlanBuilder:

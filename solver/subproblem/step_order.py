@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
 
-from ...ir.box import Box, hull, is_empty, overlap
+from ...ir.box import Box, hull, is_empty
 from ...ir.graph import Graph
 from ...ir.plan import Segment, Step
 from ...ir.semantics.cell import Cells, count
@@ -46,18 +48,45 @@ def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tupl
 
 def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.DiGraph[Step]:
     """An edge from each step that writes what another one reads to that one."""
-    written: dict[str, list[tuple[Step, Box | None]]] = {}
+    written: dict[str, _Writes] = {}
     dependences: nx.DiGraph[Step] = nx.DiGraph()
     for step in segment_by_segment(segments):
         dependences.add_node(step)
         reads, writes = _accesses(graph, cells, segments[step.segment], step.instance)
         for name, box in reads.items():
-            for writer, part in written.get(name, ()):
-                if box is None or part is None or (not is_empty(box) and overlap(box, part)):
-                    dependences.add_edge(writer, step)
+            if name in written:
+                dependences.add_edges_from((writer, step) for writer in written[name].met(box))
         for name, box in writes.items():
-            written.setdefault(name, []).append((step, box))
+            written.setdefault(name, _Writes()).add(step, box)
     return dependences
+
+
+class _Writes:
+    """The steps that write a tensor, and what each of them does; ``None``: all of it."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._boxes: list[Box | None] = []
+        self._spans: NDArray[np.int64] | None = None
+        """By step and dimension: begin and end, once all are boxes."""
+
+    def add(self, step: Step, box: Box | None) -> None:
+        self._steps.append(step)
+        self._boxes.append(box)
+        self._spans = None
+
+    def met(self, box: Box | None) -> list[Step]:
+        """Those that write some of a box."""
+        if box is None or None in self._boxes:
+            return self._steps
+        if is_empty(box):
+            return []
+        if self._spans is None:
+            self._spans = np.array(self._boxes, dtype=np.int64).reshape(len(self._boxes), len(box), 2)
+        low, high = np.array(box, dtype=np.int64).reshape(len(box), 2).T
+        begin, end = self._spans[:, :, 0], self._spans[:, :, 1]
+        meets = ((begin < high) & (low < end) & (begin < end)).all(axis=1)
+        return [self._steps[i] for i in np.flatnonzero(meets).tolist()]
 
 
 def _accesses(
