@@ -48,7 +48,7 @@ def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tupl
 
 def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.DiGraph[Step]:
     """An edge from each step that writes what another one reads to that one."""
-    written: dict[str, _Writes] = {}
+    written: dict[str, Writes] = {}
     dependences: nx.DiGraph[Step] = nx.DiGraph()
     for step in segment_by_segment(segments):
         dependences.add_node(step)
@@ -57,36 +57,41 @@ def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.
             if name in written:
                 dependences.add_edges_from((writer, step) for writer in written[name].met(box))
         for name, box in writes.items():
-            written.setdefault(name, _Writes()).add(step, box)
+            written.setdefault(name, Writes()).add(step, box)
     return dependences
 
 
-class _Writes:
-    """The steps that write a tensor, and what each of them does; ``None``: all of it."""
+class Writes:
+    """The steps that write a tensor: all of it, or each of them a box."""
 
     def __init__(self) -> None:
+        self._whole: list[Step] = []
         self._steps: list[Step] = []
-        self._boxes: list[Box | None] = []
+        self._boxes: list[Box] = []
         self._spans: NDArray[np.int64] | None = None
-        """By step and dimension: begin and end, once all are boxes."""
+        """By step and dimension of its box: begin and end."""
 
     def add(self, step: Step, box: Box | None) -> None:
-        self._steps.append(step)
-        self._boxes.append(box)
-        self._spans = None
+        """``box``: what the step writes; ``None``: all of the tensor."""
+        if box is None:
+            self._whole.append(step)
+        else:
+            self._steps.append(step)
+            self._boxes.append(box)
+            self._spans = None
 
     def met(self, box: Box | None) -> list[Step]:
-        """Those that write some of a box."""
-        if box is None or None in self._boxes:
-            return self._steps
-        if is_empty(box):
-            return []
+        """The steps that write some of a box, or of all of the tensor."""
+        if box is None:
+            return [*self._whole, *self._steps]
+        if is_empty(box) or not self._boxes:
+            return self._whole
         if self._spans is None:
             self._spans = np.array(self._boxes, dtype=np.int64).reshape(len(self._boxes), len(box), 2)
         low, high = np.array(box, dtype=np.int64).reshape(len(box), 2).T
         begin, end = self._spans[:, :, 0], self._spans[:, :, 1]
         meets = ((begin < high) & (low < end) & (begin < end)).all(axis=1)
-        return [self._steps[i] for i in np.flatnonzero(meets).tolist()]
+        return [*self._whole, *(self._steps[i] for i in np.flatnonzero(meets).tolist())]
 
 
 def _accesses(

@@ -12,6 +12,7 @@ from girih.models import build
 from girih.solver import plan
 from girih.solver.cpsat.backend import NO_SEARCH, Model, solve
 from girih.solver.options import Options
+from girih.solver.subproblem.time_budget import SEARCHED
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
@@ -39,3 +40,19 @@ def test_nothing_is_searched_without_a_budget() -> None:
     model.minimize(model.bool("x"))
     solution = solve(model, budget=NO_SEARCH)
     assert solution.status == "unknown" and not solution.effort.searches and not solution.found
+
+
+def test_no_model_is_built_where_none_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    begin = Model.__init__
+
+    def noted(self: Model, name: str = "") -> None:
+        built.append(name)
+        begin(self, name)
+
+    monkeypatch.setattr(Model, "__init__", noted)
+    searches()
+    assert {"tiling", "residency"} <= {name.partition(" ")[0] for name in built}
+    built.clear()
+    searches(*SEARCHED)
+    assert built == []

@@ -3,7 +3,7 @@ without the constraint solver, whatever fits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -22,6 +22,8 @@ from girih.ir.plan import Plan, SharedBuffer, Split, Tile
 from girih.ir.semantics.cell import Cells, count
 from girih.models import build
 from girih.solver import plan
+from girih.solver.banks.first_fit import Item, first_fit
+from girih.solver.baselines.graphturbo import spill as spilling
 from girih.solver.baselines.graphturbo.binding import bind
 from girih.solver.baselines.graphturbo.group import group
 from girih.solver.baselines.graphturbo.level import LEVELS
@@ -242,7 +244,7 @@ def residency_problem(
 
 
 def spilled(problem: ResidencyProblem, room: int, ahead: int = 0) -> list[SharedBuffer]:
-    graph, machine = graphs.chain(4), with_memory(load_machine("stcp920"), shared=room)
+    graph, machine = graphs.chain(40), with_memory(load_machine("stcp920"), shared=room)
     answer = spill(graph, machine, problem, ahead)
     assert isinstance(answer, Spilling)
     here = [b for b in answer.buffers if b.memory == machine.levels.exchange.name]
@@ -298,6 +300,30 @@ def test_the_longest_life_is_spilled_not_the_largest() -> None:
         ("conv0", (0, 1), True, False), ("conv1", (1, 3), False, False), ("conv2", (2, 4), False, False),
         ("conv0", (3, 4), False, True),
     ]  # fmt: skip
+
+
+def test_many_are_spilled_at_once_where_one_at_a_time_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits by bytes has no address now and then; in fewer rounds of addresses, there is one for everything."""
+    rounds = 0
+
+    def counted(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
+        nonlocal rounds
+        rounds += 1
+        return first_fit(items, near, order)
+
+    monkeypatch.setattr(spilling, "first_fit", counted)
+    taken: list[int] = []
+    for addressed in (spilling.ADDRESSED_SINGLY, 0):
+        monkeypatch.setattr(spilling, "ADDRESSED_SINGLY", addressed)
+        rounds = 0
+        for seed in range(20):
+            random = Random(seed)
+            slots = [slot for first in range(0, 80, 20) for slot in random.sample(range(first, first + 20), 20)]
+            pairs = zip(slots[::2], slots[1::2], strict=True)
+            lives = [(64 * random.randint(1, 9), min(pair), max(pair)) for pair in pairs]
+            spilled(residency_problem(*lives, slots=80), 64 * 20)
+        taken.append(rounds)
+    assert 20 < taken[1] < taken[0]
 
 
 def test_constants_move_ahead_where_there_is_room() -> None:

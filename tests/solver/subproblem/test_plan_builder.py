@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
+import pytest
+
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
@@ -13,6 +15,7 @@ from girih.ir.semantics.cell import Cells
 from girih.solver.cost.equivalence import structural_class
 from girih.solver.options import ModelRun
 from girih.solver.parallel.workers import Workers
+from girih.solver.subproblem import plan_builder
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder
 from girih.solver.subproblem.plan_questions import BuildPlan, ChosenTogether, OnCores, Searched
 from girih.solver.subproblem.step_order import segment_by_segment
@@ -56,6 +59,19 @@ def test_equal_segments_take_as_long_wherever_they_are() -> None:
         cycles.setdefault(structural_class(builder.cells, segment), set()).add(builder.on_cores(segment))
     assert len(cycles) < len(setup.segments)
     assert all(len(own) == 1 and None not in own for own in cycles.values())
+
+
+def test_many_instances_are_predicted_by_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = case(graphs.chain(3, batch=24, size=12), load_machine("tiny"), (Split(0, 24),))
+    every = [setup.builder().on_cores(segment) for segment in setup.segments]
+    monkeypatch.setattr(plan_builder, "MOST_INSTANCES", 24)
+    assert [setup.builder().on_cores(segment) for segment in setup.segments] == every
+    monkeypatch.setattr(plan_builder, "MOST_INSTANCES", 8)
+    some = [setup.builder().on_cores(segment) for segment in setup.segments]
+    assert some == pytest.approx(every, rel=0.05) and some != every
+    # Those that are asked for are predicted, all of them and no others.
+    first = [setup.builder().on_cores(segment, 12) for segment in setup.segments]
+    assert all(one is not None and 3 * whole < 7 * one < 4 * whole for one, whole in zip(first, every, strict=True))
 
 
 def test_what_has_no_room_has_its_own_name_whatever_was_asked_before() -> None:

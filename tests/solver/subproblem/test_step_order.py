@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from girih.ir.box import is_empty, overlap
+from girih.ir.box import Box, Span, is_empty, overlap
 from girih.ir.graph import Graph
 from girih.ir.plan import Segment, Split, Step
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.subproblem.step_order import depth_first, orders
+from girih.solver.subproblem.step_order import Writes, depth_first, orders
 from tests.support import graphs
 
 
@@ -50,3 +52,16 @@ def test_every_step_comes_once_and_after_what_it_reads(parts: tuple[int, ...]) -
                 if need and late.segment == step.segment - 1:
                     made = cells.cell(segments[late.segment], late.instance, 0).owned[name]
                     assert is_empty(made) or not overlap(made, need)
+
+
+boxes = st.tuples(*(st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda s: Span(*s)) for _ in range(2)))
+
+
+@given(st.lists(boxes | st.none(), max_size=6), boxes | st.none())
+def test_a_reader_comes_after_all_that_write_some_of_what_it_reads(writes: list[Box | None], box: Box | None) -> None:
+    written = Writes()
+    for instance, part in enumerate(writes):
+        written.add(Step(0, instance), part)
+        written.met(box)
+    expected = [n for n, part in enumerate(writes) if box is None or part is None or overlap(part, box)]
+    assert sorted(step.instance for step in written.met(box)) == expected
