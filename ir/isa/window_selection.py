@@ -236,7 +236,7 @@ def _lanes(nest: Combination, *, alone: bool) -> Iterator[tuple[int | None, int 
 
 
 def _largest_pair(nest: Combination, slots: Sequence[Slot]) -> tuple[Slot, Slot, int]:
-    """The two slots with the most points, any of them empty, and how many points they have.
+    """The two slots with the most points, either of which may be empty, and how many points they have.
 
     They share no loop; and of a guard, an instruction can look after one slot alone.
     """

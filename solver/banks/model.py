@@ -103,7 +103,7 @@ def find(problem: BankProblem, budget: Budget, seed: int) -> tuple[list[int] | N
     last search, of few requests in exact units, can prove that there is none. The solution is that of the last search,
     with the effort of all.
     """
-    if len(problem.items) > MODELLED or not budget.seconds:
+    if len(problem.items) > MODELLED or not budget.searches:
         return None, None
     effort = NO_EFFORT
     last: Solution | None = None
@@ -137,7 +137,7 @@ def improve(
     problem: BankProblem, at: Sequence[int], budget: Budget, seed: int
 ) -> tuple[list[int] | None, Solution | None]:
     """A packing with less conflict than ``at``, if there are few enough requests to look for one."""
-    if len(problem.items) > PAIRED or not budget.seconds:
+    if len(problem.items) > PAIRED or not budget.searches:
         return None, None
     model = Model(f"banks of {problem.memory.name}")
     address = addresses(problem, model)

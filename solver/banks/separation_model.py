@@ -50,7 +50,7 @@ class _Window:
 def separate(problem: SeparationProblem, at: Sequence[int], budget: Budget, seed: int) -> tuple[list[int], Effort]:
     """Addresses with no more waits than ``at``, and the effort for them."""
     addresses = list(at)
-    if not budget.seconds:
+    if not budget.searches:
         return addresses, NO_EFFORT
     known: dict[tuple[object, ...], list[int]] = {}
     effort = NO_EFFORT

@@ -53,6 +53,11 @@ class Budget:
     deterministic: float | None = None
 
     @property
+    def searches(self) -> bool:
+        """Whether there is anything to search with."""
+        return self.seconds > 0
+
+    @property
     def limit(self) -> float:
         """The limit in deterministic seconds."""
         return self.seconds * DETERMINISTIC_PER_SECOND if self.deterministic is None else self.deterministic
@@ -244,7 +249,7 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
 
 def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = None) -> Solution:
     """Search for the best solution within ``budget``; ``watch`` sees on, and changes nothing."""
-    if budget.seconds <= 0:
+    if not budget.searches:
         return UNSEARCHED
     solver = cp_model.CpSolver()
     p = solver.parameters

@@ -146,7 +146,7 @@ def _solve(
             watch(found, _bound(bound, found, bounds.bound, left_out))
 
     solution = UNSEARCHED
-    if budget.seconds:
+    if budget.searches:
         model = SegmentationModel(problem, sorted({*useful.tolist(), *(best.path if best else ())}))
         if best is not None:
             model.hint(best)

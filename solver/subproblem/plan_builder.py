@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from math import ceil
 
 from ...ir.box import full
 from ...ir.checks.check_plan import check_plan
@@ -134,8 +135,8 @@ class PlanBuilder:
         ``None`` if packing without a search finds no place for their buffers.
 
         ``instances``: how many of them, from the first on; ``window``: positions of the operators that are predicted,
-        in the segment; all unless they are given. Of all, no more than :data:`MOST_INSTANCES` are predicted: how one
-        follows another is how the rest do. Equal segments take as long.
+        in the segment; all unless they are given. Of all, no more than :data:`MOST_INSTANCES` are predicted; the rest
+        follow at the pace of the second half of these. Equal segments take as long.
         """
         every = count(segment.instances)
         predicted = min(every, MOST_INSTANCES) if instances is None else instances
@@ -149,7 +150,11 @@ class PlanBuilder:
         endless = self._endless(drafted[0], own)
         timeline = predict(self.graph, self.cells, self.machine, endless, self.walks, window)
         cycles = max(prediction.stop for prediction in timeline.predictions)
-        return cycles if instances is not None else -(-cycles * every // predicted)
+        if instances is not None or predicted == every:
+            return cycles
+        half = predicted // 2
+        of_half = max((prediction.stop for prediction in timeline.predictions if prediction.step < half), default=0)
+        return cycles + ceil((every - predicted) * (cycles - of_half) / (predicted - half))
 
     @cached_property
     def _unheard(self) -> PlanBuilder:

@@ -85,7 +85,7 @@ class Writes:
         if box is None:
             return [*self._whole, *self._steps]
         if is_empty(box) or not self._boxes:
-            return self._whole
+            return list(self._whole)
         if self._spans is None:
             self._spans = np.array(self._boxes, dtype=np.int64).reshape(len(self._boxes), len(box), 2)
         low, high = np.array(box, dtype=np.int64).reshape(len(box), 2).T

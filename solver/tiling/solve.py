@@ -352,7 +352,7 @@ def choose(
     if value <= bound:
         return Choice(problem.tile(*best), value, bound, "optimal")
     start = SearchPoint(0.0, float(first), float(bound))
-    if not budget.seconds:
+    if not budget.searches:
         return Choice(problem.tile(*best), value, bound, "feasible", replace(NO_EFFORT, points=(start,)))
     model, x, y, time = build(problem, forbidden)
     for i, var in enumerate(x):

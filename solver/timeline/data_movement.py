@@ -61,8 +61,8 @@ class Movement:
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[tuple[Area, Area, str]] = deque(maxlen=MOST_DELAYED)
         """Of the last fetches, in their order: where they go, the homes that they come from, and the engine."""
-        self._yielding: dict[Queue, dict[str, Engine]] = {}
-        """The engines of a queue of DMA, by name."""
+        self._yielding: dict[Queue, dict[str, str | None]] = {}
+        """The engines of a queue of DMA by name, and what :meth:`alone` says of each."""
         self._homes: dict[str, Box] = {}
         self._home_areas: dict[str, Area] = {}
         """Of the homes whose lifetime has begun."""
@@ -162,18 +162,18 @@ class Movement:
         if queue not in self._yielding:
             exchange, homes = self.levels.exchange, (self.levels.home, self.levels.constants)
             ways = [(exchange, homes[0])] if queue == "dma out" else [(home, exchange) for home in homes]
-            self._yielding[queue] = {engine.name: engine for engine in (self.engine("dma", *way) for way in ways)}
-        engines = self._yielding[queue]
-        for name in engines:
+            engines = (self.engine("dma", *way) for way in ways)
+            self._yielding[queue] = {engine.name: self.alone(engine) for engine in engines}
+        yielding = self._yielding[queue]
+        for name in yielding:
             times = self.queues[name]
             times[0] += cycles if times[0] > since else 0.0
         if queue == "dma out":
             return
-        seen_by = {name: self.alone(engine) for name, engine in engines.items()}
         for area, home, name in reversed(self._fetched):
             if area.ready.last > since:
                 arrived = area.ready.last + cycles
-                self.ends.note(arrived, seen_by[name])
+                self.ends.note(arrived, yielding[name])
                 for horizon in (area.ready, area.uses, home.uses):
                     horizon.note(arrived, name)
 

@@ -40,8 +40,8 @@ class _Load:
         self.rate = rate
         self.times = [0.0]
         self.rows = [[rate, *(0.0 for _ in range(2 * len(queues)))]]
-        self._place = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
-        self._others = {
+        self._place: dict[Queue, int] = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
+        self._others: dict[Queue | None, list[tuple[Queue, int]]] = {
             queue: [(other, place) for other, place in self._place.items() if other != queue]
             for queue in (*queues, None)
         }
@@ -248,9 +248,6 @@ class Horizon:
         return self.others if engine is not None and engine == self.engine else self.last
 
 
-_UNUSED = Horizon()
-
-
 @dataclass(slots=True)
 class Area:
     """Addresses of a memory during one lifetime: free from ``floor``, readable from ``ready`` on, in use till ``uses``.
@@ -280,9 +277,10 @@ class Area:
         self.parts, self.reader = (*parts[:-1], (first, end, until)), engine
 
     def used(self, low: int, high: int) -> Horizon:
-        """Until when any of the addresses from ``low`` up to ``high`` are in use; not to be changed."""
+        """Until when any of the addresses from ``low`` up to ``high`` are in use; it may be the area's own, so that who
+        keeps it has to copy it."""
         if self.low >= high or low >= self.high:
-            return _UNUSED
+            return Horizon()
         first, end = low - self.low, high - self.low
         until = max((until for start, stop, until in self.parts if start < end and first < stop), default=None)
         if until is None:

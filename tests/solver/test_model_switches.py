@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from girih.frontend import import_onnx
@@ -10,7 +12,9 @@ from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
 from girih.models import build
 from girih.solver import plan
-from girih.solver.cpsat.backend import NO_SEARCH, Model, solve
+from girih.solver.banks.model import find, improve
+from girih.solver.banks.problem import BufferRequest, bank_problem
+from girih.solver.cpsat.backend import NO_SEARCH, Budget, Model, solve
 from girih.solver.options import Options
 from girih.solver.subproblem.time_budget import SEARCHED
 from girih.solver.switches import checked
@@ -56,3 +60,12 @@ def test_no_model_is_built_where_none_is_searched(monkeypatch: pytest.MonkeyPatc
     built.clear()
     searches(*SEARCHED)
     assert built == []
+
+
+def test_no_packing_is_searched_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten requests of which the greedy packings leave one without a place, and pairs that share a bank."""
+    requests = tuple(BufferRequest(f"b{i}", 32 * (1 + i % 3), (i, i + 4)) for i in range(10))
+    problem = bank_problem(requests, replace(TINY.memories[-1], capacity=256, alignment=32), ((0, 1, 1.0),))
+    assert find(problem, Budget(10.0), 0)[1] is not None and improve(problem, [0] * 10, Budget(10.0), 0)[1] is not None
+    monkeypatch.setattr(Model, "__init__", None)
+    assert find(problem, NO_SEARCH, 0) == improve(problem, [0] * 10, NO_SEARCH, 0) == (None, None)

@@ -185,7 +185,7 @@ class _Search:
     def by_address(self) -> tuple[list[PlannedBuffer], list[int]]:
         """Spill until first fit finds an address for everything; what lies in the memory, and where.
 
-        One is spilled at a time, for the first item that has no address; once that has taken long enough, one for each.
+        One is spilled at a time, for the first item that has no address; beyond :data:`ADDRESSED_SINGLY`, one for each.
         """
         addressed = 0
         while True:
@@ -198,10 +198,12 @@ class _Search:
             if not over:
                 return planned, [at[r] for r in request_of]
             over.sort(key=lambda item: item.first)
+            before = self.spilled
             for item in over if addressed > ADDRESSED_SINGLY else over[:1]:
                 in_the_way = [n for n, r in self.residents.items() if r.blocks(item.first, item.last)]
                 if in_the_way:
                     self._spill(in_the_way)
+            assert self.spilled > before, "what has no address beside single slots alone was given none"
 
 
 def _spans(item: FetchItem, sources: Sequence[Source]) -> tuple[Span, ...]:

@@ -42,10 +42,13 @@ class Neighbourhood:
         """Whether, besides, the timeout pays for them."""
         return self.allows(switch) and self.paid()
 
-    def offer(self, plan: Plan) -> Plan:
-        """A changed plan is offered as the best; returns it with its prediction."""
+    def predicted(self, plan: Plan) -> Plan:
+        """A changed plan with its prediction."""
         # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
         unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
-        timed = self.subproblem.builder.timed(unbounded)
-        self.incumbent.offer(self.iteration.number, timed)
-        return timed
+        return self.subproblem.builder.timed(unbounded)
+
+    def offer(self, plan: Plan) -> Plan:
+        """A changed plan that is predicted is offered as the best, and returned."""
+        self.incumbent.offer(self.iteration.number, plan)
+        return plan

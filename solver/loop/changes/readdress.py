@@ -10,47 +10,43 @@ greedily, which takes no time, or by a search.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ....ir.plan import Plan
 from ...banks.address_reflection import reflected
 from ...banks.early_weights import cycles_of_segments, with_early_weights
 from ...banks.weight_depth import with_deeper_weights
 from ...banks.weight_separation import with_separated_weights
 from ...cpsat.backend import NO_SEARCH, Budget
-from ...switches import Switch
 from .plan_neighbourhood import Neighbourhood
 
 
 def readdress(around: Neighbourhood, plan: Plan, budget: Budget = NO_SEARCH) -> Plan:
     """The plan with changes of addresses that make it better, if any do; ``budget``: of each search."""
-    best, tried = plan, [plan.local]
-    for first in range(2):
-        changed = plan
-        for switch, change in CHANGES[first:]:
-            if around.allows(switch):
-                changed = change(around, changed, budget)
-        if changed.local not in tried:
-            best = _better(around, best, changed)
-            tried.append(changed.local)
+    best = plan
+    for start in _reflected_or_not(around, plan):
+        changed = _deepened(around, _separated(around, start, budget), budget)
+        if changed.local != plan.local:
+            best = _better(plan, around.offer(around.predicted(changed)))
         if best is not plan:
             break
-    return _advanced(around, best) if around.allows("early-weights") else best
+    return _advanced(around, best)
 
 
-def _better(around: Neighbourhood, plan: Plan, changed: Plan) -> Plan:
-    """The changed plan, which is offered, if it is predicted to take less time."""
-    timed = around.offer(changed)
-    return timed if timed.cycles_predicted < plan.cycles_predicted else plan
+def _better(plan: Plan, changed: Plan) -> Plan:
+    return changed if changed.cycles_predicted < plan.cycles_predicted else plan
 
 
-def _mirrored(around: Neighbourhood, plan: Plan, _: Budget) -> Plan:
-    """With the local memory of some segments upside down."""
-    return reflected(around.subproblem.graph, around.subproblem.machine, plan)
+def _reflected_or_not(around: Neighbourhood, plan: Plan) -> list[Plan]:
+    """The plan with the local memory of some segments upside down, if that is another one; and as it is."""
+    if not around.allows("address-reflection"):
+        return [plan]
+    other = reflected(around.subproblem.graph, around.subproblem.machine, plan)
+    return [plan] if other.local == plan.local else [other, plan]
 
 
 def _separated(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
     """With other addresses in weight memory."""
+    if not around.allows("weight-separation"):
+        return plan
     subproblem = around.subproblem
     answer = with_separated_weights(subproblem.graph, subproblem.machine, plan, budget, subproblem.options.seed)
     if answer is None:
@@ -61,29 +57,24 @@ def _separated(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
 
 def _deepened(around: Neighbourhood, plan: Plan, budget: Budget) -> Plan:
     """With more versions of weights."""
+    if not around.allows("deep-weights"):
+        return plan
     subproblem = around.subproblem
     deeper = with_deeper_weights(subproblem.graph, subproblem.cells, subproblem.machine, subproblem.builder.walks, plan)
-    if deeper.local == plan.local or "weight-separation" in subproblem.options.disabled:
-        return deeper
-    return _separated(around, deeper, budget)
+    return deeper if deeper.local == plan.local else _separated(around, deeper, budget)
 
 
 def _advanced(around: Neighbourhood, plan: Plan) -> Plan:
     """With weights that are loaded earlier, in all segments or in those alone that take less time for it."""
+    if not around.allows("early-weights"):
+        return plan
     graph, machine = around.subproblem.graph, around.subproblem.machine
     every = with_early_weights(graph, machine, plan, lambda _: True)
     if every.local == plan.local:
         return plan
-    every = around.offer(every)
+    best = every = around.predicted(every)
     before, after = cycles_of_segments(plan), cycles_of_segments(every)
     some = with_early_weights(graph, machine, plan, lambda segment: after[segment] < before[segment])
-    best = min(plan, every, key=lambda p: p.cycles_predicted)
-    return best if some.local in (plan.local, every.local) else _better(around, best, some)
-
-
-CHANGES: tuple[tuple[Switch, Callable[[Neighbourhood, Plan, Budget], Plan]], ...] = (
-    ("address-reflection", _mirrored),
-    ("weight-separation", _separated),
-    ("deep-weights", _deepened),
-)
-"""The changes that are predicted together; the reflection comes first."""
+    if some.local not in (plan.local, every.local):
+        best = _better(every, around.predicted(some))
+    return _better(plan, around.offer(best))

@@ -162,12 +162,13 @@ def test_a_change_of_a_simulated_plan_has_a_simulation_of_its_own(monkeypatch: p
     def timed(plan: Plan) -> Plan:
         return replace(plan, cycles_predicted=9_000)
 
-    monkeypatch.setattr(readdress, "CHANGES", (("address-reflection", without_buffers),))
+    monkeypatch.setattr(readdress, "reflected", without_buffers)
     best = incumbent({0: 11_000, 1: 10_500})
     best.offer(0, predicted(10_000, 0))
     subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, builder=SimpleNamespace(timed=timed))
     around: Any = SimpleNamespace(
         allows=lambda switch: switch == "address-reflection",
+        predicted=lambda plan: Neighbourhood.predicted(around, plan),
         offer=lambda plan: Neighbourhood.offer(around, plan),
         incumbent=best,
         subproblem=subproblem,

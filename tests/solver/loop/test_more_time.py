@@ -9,7 +9,10 @@ from itertools import pairwise
 
 import pytest
 
+from girih.frontend import import_onnx
+from girih.frontend.for_machine import fitted
 from girih.ir.load_machine import load_machine
+from girih.models import build
 from girih.solver import plan
 from girih.solver.loop import excluded_segments, search, spending
 from girih.solver.loop.excluded_segments import Diversions
@@ -19,8 +22,12 @@ from girih.solver.subproblem.time_budget import Iteration
 from girih.solver.switches import checked
 from tests.support import graphs
 from tests.support.cpsat import unhurried
+from tests.support.small_models import SMALL
 
 TINY = load_machine("tiny")
+SIX = ("tiny-cnn", "tiny-transformer", "dlrm", "mobilenet-v2", "resnet50", "vit-b16")
+TIMEOUTS = (5, 20, 60, 300)
+"""Seconds."""
 
 
 def plans(planned: Planned) -> int:
@@ -87,3 +94,15 @@ def test_columns_are_a_step_of_their_own(monkeypatch: pytest.MonkeyPatch) -> Non
         planned = plan(graphs.residual(dtype="float32"), TINY, Options(400.0, disabled=checked(["smaller-memories"])))
     assert spent["columns of segments"] > 10.0 > spent["iterations"] > 0.0
     assert plans(planned) > 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", SIX)
+def test_more_time_is_never_worse_from_seconds_to_minutes(name: str) -> None:
+    """Each timeout is spent to the end, or the search ends by itself: the count of its steps is the clock."""
+    graph = fitted(import_onnx(build(name, **SMALL[name]), batch=2), TINY, divides=True)
+    with unhurried():
+        found = [plan(graph, TINY, Options(float(timeout))) for timeout in TIMEOUTS]
+    assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
+    assert all(plans(longer) >= plans(shorter) for shorter, longer in pairwise(found))
+    assert plans(found[-1]) > plans(found[0]) or not found[0].log.more_time_helps
