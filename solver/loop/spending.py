@@ -18,7 +18,8 @@ COUNTED_ROOT = 0.03
 machines. This and the next figure are of runs of up to 24 operators."""
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation: these networks took 0.0004 to 0.0007 beside :data:`COUNTED_ROOT`, and from
-0.4 to 1.5 times the sum of both."""
+0.4 to 1.5 times the sum of both. Later, whole networks on an idle host took 4 s where 4 were counted (ViT), 10 where it
+were 7 (Conformer), 18 where it were 5 (MobileNet-V2), and 77 where it were 29 (DenseNet-121)."""
 COUNTED_PLAN = 0.01
 """Seconds for each operator of each plan, besides what is counted below: searches of a timeout of 60 s for seven
 networks of 55 to 324 operators on `stcp920` took from 0.6 to 1.4 times what was counted, with 0.0125 here."""

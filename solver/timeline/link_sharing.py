@@ -39,7 +39,7 @@ class _Load:
     def __init__(self, rate: float, queues: Sequence[Queue]) -> None:
         self.rate = rate
         self.times = [0.0]
-        self.rows = [[rate, *(0.0 for _ in range(2 * len(queues)))]]
+        self.rows = [[rate, *[0.0] * (2 * len(queues))]]
         self._place: dict[Queue, int] = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
         self._others: dict[Queue | None, list[tuple[Queue, int]]] = {
             queue: [(other, place) for other, place in self._place.items() if other != queue]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,10 @@ from girih.solver.banks.model import find, improve
 from girih.solver.banks.problem import BufferRequest, bank_problem
 from girih.solver.cpsat.backend import NO_SEARCH, Budget, Model, solve
 from girih.solver.options import Options
+from girih.solver.segmentation import solve as segmentation
+from girih.solver.segmentation.model import SegmentationModel
+from girih.solver.segmentation.problem import SegmentationProblem
+from girih.solver.segmentation.solve import segment
 from girih.solver.subproblem.time_budget import SEARCHED
 from girih.solver.switches import checked
 
@@ -63,9 +68,31 @@ def test_no_model_is_built_where_none_is_searched(monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_packing_is_searched_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten requests of which the greedy packings leave one without a place, and pairs that share a bank."""
+    """With a budget, both look for a packing by a model."""
     requests = tuple(BufferRequest(f"b{i}", 32 * (1 + i % 3), (i, i + 4)) for i in range(10))
     problem = bank_problem(requests, replace(TINY.memories[-1], capacity=256, alignment=32), ((0, 1, 1.0),))
     assert find(problem, Budget(10.0), 0)[1] is not None and improve(problem, [0] * 10, Budget(10.0), 0)[1] is not None
     monkeypatch.setattr(Model, "__init__", None)
     assert find(problem, NO_SEARCH, 0) == improve(problem, [0] * 10, NO_SEARCH, 0) == (None, None)
+
+
+def test_no_segmentation_is_searched_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bound proves nothing, the answer is that of the first search of paths, and no model is built."""
+    search, built = SegmentationProblem.search, 0
+
+    def unproven(self: SegmentationProblem) -> object:
+        bounds, best = search(self)
+        assert bounds is not None
+        return replace(bounds, bound=bounds.bound / 2), best
+
+    class Counted(SegmentationModel):
+        def __init__(self, *given: Any) -> None:
+            nonlocal built
+            built += 1
+            super().__init__(*given)
+
+    proven = segment(GRAPH, TINY, budget=Budget(5.0, 0.1))
+    monkeypatch.setattr(SegmentationProblem, "search", unproven)
+    monkeypatch.setattr(segmentation, "SegmentationModel", Counted)
+    assert segment(GRAPH, TINY, budget=NO_SEARCH).segments == proven.segments and not built
+    assert segment(GRAPH, TINY, budget=Budget(5.0, 0.1)).segments == proven.segments and built == 1

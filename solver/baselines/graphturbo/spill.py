@@ -64,8 +64,8 @@ class _Candidate:
         return min(a for a, _, _ in self.resident), max(b for _, b, _ in self.resident)
 
     @cached_property
-    def worth(self) -> tuple[int, int]:
-        """Who stays is decided by the length of a life, and by bytes where lives are equally long."""
+    def priority(self) -> tuple[int, int]:
+        """The greatest leaves first: by the slots of its life, and by bytes where lives are equally long."""
         first, last = self.hull
         return last - first, max(size for _, _, size in self.resident)
 
@@ -163,7 +163,7 @@ class _Search:
     def _spill(self, numbers: Sequence[int]) -> _Candidate:
         """Of the residents with these numbers, the one of the longest life leaves; the larger of equals, then the
         first."""
-        leaves = self.residents.pop(max(numbers, key=lambda number: self.residents[number].worth))
+        leaves = self.residents.pop(max(numbers, key=lambda number: self.residents[number].priority))
         self.spilled += 1
         return leaves
 
@@ -173,6 +173,7 @@ class _Search:
         left = room.copy()
         for candidate in self.residents.values():
             left -= candidate.change(slots)
+        # Nobody has left before this, so that numbers are places.
         first, last = np.array([r.hull for r in self.residents.values()], dtype=np.int64).reshape(-1, 2).T
         for slot in range(slots):
             if left[slot] >= 0:
@@ -203,7 +204,7 @@ class _Search:
                 in_the_way = [n for n, r in self.residents.items() if r.blocks(item.first, item.last)]
                 if in_the_way:
                     self._spill(in_the_way)
-            assert self.spilled > before, "what has no address beside single slots alone was given none"
+            assert self.spilled > before, "nothing that can leave is in the way of what has no address"
 
 
 def _spans(item: FetchItem, sources: Sequence[Source]) -> tuple[Span, ...]:

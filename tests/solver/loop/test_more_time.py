@@ -104,7 +104,7 @@ def test_more_time_is_never_worse_from_seconds_to_minutes(name: str, monkeypatch
     monkeypatch.setattr(spending.Rates, "seconds", lambda self, record: 10 * seconds(self, record))
     graph = fitted(import_onnx(build(name, **SMALL[name]), batch=2), TINY, divides=True)
     with unhurried():
-        found = [plan(graph, TINY, Options(float(timeout))) for timeout in TIMEOUTS]
-    assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(found))
-    assert plans(found[0]) < plans(found[-1])
-    assert all(plans(shorter) <= plans(longer) for shorter, longer in pairwise(found))
+        by_timeout = [plan(graph, TINY, Options(float(timeout))) for timeout in TIMEOUTS]
+    assert all(longer.plan.cycles <= shorter.plan.cycles for shorter, longer in pairwise(by_timeout))
+    assert plans(by_timeout[0]) < plans(by_timeout[-1])
+    assert all(plans(shorter) <= plans(longer) for shorter, longer in pairwise(by_timeout))
