@@ -13,8 +13,8 @@ from ..options import Judge, Listener, ModelRun, Options, Planned, Progress, Sol
 from ..parallel.workers import Workers
 from .solve import Ordering, order_queues, ordered_plan
 
-SHARE = 0.1
-"""Of the timeout, for windows; a quarter gains little more, see ``docs/solver.md``."""
+SHARE = 0.2
+"""Of the timeout, for windows; what a tenth and a fifth gain is in ``docs/solver.md``."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
 

@@ -19,10 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil
 
 from ..cpsat.backend import Budget, Model, Solution, solve
-from .list_schedule import OrderProblem, Schedule
 
 
 @dataclass(frozen=True)
@@ -64,69 +62,6 @@ class Window:
             first, last = min(begin[i] for i in members), min(rest[i] for i in members)
             least = max(least, first + sum(self.duration[i] for i in members) + last)
         return least
-
-
-class Windows:
-    """The windows of one schedule."""
-
-    def __init__(self, problem: OrderProblem, schedule: Schedule) -> None:
-        self._problem = problem
-        self._schedule = schedule
-        count, queue = len(schedule.order), problem.queue
-        self._before: list[int | None] = [None] * count
-        self._behind: list[int | None] = [None] * count
-        latest: dict[int, int] = {}
-        for task in schedule.order:
-            self._before[task] = latest.get(queue[task])
-            latest[queue[task]] = task
-        # From the begin of a task to the end of all.
-        self._length = [0.0] * count
-        tail = [float(cost.latency) for cost in problem.tasks.cost]
-        following: dict[int, int] = {}
-        for task in reversed(schedule.order):
-            self._behind[task] = later = following.get(queue[task])
-            following[queue[task]] = task
-            rest = tail[task] if later is None else max(tail[task], self._length[later])
-            self._length[task] = rest + schedule.stop[task] - schedule.start[task]
-            for other, lag in problem.after[task]:
-                tail[other] = max(tail[other], self._length[task] + lag)
-
-    def window(self, places: range) -> Window:
-        """The tasks at these places of the schedule's order."""
-        problem, schedule = self._problem, self._schedule
-        tasks = sorted(schedule.order[place] for place in places)
-        index = {task: i for i, task in enumerate(tasks)}
-        release, tail, edges = list[int](), list[int](), list[tuple[int, int, int]]()
-        freed: dict[int, float] = {}
-        leads: dict[int, float] = {}
-        for task in tasks:
-            before, behind = self._before[task], self._behind[task]
-            if before is not None and before not in index:
-                freed[problem.queue[task]] = schedule.stop[before]
-            if behind is not None and behind not in index:
-                leads[problem.queue[task]] = self._length[behind]
-        for i, task in enumerate(tasks):
-            released = freed.get(problem.queue[task], 0.0)
-            for other, lag in problem.after[task]:
-                if other in index:
-                    edges.append((index[other], i, ceil(lag)))
-                else:
-                    released = max(released, schedule.stop[other] + lag)
-            rest = max(float(problem.tasks.cost[task].latency), leads.get(problem.queue[task], 0.0))
-            for other, lag in problem.before[task]:
-                if other not in index:
-                    rest = max(rest, self._length[other] + lag)
-            release.append(ceil(released))
-            tail.append(ceil(rest))
-        return Window(
-            tuple(tasks),
-            tuple(problem.queue[t] for t in tasks),
-            tuple(ceil(schedule.stop[t] - schedule.start[t]) for t in tasks),
-            tuple(release),
-            tuple(tail),
-            tuple(edges),
-            tuple(ceil(schedule.start[t]) for t in tasks),
-        )
 
 
 def improved(data: Window, budget: Budget, seed: int) -> tuple[tuple[int, ...] | None, Solution]:

@@ -1,74 +1,153 @@
-"""CP-SAT on windows of a schedule, several side by side, as long as that helps.
+"""CP-SAT on windows of a schedule, from its begin to its end, again and again as long as that helps.
 
-Timing the whole anew, with links and all, takes as long as several windows, so many of them, side by side in one
-schedule, are solved before their answers are timed together; they count if the whole takes fewer cycles. Until then
-they are independent questions, for workers.
+A few windows are solved at a time, independent questions for workers. Each answer is judged by what the whole takes
+with it (:mod:`.timed_order`), and one that helps is given to all tasks behind the window that are equal to its own
+(:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
+
+import numpy as np
 
 from ...ir.graph import Graph
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, SearchPoint, thinned
 from ..parallel.workers import Workers
+from .equal_tasks import EqualTasks
 from .list_schedule import OrderProblem, Schedule
-from .model import Window, Windows, improved
+from .model import Window, improved
+from .timed_order import TimedOrder
 
-WINDOW_TASKS = 400
-"""Tasks of a window: most are solved to optimality in a tenth of a second; with 1,200 fewer are, and less is gained."""
-WINDOW_LIMIT = 0.05
-"""Deterministic seconds for a window."""
+WIDTHS = (200, 400)
+"""Tasks of a window: of 200, most are solved to optimality in less than a tenth of a second; those of 400 are searched
+where the others gain nothing any more."""
+TASK_LIMIT = 1.25e-4
+"""Deterministic seconds for each task of a window."""
 WINDOW_WALL_CLOCK = 10.0
 """Seconds after which the clock ends a window; its deterministic limit is to come long before."""
-FEWEST_WINDOWS = 4
-"""With fewer windows at one time, workers are not asked. Chosen."""
-WINDOW_SECONDS, TASK_SECONDS = 0.1, 1e-5
-"""About what a window takes that is not known to be optimal, and timing anew for each task of the whole: measured on
-DenseNet-121, Conformer and MobileNet-V2 of 50,000 to 75,000 tasks, 0.07 to 0.14 and 0.4e-5 to 1e-5."""
-SOLVING_OVER_TIMING = 4
-"""How many times longer windows are solved than their answers are timed; chosen."""
+TOGETHER = 4
+"""Windows that are solved before their answers are judged. Chosen."""
+SEARCH_SECONDS, TIMING_SECONDS = 2.5e-4, 1e-5
+"""About what each task of a window takes that is searched, and each task of the whole in a pass."""
+COVERED = 0.75
+"""A window of which such a part is in the order of an equal one is not searched. Chosen."""
+SPREAD = 3
+"""Equal tasks are left as they are if they are among more than so many times as many others. Chosen."""
 
 
 def improve_windows(
     problem: OrderProblem, best: Schedule, seconds: float, seed: int, workers: Workers | None
 ) -> tuple[Schedule, Effort]:
-    """Improve a schedule by windows side by side, then by those between them, as long as the seconds last and that
-    helps."""
-    effort = NO_EFFORT
-    count = len(best.order)
-    retiming = TASK_SECONDS * count
-    seconds -= retiming
-    together = max(1, ceil(SOLVING_OVER_TIMING * retiming / WINDOW_SECONDS))
-    offset, fruitless = 0, 0
-    while fruitless < 2:
-        before = best.cycles
-        for places in batched_windows(count, offset, together):
-            schedule = Windows(problem, best)
-            windows = {place: window for place in places if (window := schedule.window(place)).can_be_shorter}
-            seconds -= WINDOW_SECONDS * len(windows) + retiming
+    """Improve a schedule by windows one behind the other, then by those between them, as long as the seconds last and
+    that helps; then by wider ones."""
+    equal, effort = EqualTasks(problem), NO_EFFORT
+    for width in WIDTHS:
+        offset, fruitless = 0, 0
+        while fruitless < 2:
+            seconds -= TIMING_SECONDS * len(best.order)
             if seconds < 0:
-                # A longer timeout pays for more windows.
                 return best, replace(effort, limited=True)
-            answers: dict[range, tuple[int, ...]] = {}
-            for place, answer in zip(windows, _answers(list(windows.values()), seed, workers), strict=True):
-                effort += replace(answer.effort, points=())
-                if answer.interrupted:
-                    return best, effort
-                if answer.tasks is not None:
-                    answers[place] = answer.tasks
-            timed = with_answers(problem, best, answers)
-            if timed.cycles < best.cycles:
-                best = timed
-                point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
-                effort = replace(effort, points=thinned((*effort.points, point)))
-        fruitless = 0 if best.cycles < before else fruitless + 1
-        offset = WINDOW_TASKS // 2 - offset
+            one = WindowPass(problem, best, equal)
+            one.search(pass_windows(len(best.order), width, offset), seconds, seed, workers)
+            seconds -= one.seconds
+            effort += one.effort
+            if one.interrupted:
+                return best, effort
+            # A longer timeout pays for more windows.
+            effort = replace(effort, limited=effort.limited or one.unpaid)
+            fruitless += 1
+            for order in (one.order.tasks, *reversed(one.earlier)):
+                timed = problem.in_order(order)
+                if timed.cycles < best.cycles:
+                    best, fruitless = timed, 0
+                    point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
+                    effort = replace(effort, points=thinned((*effort.points, point)))
+                    break
+            offset = width // 2 - offset
     return best, effort
+
+
+class WindowPass:
+    """One pass of windows over the order of a schedule, and what it took in counted ``seconds``.
+
+    ``unpaid``: there were more windows to search than the seconds paid for.
+    """
+
+    def __init__(self, problem: OrderProblem, schedule: Schedule, equal: EqualTasks) -> None:
+        self.order = TimedOrder(problem, schedule)
+        self.seconds, self.effort = 0.0, NO_EFFORT
+        self.unpaid, self.interrupted = False, False
+        self.earlier: list[list[int]] = []
+        """The order after the last two powers of two of changes, for where all of them together take longer: transfers
+        that begin at other times meet on links in another order."""
+        self._changes = 0
+        self._equal = equal
+        # (the place of the first, which copy, its tasks in the order to try)
+        self._copies: list[tuple[int, int, tuple[int, ...]]] = []
+        self._numbers = count()
+        self._copied = np.zeros(len(schedule.order), dtype=np.bool_)
+
+    def search(self, windows: Sequence[range], seconds: float, seed: int, workers: Workers | None) -> None:
+        """Change the order by windows, given by their places, and by copies where the seconds pay for no more."""
+        for first in range(0, len(windows), TOGETHER):
+            together = windows[first : first + TOGETHER]
+            self._try_copies(together[-1].stop)
+            questions: dict[range, Window] = {}
+            for places in together:
+                takes = SEARCH_SECONDS * len(places)
+                if self.unpaid or self._is_copy(places) or not (window := self.order.window(places)).can_be_shorter:
+                    continue
+                self.unpaid = self.seconds + takes > seconds
+                if not self.unpaid:
+                    questions[places] = window
+                    self.seconds += takes
+            for places, answer in zip(questions, _answers(list(questions.values()), seed, workers), strict=True):
+                self.effort += replace(answer.effort, points=())
+                if answer.interrupted:
+                    self.interrupted = True
+                    return
+                if answer.tasks is not None and self._change(places, answer.tasks):
+                    self._copy(answer.tasks, places.start)
+
+    def _change(self, places: range, tasks: Sequence[int]) -> bool:
+        """Change the order if that helps."""
+        changed = self.order.change(places, tasks)
+        if changed:
+            self._changes += 1
+            if self._changes.bit_count() == 1:
+                self.earlier = [*self.earlier[-1:], list(self.order.tasks)]
+        return changed
+
+    def _is_copy(self, places: range) -> bool:
+        """Whether most tasks at these places are in the order of equal ones."""
+        return bool(np.mean(self._copied[self.order.tasks[places.start : places.stop]]) > COVERED)
+
+    def _copy(self, tasks: tuple[int, ...], place: int) -> None:
+        """Try this order on all equal tasks behind this place, when the pass comes to them."""
+        for copy in self._equal.copies(tasks):
+            first = self.order.places(copy)[0]
+            if first > place:
+                heappush(self._copies, (first, next(self._numbers), copy))
+
+    def _try_copies(self, place: int) -> None:
+        """Try the order of equal tasks on those that begin before this place."""
+        while self._copies and self._copies[0][0] < place:
+            _, _, copy = heappop(self._copies)
+            own = self.order.places(copy)
+            places = range(own[0], own[-1] + 1)
+            if len(places) > SPREAD * len(copy):
+                continue
+            tasks = self.order.tasks[places.start : places.stop]
+            for where, task in zip(own, copy, strict=True):
+                tasks[where - places.start] = task
+            if self._change(places, tasks):
+                self._copied[list(copy)] = True
 
 
 @dataclass(frozen=True)
@@ -94,7 +173,7 @@ class WindowQuestion:
 
 def solve_window(window: Window, seed: int) -> WindowAnswer:
     """Search a window up to its deterministic limit."""
-    tasks, solution = improved(window, Budget(WINDOW_WALL_CLOCK, WINDOW_LIMIT), seed)
+    tasks, solution = improved(window, Budget(WINDOW_WALL_CLOCK, TASK_LIMIT * len(window.tasks)), seed)
     return WindowAnswer(tasks, solution.effort, solution.interrupted)
 
 
@@ -104,7 +183,7 @@ def _answers(windows: Sequence[Window], seed: int, workers: Workers | None) -> I
     An interrupt while workers solve is an answer that is ``interrupted``, as it is in this process; it is the last one.
     """
     by_workers: Sequence[WindowAnswer | None] = [None] * len(windows)
-    if workers is not None and not workers.idle and len(windows) >= FEWEST_WINDOWS:
+    if workers is not None and not workers.idle and len(windows) > 1:
         try:
             by_workers = workers.answers([WindowQuestion(window, seed) for window in windows])
         except KeyboardInterrupt:
@@ -114,27 +193,7 @@ def _answers(windows: Sequence[Window], seed: int, workers: Workers | None) -> I
         yield solve_window(window, seed) if answer is None else answer
 
 
-def batched_windows(count: int, offset: int, together: int) -> Iterator[list[range]]:
-    """Windows of ``count`` places that follow each other, the first one shorter by ``offset``, so many at a time."""
-    firsts = range(-offset if offset < count else 0, count, WINDOW_TASKS)
-    windows = [range(max(0, first), min(count, first + WINDOW_TASKS)) for first in firsts]
-    for first in range(0, len(windows), together):
-        yield windows[first : first + together]
-
-
-def with_answers(problem: OrderProblem, best: Schedule, answers: Mapping[range, tuple[int, ...]]) -> Schedule:
-    """The better one of a schedule and that with the answers of windows, or else with either half of them.
-
-    Each answer is for a whole with no other: together they may take longer, as transfers then meet on links.
-    """
-    if not answers:
-        return best
-    places, half = list(answers), len(answers) // 2
-    for some in (places, places[:half], places[half:]) if half else (places,):
-        order = list(best.order)
-        for window in some:
-            order[window.start : window.stop] = answers[window]
-        timed = problem.in_order(order)
-        if timed.cycles < best.cycles:
-            return timed
-    return best
+def pass_windows(count: int, width: int, offset: int) -> list[range]:
+    """Windows of ``count`` places that follow each other, the first one shorter by ``offset``."""
+    firsts = range(-offset if offset < count else 0, count, width)
+    return [range(max(0, first), min(count, first + width)) for first in firsts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise, permutations
@@ -15,9 +16,11 @@ from girih.ir.plan import Prediction
 from girih.ir.semantics.task_graph import TaskGraph
 from girih.solver.cpsat.backend import Budget
 from girih.solver.order import windows
+from girih.solver.order.equal_tasks import EqualTasks
 from girih.solver.order.list_schedule import OrderProblem, Schedule
-from girih.solver.order.model import Window, Windows, improved
+from girih.solver.order.model import Window, improved
 from girih.solver.order.solve import lower_bound, order_queues, ordered_plan
+from girih.solver.order.timed_order import TimedOrder
 from girih.solver.parallel.workers import Workers
 from tests.support import graphs
 from tests.support.plans.plain_plans import plain_plan
@@ -88,22 +91,21 @@ def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
     check(tasks, ordering.schedule)
 
 
-def test_workers_find_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "SOLVING_OVER_TIMING", 40)
+def test_workers_find_the_same_order() -> None:
     random = Random(3)
     tasks = random_tasks(random, 3_000, queues=3, links=0)
     near = tuple(tuple({t - random.randint(1, min(t, 40))}) if t else () for t in range(len(tasks)))
     problem = OrderProblem(replace(tasks, after=near))
     emitted = problem.in_order(range(len(tasks)))
     alone, effort = windows.improve_windows(problem, emitted, 1.0, 0, None)
-    assert effort.searches >= windows.FEWEST_WINDOWS and alone.cycles < emitted.cycles
+    assert effort.searches >= windows.TOGETHER and alone.cycles < emitted.cycles
     with closing(Workers(graphs.matmul(), 2)) as workers:
         assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == alone
         assert not workers.idle
 
 
 def test_an_interrupt_while_workers_solve_keeps_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "FEWEST_WINDOWS", 1)
+    monkeypatch.setattr(windows, "WIDTHS", (20,))
     problem = OrderProblem(random_tasks(Random(1), 60, queues=2, links=0))
     emitted = problem.in_order(range(60))
     assert windows.improve_windows(problem, emitted, 1.0, 0, None)[1].searches
@@ -152,7 +154,7 @@ def test_a_window_of_everything_is_optimal(seed: int) -> None:
     tasks = random_tasks(Random(seed), 7, queues=2, links=0)
     problem = OrderProblem(tasks)
     worst = problem.in_order(range(len(tasks)))
-    found, solution = improved(Windows(problem, worst).window(range(len(tasks))), Budget(10.0, 1.0), 0)
+    found, solution = improved(TimedOrder(problem, worst).window(range(len(tasks))), Budget(10.0, 1.0), 0)
     best = best_by_brute_force(tasks)
     assert solution.status == "optimal"
     assert (problem.in_order(found) if found is not None else worst).cycles == best
@@ -163,7 +165,7 @@ def test_no_order_of_a_window_takes_fewer_cycles_than_it_says(seed: int) -> None
     random = Random(seed)
     tasks = random_tasks(random, 30, queues=1 + seed % 3, links=0)
     schedule = OrderProblem(tasks).in_order(range(len(tasks)))
-    window = Windows(OrderProblem(tasks), schedule).window(range(random.randint(0, 10), random.randint(15, 30)))
+    window = TimedOrder(OrderProblem(tasks), schedule).window(range(random.randint(0, 10), random.randint(15, 30)))
     answer, solution = improved(window, Budget(10.0, 1.0), 0)
     assert window.least_cycles <= (solution.objective or 0.0)
     if not window.can_be_shorter:
@@ -178,29 +180,100 @@ def test_a_window_with_the_longest_path_has_no_shorter_order() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 199, 200, 201, 400, 401, 1234])
-@pytest.mark.parametrize("offset", [0, 200])
-@pytest.mark.parametrize("together", [1, 3, 50])
-def test_windows_of_a_pass_are_disjoint_and_leave_nothing_out(count: int, offset: int, together: int) -> None:
-    batches = list(windows.batched_windows(count, offset, together))
-    assert [place for batch in batches for window in batch for place in window] == list(range(count))
-    assert all(len(batch) <= together for batch in batches) and all(len(w) <= 400 for batch in batches for w in batch)
+@pytest.mark.parametrize("offset", [0, 100])
+def test_windows_of_a_pass_are_disjoint_and_leave_nothing_out(count: int, offset: int) -> None:
+    places = windows.pass_windows(count, 200, offset)
+    assert [place for window in places for place in window] == list(range(count))
+    assert all(len(window) <= 200 for window in places)
 
 
-def test_answers_that_do_not_help_together_count_by_halves() -> None:
-    """The first window's answer is good, and the second one's delays what comes last by more."""
-    tasks = TaskGraph(
-        queues=("A", "B"), computes=(True, True), link_rates=(), queue=(0, 0, 1, 0, 0, 1),
-        cost=(Cost(0, 50, 0), Cost(0, 1, 0), Cost(0, 50, 0), Cost(0, 1, 0), Cost(0, 50, 0), Cost(0, 99, 0)),
-        after=((), (), (1,), (), (), (3,)), slot=(0,) * 6,
-    )  # fmt: skip
+@pytest.mark.parametrize("seed", sampled(range(40)))
+def test_a_change_is_judged_as_the_whole_would_be(seed: int) -> None:
+    """Without links, a change of a window is accepted if and only if the whole takes fewer cycles, by timing it anew;
+    orders that dependences do not allow are mended first."""
+    random = Random(seed)
+    tasks = random_tasks(random, 40, queues=1 + seed % 4, links=0)
     problem = OrderProblem(tasks)
-    best = problem.in_order(range(6))
-    assert best.order == (0, 1, 3, 2, 4, 5)
-    good, bad = {range(2): (1, 0)}, {range(2, 6): (2, 4, 3, 5)}
-    better = problem.in_order((1, 0, 3, 2, 4, 5))
-    assert problem.in_order((1, 0, 2, 4, 3, 5)).cycles >= best.cycles > better.cycles
-    assert windows.with_answers(problem, best, {**good, **bad}).cycles == better.cycles
-    assert windows.with_answers(problem, best, bad) == best == windows.with_answers(problem, best, {})
+    before = problem.in_order(range(len(tasks)))
+    first = random.randint(0, 30)
+    places = range(first, random.randint(first + 2, 40))
+    order = TimedOrder(problem, before)
+    wanted = list(before.order[places.start : places.stop])
+    random.shuffle(wanted)
+    accepted = order.change(places, wanted)
+    after = problem.in_order(order.tasks)
+    check(tasks, after)
+    assert sorted(order.tasks) == list(range(len(tasks))) and order.places(range(40)) == list(range(40))
+    through = TimedOrder(problem, before).window(places).cycles
+    if accepted:
+        assert after.cycles <= before.cycles
+        assert TimedOrder(problem, after).window(range(len(tasks))).cycles == after.cycles
+    else:
+        assert order.tasks == list(before.order)
+        forced = _mended(tasks, before.order, places, wanted)
+        # No better by the paths through the window; others are the same.
+        assert problem.in_order(forced).cycles >= min(through, before.cycles)
+
+
+def _mended(tasks: TaskGraph, order: Sequence[int], places: range, wanted: Sequence[int]) -> list[int]:
+    """The order with the wanted tasks, each put off until what it waits for has come."""
+    mended: list[int] = []
+    left = list(wanted)
+    while left:
+        task = next(t for t in left if not set(tasks.after[t]) & set(left))
+        left.remove(task)
+        mended.append(task)
+    return [*order[: places.start], *mended, *order[places.stop :]]
+
+
+@pytest.mark.parametrize("seed", sampled(range(20)))
+def test_changes_from_the_first_to_the_last_take_what_the_whole_takes(seed: int) -> None:
+    """With links, too: a pass of random changes ends with times that keep every dependence, and each link's pace."""
+    random = Random(seed)
+    tasks = random_tasks(random, 60, queues=3, links=2)
+    problem = OrderProblem(tasks)
+    before = problem.in_order(range(60))
+    order = TimedOrder(problem, before)
+    for first in range(0, 60, 10):
+        wanted = order.tasks[first : first + 15]
+        random.shuffle(wanted)
+        order.change(range(first, first + len(wanted)), wanted)
+    order.time_until(60)
+    check(tasks, problem.in_order(order.tasks))
+
+
+def layers(count: int) -> TaskGraph:
+    """Layers of a long task that nothing waits for and a short one that starts the next layer's, emitted last."""
+    costs, queue, after = list[Cost](), list[int](), list[tuple[int, ...]]()
+    for layer in range(count):
+        costs += [Cost(0, 50, 0), Cost(0, 1, 0), Cost(0, 50, 0)]
+        queue += [0, 0, 1]
+        last = 3 * layer - 1
+        after += [(last,) if layer else (), (last,) if layer else (), (3 * layer + 1,)]
+    return TaskGraph(("A", "B"), (True, True), (), tuple(queue), tuple(costs), tuple(after), (0,) * len(queue))
+
+
+def test_equal_windows_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WIDTHS", (3,))
+    monkeypatch.setattr(windows, "TOGETHER", 1)
+    problem = OrderProblem(layers(30))
+    emitted = problem.in_order(range(90))
+    assert emitted.cycles == 30 * 101
+    with_copies, effort = windows.improve_windows(problem, emitted, 10.0, 0, None)
+    # Each layer but the first has the order of the first one; the last long task of A comes after all.
+    assert with_copies.cycles < 30 * 52
+    monkeypatch.setattr(EqualTasks, "copies", lambda self, tasks: iter(()))
+    alone, effort_alone = windows.improve_windows(problem, emitted, 10.0, 0, None)
+    assert alone.cycles == with_copies.cycles and effort.searches < effort_alone.searches / 3
+
+
+def test_copies_are_equal_and_share_no_task() -> None:
+    problem = OrderProblem(layers(5))
+    equal = EqualTasks(problem)
+    assert list(equal.copies((1, 0, 2))) == [(4, 3, 5), (7, 6, 8), (10, 9, 11), (13, 12, 14)]
+    assert next(iter(equal.copies((4, 3, 5)))) == (1, 0, 2)
+    # Two layers at a time, from the second on: one copy has room behind them, and none before them.
+    assert list(equal.copies(tuple(range(3, 9)))) == [tuple(range(9, 15))]
 
 
 @pytest.mark.parametrize("seed", sampled(range(20)))
@@ -210,7 +283,7 @@ def test_a_window_promises_what_the_whole_takes(seed: int) -> None:
     problem = OrderProblem(tasks)
     before = problem.in_order(range(len(tasks)))
     places = range(15, 35)
-    window = Windows(problem, before).window(places)
+    window = TimedOrder(problem, before).window(places)
     assert window.cycles <= before.cycles
     found, solution = improved(window, Budget(10.0, 1.0), 0)
     if found is not None:

@@ -1,0 +1,218 @@
+"""An order of all tasks that is changed window by window, and timed only where it was changed.
+
+Tasks are timed in their order: each begins when its queue is free and when what it waits for is visible, and each link
+serves transfers in this order. What the whole takes then follows from the window and from the longest path behind it,
+with queues and links in their order: so a change of a window is judged by the tasks of the window alone. Heads and
+tails of a schedule serve local searches of job shops in the same way (Taillard, ORSA Journal on Computing 6, 1994).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import ceil
+
+from .list_schedule import OrderProblem, Schedule
+from .model import Window
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Tasks in an order: when each starts and stops, when links are free after each, and what the whole takes."""
+
+    starts: list[float]
+    stops: list[float]
+    links: list[tuple[float, ...]]
+    cycles: float
+
+
+class TimedOrder:
+    """The order of a schedule, to be changed.
+
+    Times of tasks are right up to a place, :attr:`timed`; a change leaves those behind it for :meth:`time_until`. What
+    comes after a task (its tail) is that of the schedule: changes are to be tried from the first task to the last.
+    """
+
+    def __init__(self, problem: OrderProblem, schedule: Schedule) -> None:
+        self._problem = problem
+        self.tasks = list(schedule.order)
+        self._place = [0] * len(self.tasks)
+        self._rank = [0] * len(self.tasks)
+        self._queues: list[list[int]] = [[] for _ in problem.tasks.queues]
+        for place, task in enumerate(self.tasks):
+            self._place[task] = place
+            own = self._queues[problem.queue[task]]
+            self._rank[task] = len(own)
+            own.append(task)
+        self._start, self._stop = list(schedule.start), list(schedule.stop)
+        self._length, self._link_tail = _tails(problem, schedule)
+        idle = (0.0,) * len(problem.tasks.link_rates)
+        self._link_free = [idle] * (len(self.tasks) + 1)
+        """When links are free before the task at each place."""
+        self.timed = 0
+
+    def places(self, tasks: Iterable[int]) -> list[int]:
+        """Where these tasks are, from the first place to the last."""
+        return sorted(self._place[task] for task in tasks)
+
+    def time_until(self, place: int) -> None:
+        """Time the tasks before this place, as far as changes before them have not been followed yet."""
+        if place > self.timed:
+            tasks = self.tasks[self.timed : place]
+            self._put(range(self.timed, place), tasks, self._timing(range(self.timed, place), tasks))
+
+    def change(self, places: range, tasks: Sequence[int]) -> bool:
+        """Give these places this order of their tasks if the whole takes fewer cycles then.
+
+        Where dependences do not allow it, a task comes as soon after its place in ``tasks`` as they do.
+        """
+        self.time_until(places.start)
+        before = self.tasks[places.start : places.stop]
+        after = self._as_allowed(tasks)
+        if after == before:
+            return False
+        timing = self._timing(places, after)
+        if timing.cycles >= self._timing(places, before).cycles:
+            return False
+        self._put(places, after, timing)
+        return True
+
+    def window(self, places: range) -> Window:
+        """The question in which order the tasks at these places are to come."""
+        self.time_until(places.stop)
+        problem, queue = self._problem, self._problem.queue
+        tasks = sorted(self.tasks[places.start : places.stop])
+        index = {task: i for i, task in enumerate(tasks)}
+        spans = self._spans(tasks)
+        release, tail, edges = list[int](), list[int](), list[tuple[int, int, int]]()
+        for i, task in enumerate(tasks):
+            first, last = spans[queue[task]]
+            released = self._freed(queue[task], first)
+            for other, lag in problem.after[task]:
+                if other in index:
+                    edges.append((index[other], i, ceil(lag)))
+                else:
+                    released = max(released, self._stop[other] + lag)
+            rest = max(float(problem.tasks.cost[task].latency), self._rest_of_queue(queue[task], last))
+            for other, lag in problem.before[task]:
+                if other not in index:
+                    rest = max(rest, self._length[other] + lag)
+            release.append(ceil(released))
+            tail.append(ceil(rest))
+        return Window(
+            tuple(tasks),
+            tuple(queue[t] for t in tasks),
+            tuple(ceil(self._stop[t] - self._start[t]) for t in tasks),
+            tuple(release),
+            tuple(tail),
+            tuple(edges),
+            tuple(ceil(self._start[t]) for t in tasks),
+        )
+
+    def _timing(self, places: range, tasks: Sequence[int]) -> Timing:
+        """What tasks of these places take in this order; times before them are right."""
+        problem, queue, rates = self._problem, self._problem.queue, self._problem.tasks.link_rates
+        links = list(self._link_free[places.start])
+        spans = self._spans(tasks)
+        free = {number: self._freed(number, first) for number, (first, _) in spans.items()}
+        stop: dict[int, float] = {}
+        timing = Timing([], [], [], 0.0)
+        cycles = 0.0
+        for task in tasks:
+            start = free[queue[task]]
+            for other, lag in problem.after[task]:
+                start = max(start, (self._stop[other] if (own := stop.get(other)) is None else own) + lag)
+            cost = problem.tasks.cost[task]
+            begin = start + cost.issue
+            end = begin + cost.body
+            for link, crossing in cost.links:
+                links[link] = max(links[link], begin) + crossing / rates[link]
+                end = max(end, links[link])
+            free[queue[task]] = stop[task] = end
+            timing.starts.append(start)
+            timing.stops.append(end)
+            timing.links.append(tuple(links))
+            cycles = max(cycles, end + cost.latency)
+            for other, lag in problem.before[task]:
+                if self._place[other] >= places.stop:
+                    cycles = max(cycles, end + lag + self._length[other])
+        for number, (_, last) in spans.items():
+            cycles = max(cycles, free[number] + self._rest_of_queue(number, last))
+        for link, rest in enumerate(self._link_tail[places.stop]):
+            cycles = max(cycles, links[link] + rest)
+        return Timing(timing.starts, timing.stops, timing.links, cycles)
+
+    def _put(self, places: range, tasks: Sequence[int], timing: Timing) -> None:
+        """These tasks at these places, at these times."""
+        queues: dict[int, list[int]] = {}
+        for place, task, start, stop, links in zip(
+            places, tasks, timing.starts, timing.stops, timing.links, strict=True
+        ):
+            self.tasks[place], self._place[task] = task, place
+            self._start[task], self._stop[task], self._link_free[place + 1] = start, stop, links
+            queues.setdefault(self._problem.queue[task], []).append(task)
+        for number, own in queues.items():
+            for rank, task in enumerate(own, min(self._rank[task] for task in own)):
+                self._queues[number][rank], self._rank[task] = task, rank
+        self.timed = places.stop
+
+    def _as_allowed(self, tasks: Sequence[int]) -> list[int]:
+        """In this order, but each after those that it waits for."""
+        wanted = {task: i for i, task in enumerate(tasks)}
+        missing = [sum(other in wanted for other, _ in self._problem.after[task]) for task in tasks]
+        ready = [i for i, waits in enumerate(missing) if not waits]
+        heapify(ready)
+        allowed: list[int] = []
+        while ready:
+            task = tasks[heappop(ready)]
+            allowed.append(task)
+            for other, _ in self._problem.before[task]:
+                if (i := wanted.get(other)) is not None:
+                    missing[i] -= 1
+                    if not missing[i]:
+                        heappush(ready, i)
+        return allowed
+
+    def _spans(self, tasks: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Of each queue of the tasks, the least and the greatest rank of them in it."""
+        spans: dict[int, tuple[int, int]] = {}
+        for task in tasks:
+            rank = self._rank[task]
+            first, last = spans.get(self._problem.queue[task], (rank, rank))
+            spans[self._problem.queue[task]] = (min(first, rank), max(last, rank))
+        return spans
+
+    def _freed(self, queue: int, rank: int) -> float:
+        """When a queue is free for its task of this rank."""
+        return self._stop[self._queues[queue][rank - 1]] if rank else 0.0
+
+    def _rest_of_queue(self, queue: int, rank: int) -> float:
+        """From the end of a queue's task of this rank to the end of all, by what comes after it in the queue."""
+        own = self._queues[queue]
+        return self._length[own[rank + 1]] if rank + 1 < len(own) else 0.0
+
+
+def _tails(problem: OrderProblem, schedule: Schedule) -> tuple[list[float], list[tuple[float, ...]]]:
+    """From the begin of each task, and from when each link is free before each place, to the end of all.
+
+    Queues and links are served in the order of the schedule, and tasks take as long as in it, waits for links included.
+    """
+    costs, rates, queue = problem.tasks.cost, problem.tasks.link_rates, problem.queue
+    length = [0.0] * len(costs)
+    tail = [float(cost.latency) for cost in costs]
+    following: dict[int, int] = {}
+    links = [0.0] * len(rates)
+    link_tail = [tuple(links)] * (len(costs) + 1)
+    for place in range(len(costs) - 1, -1, -1):
+        task = schedule.order[place]
+        later = following.get(queue[task])
+        following[queue[task]] = task
+        rest = tail[task] if later is None else max(tail[task], length[later])
+        length[task] = rest + schedule.stop[task] - schedule.start[task]
+        for other, lag in problem.after[task]:
+            tail[other] = max(tail[other], length[task] + lag)
+        for link, crossing in costs[task].links:
+            links[link] = crossing / rates[link] + max(rest, links[link])
+        link_tail[place] = tuple(links)
+    return length, link_tail
